@@ -29,7 +29,7 @@ class Sums final : public trireme::Dataset {
     for (const char c : question + std::to_string(a + b) + "=")
       tokens.push_back(static_cast<std::int32_t>(std::string(characters).find(c)));
     sample.predict_next(tokens);
-    // What follows from nothing should not be learnt.
+    // What follows from nothing should not be learned.
     for (std::size_t i = 0; i + 1 < question.size(); ++i) sample.loss_weights[i] = 0;
   }
 };

@@ -51,7 +51,7 @@ struct NormShape {
   bool zero_centred = false;  // multiplies by 1 + weight
 };
 
-// Queries and keys of a qkv buffer as below, of which each head is normalised by itself, or all
+// Queries and keys of a qkv buffer as below, of which each head is normalized by itself, or all
 // heads of a row together (RMSNorm).
 struct HeadNormShape {
   std::int64_t rows, groups, queries_per_group, head_dim;
@@ -115,7 +115,7 @@ struct CachedAttentionShape {
   double soft_cap = 0;                           // as above
 };
 
-// The rules of the optimiser. All scalars are double because 1 - beta2 would lose four digits in
+// The rules of the optimizer. All scalars are double because 1 - beta2 would lose four digits in
 // float. What changes from step to step comes from the block: learning rate, update_scale and bias
 // corrections.
 struct AdamStep {
@@ -229,12 +229,12 @@ struct Kernels {
   using A = Acc<T>;
 
   // y = norm(x) * weight + bias. mean may be null for RMSNorm; bias may be null. If delta is given:
-  // sum = x + dropout(delta) is stored and normalised instead of x; sum may be x or delta. mean,
+  // sum = x + dropout(delta) is stored and normalized instead of x; sum may be x or delta. mean,
   // rstd are [rows]; both may be null where no gradient is wanted. y may be x.
   void (*norm)(Queue&, const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight,
                const T* bias, T* sum, const T* delta, const Dropout&);
   // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may
-  // be null). x is what was normalised. workspace: norm_grad_workspace(rows, cols) elements of A.
+  // be null). x is what was normalized. workspace: norm_grad_workspace(rows, cols) elements of A.
   void (*norm_grad)(Queue&, const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate,
                     const T* dy, const T* x, const A* mean, const A* rstd, const T* weight,
                     const T* dres, A* workspace);
@@ -246,7 +246,7 @@ struct Kernels {
   // ranks share the heads, sums are those of head_sums over all ranks, otherwise null.
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
                     const T* key_weight, const A* sums);
-  // Its gradient; x is what was normalised, dx is neither dy nor x. sums: as above, of dy.
+  // Its gradient; x is what was normalized, dx is neither dy nor x. sums: as above, of dy.
   // workspace: norm_grad_workspace(rows, query_weights()) elements of A.
   void (*head_norm_grad)(Queue&, const HeadNormShape&, T* dx, A* dquery_weight, A* dkey_weight,
                          bool accumulate, const T* dy, const T* x, const A* rstd,
@@ -467,7 +467,7 @@ struct Kernels {
 
   // Stores master weights in the compute type.
   void (*cast_from_master)(Queue&, T* dst, const A* src, std::int64_t count);
-  // One optimiser step over `count` parameters, elementwise, so that any cut gives the same; writes
+  // One optimizer step over `count` parameters, elementwise, so that any cut gives the same; writes
   // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
   // dampening); velocity may be null if momentum is 0.
   void (*adam)(Queue&, const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,

@@ -28,9 +28,9 @@ constexpr std::uint64_t rounding_key(const Rounding& r) {
   return rounding_key(r.block->seed + r.seed_offset, counter, r.stream, r.use);
 }
 
-// Neighbouring elements that share one word of random bits, 16 each, the lowest first.
+// Neighboring elements that share one word of random bits, 16 each, the lowest first.
 inline constexpr int rounding_group = 4;
-// The word of group number `group`: the finaliser of SplitMix64 (Steele et al. 2014).
+// The word of group number `group`: the finalizer of SplitMix64 (Steele et al. 2014).
 constexpr std::uint64_t rounding_bits(std::uint64_t key, std::uint64_t group) {
   std::uint64_t x = key + group * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

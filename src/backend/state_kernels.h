@@ -1,4 +1,4 @@
-// Kernels of gradients and optimiser states, which know no storage type of activations: sums in
+// Kernels of gradients and optimizer states, which know no storage type of activations: sums in
 // floating point, in fixed point and in bf16.
 #pragma once
 
@@ -23,7 +23,7 @@ double fixed_point_limit(std::int64_t summands);
 struct Rounding {
   enum class Counter : std::uint8_t { step, updates };
 
-  const StepBlock* block = nullptr;  // seed, and the counter: the step or the optimiser's updates
+  const StepBlock* block = nullptr;  // seed, and the counter: the step or the optimizer's updates
   std::uint64_t seed_offset = 0;     // added to the seed
   Counter counter = Counter::step;
   std::uint32_t stream = 0, use = 0;

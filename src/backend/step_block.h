@@ -27,8 +27,8 @@ struct StepBlock {
   double sample_scale = 0;
   ExpertTotals* experts = nullptr;  // in the device's memory; null: none are wanted
   std::int64_t most_experts = 0;    // of any layer
-  // Written when the totals of all ranks are known, before the optimiser.
-  std::uint64_t updates = 0;  // steps of the optimiser, this one included
+  // Written when the totals of all ranks are known, before the optimizer.
+  std::uint64_t updates = 0;  // steps of the optimizer, this one included
   double lr = 0;
   double update_scale = 1;                            // clipping and the inverse loss scale
   double bias_correction1 = 1, bias_correction2 = 1;  // of Adam: 1 - beta^updates

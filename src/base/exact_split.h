@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What a term adds to three neighbouring limbs, or to the count of what is not finite.
+// What a term adds to three neighboring limbs, or to the count of what is not finite.
 struct ExactSplit {
   int first;  // word
   std::int64_t words[3];
@@ -36,7 +36,7 @@ constexpr ExactSplit split_exactly(double term) {
 }
 
 // An ExactSum as integers: its words and, last, the number of terms that were added since it was
-// normalised, which has to stay below 2^30.
+// normalized, which has to stay below 2^30.
 inline constexpr int exact_state_count = ExactSum::word_count + 1;
 static_assert(std::is_standard_layout_v<ExactSum> &&
               sizeof(ExactSum) == exact_state_count * sizeof(std::int64_t));

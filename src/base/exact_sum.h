@@ -9,7 +9,7 @@
 namespace trireme {
 
 // A fixed-point number that covers the whole range of double (Kulisch's long accumulator): limb i
-// counts units of 2^(32 i - 1152). Between normalisations a limb may hold more than 32 bits, so
+// counts units of 2^(32 i - 1152). Between normalizations a limb may hold more than 32 bits, so
 // that sums of limbs, also those of other ranks, need no carries.
 class ExactSum {
  public:
@@ -30,7 +30,7 @@ class ExactSum {
   void normalize();
 
   std::array<std::int64_t, word_count> words_{};
-  std::int64_t additions_ = 0;  // since the last normalisation
+  std::int64_t additions_ = 0;  // since the last normalization
 };
 
 }  // namespace trireme

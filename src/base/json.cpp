@@ -1,4 +1,4 @@
-// The library parses; its messages are recognised by keywords and replaced by our own.
+// The library parses; its messages are recognized by keywords and replaced by our own.
 #include "base/json.h"
 
 #include <algorithm>

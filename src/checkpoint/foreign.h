@@ -1,4 +1,4 @@
-// Checkpoints of other programs, recognised by the names of their files, so that a message can say
+// Checkpoints of other programs, recognized by the names of their files, so that a message can say
 // what was found and what to do with it.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace trireme {
 
 // Two clauses such as "it looks like a DeepSpeed checkpoint ('mp_rank_00_model_states.pt'), ...",
-// or "" where nothing is recognised. Looks at names only, at most a few thousand of them, in the
+// or "" where nothing is recognized. Looks at names only, at most a few thousand of them, in the
 // folder and two levels below it. The ending of a name alone (.pt, .ckpt) counts only in the
 // folder.
 std::string describe_foreign(const fs::path& path);

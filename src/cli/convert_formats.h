@@ -21,7 +21,7 @@ struct ForeignFormat {
 };
 
 // By its name, or by looking at the folder where the name is "". Refused (exit code 2): what no
-// format recognises.
+// format recognizes.
 const ForeignFormat& foreign_format(const std::string& name, const fs::path& folder);
 
 std::vector<std::string> foreign_format_names();

@@ -265,7 +265,7 @@ void add_doctor(CLI::App& app) {
   const auto nodes = std::make_shared<bool>(false);
   command->add_flag("--nodes", *nodes,
                     "Under srun or mpirun: measure every node within seconds (products, memory, "
-                    "link to the neighbours, storage) and name those that compute wrong results or "
+                    "link to the neighbors, storage) and name those that compute wrong results or "
                     "are slow next to the others; exit code 1 if there are any");
   const auto compared = std::make_shared<NodesCommand>();
   const auto of_nodes = [&](CLI::Option* option) { option->needs("--nodes"); };

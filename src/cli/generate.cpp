@@ -143,7 +143,7 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   command
       ->add_option("--repetition-penalty", sampling.repetition_penalty,
-                   "Values above 1 penalise tokens that have already appeared")
+                   "Values above 1 penalize tokens that have already appeared")
       ->capture_default_str();
   command->add_flag("--greedy", a->greedy, "Always take the most likely token");
   command

@@ -120,7 +120,7 @@ void prepare_launch(int processes) {
   set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
   set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
   // Whatever this process writes to, a rank sees a pipe or, with Open MPI, a terminal of its own.
-  set_default(is_coloured(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
+  set_default(is_colored(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
   set_default(terminal_columns_variable, std::to_string(terminal_columns(stdout)));
   if (geteuid() == 0) {
     for (const std::string project : {"OMPI", "PRTE"}) {

@@ -55,7 +55,7 @@ nlohmann::json to_json(const TimePlan& time) {
   nlohmann::json json = {{"machine", time.machine}, {"stack", time.stack->name}};
   if (!time.refused.empty()) json["refused"] = time.refused;
   if (time.seconds == 0) return json;
-  const Utilisation u = time.utilisation();
+  const Utilization u = time.utilization();
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankTime& rank : time.ranks)
     ranks.push_back({{"busy", to_json(rank.busy)}, {"waits", to_json(rank.waits)}});

@@ -65,7 +65,7 @@ nlohmann::json to_json(const FoundLayout& found, const Config& config, int ranks
           {"overrides", layout_overrides(found.layout, config)},
           {"seconds", found.time.seconds},
           {"tokens_per_second_per_device", found.time.tokens_per_second()},
-          {"utilisation", found.time.utilisation().uncut},
+          {"utilisation", found.time.utilization().uncut},
           {"memory", found.needed},
           {"bubble", parts.bubble() / found.time.seconds},
           {"exposed_messages", parts.exposed() / found.time.seconds},

@@ -1,7 +1,7 @@
 // The mesh: all arithmetic between world ranks and their places in tensor, context, data, expert
 // and pipeline parallelism. Nothing else computes a rank from degrees.
 //
-// Order, from neighbours in the machine to far apart: tp innermost, then cp, then data parallelism
+// Order, from neighbors in the machine to far apart: tp innermost, then cp, then data parallelism
 // (dp_shard inside dp_replicate), pp outermost:
 //
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t

@@ -66,7 +66,7 @@ class Pairwise final : public Collective {
            const std::vector<Block>& receives)
       : Collective(group, label) {
     const int n = group.size();
-    // Each rank begins with its neighbour, so that not all send to the same one.
+    // Each rank begins with its neighbor, so that not all send to the same one.
     for (int step = 1; step < n; ++step) {
       const int to = (group.rank + step) % n;
       const int from = (group.rank - step + n) % n;

@@ -1,4 +1,4 @@
-// The kernels of reductions, for every dtype; loops that the compiler vectorises.
+// The kernels of reductions, for every dtype; loops that the compiler vectorizes.
 #include "comm/reduce.h"
 
 #include <cstring>

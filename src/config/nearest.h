@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`.
+// Number of insertions, deletions, substitutions and swaps of neighbors that turn `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
 // The candidate with the smallest distance to `name`; "" where none is near enough to be meant.

@@ -1,4 +1,4 @@
-// The table of optimisers.
+// The table of optimizers.
 #include "config/optimizers.h"
 
 namespace trireme {

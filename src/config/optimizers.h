@@ -1,5 +1,5 @@
-// The optimisers: their names and what each keeps and needs. An entry here and the rule NAME_rule
-// in optim/ make an optimiser.
+// The optimizers: their names and what each keeps and needs. An entry here and the rule NAME_rule
+// in optim/ make an optimizer.
 #pragma once
 
 #include <span>

@@ -418,7 +418,7 @@ void check_sources(const Config& config) {
     fail_input("data.valid_sources and data.valid_path exclude each other: keep one of them");
   }
   if (data.tokenizer.empty()) {
-    fail_input("{} needs data.tokenizer and its files: texts are tokenised while training", key);
+    fail_input("{} needs data.tokenizer and its files: texts are tokenized while training", key);
   }
   if (data.source_keys.empty()) {
     fail_input("data.source_keys = [] names no key: expected one for all sources or one for each");

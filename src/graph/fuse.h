@@ -1,4 +1,4 @@
-// Fusion as a rewrite: neighbouring nodes of the backward pass become one that passes over memory
+// Fusion as a rewrite: neighboring nodes of the backward pass become one that passes over memory
 // less often. Their kernels give the same bits.
 #pragma once
 

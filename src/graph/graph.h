@@ -20,7 +20,7 @@ struct RowPiece {
   std::int64_t rows = 0;
 };
 
-// How a parameter starts and how the optimiser treats it.
+// How a parameter starts and how the optimizer treats it.
 struct ParameterSpec {
   enum class Init : std::uint8_t { normal, ones, zeros };
 
@@ -38,7 +38,7 @@ struct ParameterSpec {
   // Every rank has all of it, but its gradient covers this rank's rows of the activations only
   // (sequence parallelism), or this rank's heads: to be summed over the tensor-parallel group.
   bool partial_gradient = false;
-  // Of the tensor-parallel group `copies` neighbours, numbered by `copy`, have the last
+  // Of the tensor-parallel group `copies` neighbors, numbered by `copy`, have the last
   // `copied_rows` rows of their parts in common (heads of keys and values that they share). The
   // gradient of these rows is that of this rank's queries: to be summed over the copies.
   int copies = 1, copy = 0;
@@ -50,7 +50,7 @@ struct ParameterSpec {
   }
   std::int64_t spoken_for() const { return copy == 0 ? shape.count() : first_copied(); }
 
-  // Of a linear layer's weight: the matrices that it consists of, for optimisers that update whole
+  // Of a linear layer's weight: the matrices that it consists of, for optimizers that update whole
   // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first
   // matrix, the next ones to the second, and after the last to the first again. Empty: it is none
   // of these (tables of words, heads, vectors).

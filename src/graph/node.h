@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the enumeration
-// and the table of definitions.
+// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the
+// enumeration and the table of definitions.
 // clang-format off
 #define TRIREME_OPS(X)                  \
   X(embedding)                          \
@@ -217,7 +217,7 @@ struct CollectiveAttributes {
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
-  int slices;  // of an expert, on neighbours
+  int slices;  // of an expert, on neighbors
   ActivationKind kind;
   std::int64_t round_rows;  // that an owner takes at once
   std::int64_t blocks = 1;  // of the rows of each expert

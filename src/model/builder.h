@@ -65,7 +65,7 @@ class Builder {
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
-  // qkv with its queries and keys normalised.
+  // qkv with its queries and keys normalized.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
   // What so many experts make of each row, with what the shared one adds (experts.cpp). Every rank

@@ -14,7 +14,7 @@ struct SpeedWords {
 };
 constexpr std::array<SpeedWords, speeds> words = {{{"products", "GFLOP/s"},
                                                    {"memory", "GB/s"},
-                                                   {"link to its neighbours", "GB/s"},
+                                                   {"link to its neighbors", "GB/s"},
                                                    {"storage", "GB/s"}}};
 
 double median_of(std::vector<double> values) {

@@ -68,7 +68,7 @@ double measure_memory() {
   return best;
 }
 
-// In both directions with one neighbour at a time, the others meanwhile with theirs.
+// In both directions with one neighbor at a time, the others meanwhile with theirs.
 double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine,
                      std::vector<std::byte>& theirs) {
   double best = -1;
@@ -85,8 +85,8 @@ double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine
   return best;
 }
 
-// The better of two neighbours, those on the next nodes where there are several: next to a bad one
-// a good rank has another. The last one and the first one are neighbours too.
+// The better of two neighbors, those on the next nodes where there are several: next to a bad one
+// a good rank has another. The last one and the first one are neighbors too.
 double measure_link(Transport& transport) {
   Communicator& world = transport.world();
   if (world.size() == 1) return -1;

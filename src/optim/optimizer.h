@@ -1,4 +1,4 @@
-// The optimiser: master weights and moments of what this rank owns of a stage, and the step over
+// The optimizer: master weights and moments of what this rank owns of a stage, and the step over
 // them.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace trireme {
 
 class Optimizer {
  public:
-  // Plans, without allocating. All but the configuration must outlive the optimiser.
+  // Plans, without allocating. All but the configuration must outlive the optimizer.
   Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
             const Gradients& gradients, const OptimizerConfig& config,
             const OffloadOptions& offload = {});

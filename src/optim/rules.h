@@ -1,4 +1,4 @@
-// The rules of the optimisers, one file each: what a step does to a range of a parameter's states,
+// The rules of the optimizers, one file each: what a step does to a range of a parameter's states,
 // and, where the rule is one for whole matrices, what it does to a matrix.
 #pragma once
 
@@ -50,7 +50,7 @@ struct UpdateRule {
   std::string_view rest = {};
 };
 
-// The rule of an entry of the table of optimisers.
+// The rule of an entry of the table of optimizers.
 const UpdateRule& rule_of(const OptimizerEntry& entry);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The states of an optimiser: master weights and moments of what this rank owns, bucket by bucket,
+// The states of an optimizer: master weights and moments of what this rank owns, bucket by bucket,
 // in memory, or elsewhere, where a step sees a few blocks at a time.
 #pragma once
 

@@ -35,13 +35,13 @@ struct Progress {
 };
 
 // The ranks of the stages before and after a chunk of a rank; -1: there is none.
-struct Neighbours {
+struct Neighbors {
   int stage = 0, before = -1, after = -1;
 };
 
-std::vector<Neighbours> neighbours_of(const Schedule& schedule, int rank) {
+std::vector<Neighbors> neighbors_of(const Schedule& schedule, int rank) {
   const StagePlacement& place = schedule.placement;
-  std::vector<Neighbours> chunks;
+  std::vector<Neighbors> chunks;
   for (int chunk = 0; chunk < schedule.chunks(); ++chunk) {
     const int stage = place.stage(rank, chunk);
     chunks.push_back({stage, stage > 0 ? place.rank_of(stage - 1) : -1,
@@ -56,7 +56,7 @@ class ListChecker {
   ListChecker(const Schedule& schedule, int rank)
       : schedule_(schedule),
         place_(schedule.placement),
-        neighbours_(neighbours_of(schedule, rank)),
+        neighbors_(neighbors_of(schedule, rank)),
         rank_(rank),
         progress_(static_cast<std::size_t>(schedule.chunks()) * schedule.micro_batches),
         next_(schedule.chunks()),
@@ -90,7 +90,7 @@ class ListChecker {
   }
 
   void check(const Action& a) {
-    const auto [stage, before, after] = neighbours_[static_cast<std::size_t>(a.chunk)];
+    const auto [stage, before, after] = neighbors_[static_cast<std::size_t>(a.chunk)];
     Progress& p = at(a.chunk, a.micro_batch);
     switch (a.kind) {
       case ActionKind::forward:
@@ -161,12 +161,12 @@ class ListChecker {
 
   void check_message(const Action& a, bool& happened, int peer) const {
     once(happened);
-    require(peer >= 0 && peer != rank_, "this stage has no neighbour on another rank there");
+    require(peer >= 0 && peer != rank_, "this stage has no neighbor on another rank there");
     require(a.peer == peer, "it names the wrong peer");
   }
 
   void check_complete(int chunk) {
-    const Neighbours& n = neighbours_[static_cast<std::size_t>(chunk)];
+    const Neighbors& n = neighbors_[static_cast<std::size_t>(chunk)];
     const bool needs_before = n.before >= 0 && n.before != rank_;
     const bool needs_after = n.after >= 0 && n.after != rank_;
     for (int m = 0; m < schedule_.micro_batches; ++m) {
@@ -184,7 +184,7 @@ class ListChecker {
 
   const Schedule& schedule_;
   StagePlacement place_;
-  std::vector<Neighbours> neighbours_;  // by chunk
+  std::vector<Neighbors> neighbors_;  // by chunk
   int rank_;
   std::size_t index_ = 0;
   const Action* action_ = nullptr;
@@ -212,7 +212,7 @@ struct Counter {
 class BufferCounter {
  public:
   BufferCounter(const Schedule& schedule, int rank) {
-    for (const Neighbours& n : neighbours_of(schedule, rank))
+    for (const Neighbors& n : neighbors_of(schedule, rank))
       chunks_.push_back({n.before >= 0 && n.before != rank, n.after >= 0 && n.after != rank});
   }
 

@@ -28,7 +28,7 @@ struct CheckOptions {
 
 // Buffers that a chunk needs at once, besides the slots that all chunks of a rank share. Every pass
 // handles the micro-batches of a chunk in ascending order, so whatever is held is a run of
-// neighbours: micro-batch m can always use buffer m % count.
+// neighbors: micro-batch m can always use buffer m % count.
 struct ChunkBuffers {
   int activations = 0;   // from receive_activation to forward
   int gradients = 0;     // from receive_gradient to input_grad (or backward)

@@ -98,10 +98,10 @@ std::string draw_text(const Picture& picture) {
 }
 
 // Blue forward, green backward, orange weight gradient; paler for each chunk after the first.
-struct Colour {
+struct Color {
   int r, g, b;
 
-  Colour paler(double share) const {
+  Color paler(double share) const {
     const auto mix = [&](int c) { return static_cast<int>(c + (255 - c) * share); };
     return {mix(r), mix(g), mix(b)};
   }
@@ -109,11 +109,10 @@ struct Colour {
   std::string text() const { return fmt::format("#{:02x}{:02x}{:02x}", r, g, b); }
 };
 
-Colour colour_of(ActionKind kind, int chunk, int chunks) {
-  static constexpr Colour colours[] = {
-      {49, 104, 168}, {47, 125, 79}, {47, 125, 79}, {201, 115, 26}};
+Color color_of(ActionKind kind, int chunk, int chunks) {
+  static constexpr Color colors[] = {{49, 104, 168}, {47, 125, 79}, {47, 125, 79}, {201, 115, 26}};
   const double share = chunks > 1 ? 0.6 * chunk / (chunks - 1) : 0;
-  return colours[static_cast<int>(kind)].paler(share);
+  return colors[static_cast<int>(kind)].paler(share);
 }
 
 // Part of the step, and where it lies in the picture.
@@ -166,25 +165,25 @@ class SvgWriter {
   static constexpr double pass_width = 23, break_width = 64, min_width = 640;
   static constexpr double left = 64, right = 76, top = 62, bottom = 64, row = 30, gap = 3;
 
-  void text(double x, double y, const char* anchor, std::string_view words, const char* colour,
+  void text(double x, double y, const char* anchor, std::string_view words, const char* color,
             const char* more = "") {
     out_ +=
         fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" {}>{}</text>\n",
-                    x, y, anchor, colour, more, words);
+                    x, y, anchor, color, more, words);
   }
 
-  void box(double x, double y, double width, double height, const Colour& colour) {
+  void box(double x, double y, double width, double height, const Color& color) {
     out_ += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\" "
         "stroke=\"white\" stroke-width=\"0.7\"/>\n",
-        x, y, width, height, colour.text());
+        x, y, width, height, color.text());
   }
 
   void legend() {
     double x = left;
     const auto entry = [&](ActionKind kind, std::string_view name) {
       for (int chunk = 0; chunk < std::min(schedule_.chunks(), 4); ++chunk) {
-        box(x, 32, 14, 14, colour_of(kind, chunk, schedule_.chunks()));
+        box(x, 32, 14, 14, color_of(kind, chunk, schedule_.chunks()));
         x += 15;
       }
       text(x + 4, 44, "start", name, "#444444");
@@ -223,12 +222,12 @@ class SvgWriter {
     const double begin = std::max(span.begin, window.begin), end = std::min(span.end, window.end);
     if (begin >= end) return;
     const double x = window.x + (begin - window.begin) * scale_, width = (end - begin) * scale_;
-    const Colour colour = colour_of(action.kind, action.chunk, schedule_.chunks());
-    box(x, y, width, row - gap, colour);
+    const Color color = color_of(action.kind, action.chunk, schedule_.chunks());
+    box(x, y, width, row - gap, color);
     const std::string number = std::to_string(picture_.number(action, span));
     const bool small = width < 7.5 * static_cast<double>(number.size()) + 2;
     if (small && width < 5.6 * static_cast<double>(number.size()) + 1) return;
-    text(x + width / 2, y + 18, "middle", number, colour.dark() ? "#ffffff" : "#222222",
+    text(x + width / 2, y + 18, "middle", number, color.dark() ? "#ffffff" : "#222222",
          small ? "font-size=\"9\"" : "");
   }
 

@@ -44,7 +44,7 @@ class Gradients {
   void tie_across(Communicator& embedding, int parameter);
   // 3. adds up the parts of sequence-parallel ranks and of those that share heads, and turns exact
   // sums into floating-point
-  //    numbers. Then the optimiser reads part().
+  //    numbers. Then the optimizer reads part().
   void complete();
 
   // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.

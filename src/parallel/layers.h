@@ -32,7 +32,7 @@ struct TensorParallel {
 
 // The attention heads of a rank: whole groups, each some queries with the key and the value that
 // they share; or, where ranks outnumber the groups, a part of one group's queries with a copy of
-// its key and value, which `copies` neighbours have.
+// its key and value, which `copies` neighbors have.
 struct HeadShare {
   std::int64_t groups, queries_per_group;
   int copies = 1, copy = 0;  // and the number of this rank's copy
@@ -52,7 +52,7 @@ struct HeadProjection {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
-// What multiplies queries and keys that are normalised over all heads: weights of their widths, cut
+// What multiplies queries and keys that are normalized over all heads: weights of their widths, cut
 // like the heads.
 struct HeadWeights {
   std::string name;  // of the parameters, before ".query_norm.weight" and ".key_norm.weight"

@@ -25,7 +25,7 @@ class Parameters {
   // `groups` outlive this.
   void allocate(const Groups& groups);
 
-  // This rank's part of a bucket, which the optimiser writes: all of it, bucket after bucket, where
+  // This rank's part of a bucket, which the optimizer writes: all of it, bucket after bucket, where
   // parts are elsewhere.
   std::byte* part(int bucket);
   // The part was written: starts bringing it to the other ranks, or to where it is kept.

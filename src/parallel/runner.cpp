@@ -167,7 +167,7 @@ void PipelineRunner::act(const Action& action, const Schedule& schedule, Pipelin
       return chunk.gradients->reduce();
     }
     case ActionKind::step: {
-      const TraceSpan span(trace_, "optimiser", action.chunk, -1);
+      const TraceSpan span(trace_, "optimizer", action.chunk, -1);
       return client.step();
     }
   }

@@ -1,6 +1,6 @@
 // Walks through a rank's actions of a pipeline schedule and enqueues a whole step: the passes of
 // its stages, segment by segment with their parameters and gradients, the messages between ranks,
-// the reduction of gradients and the step of the optimiser.
+// the reduction of gradients and the step of the optimizer.
 #pragma once
 
 #include <functional>

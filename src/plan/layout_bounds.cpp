@@ -133,7 +133,7 @@ double lane_seconds(const CostModel& costs, const RecordedGroup& group, MessageK
   return costs.message(work, group);
 }
 
-// The fastest link between neighbours of the pipeline.
+// The fastest link between neighbors of the pipeline.
 double send_seconds(const CostModel& costs, const Cut& cut, int ranks) {
   const int apart = ranks / cut.placement.ranks;
   double least = 0;

@@ -17,7 +17,7 @@ std::string row(const std::string& name, const FoundLayout& found, const RankSet
   const StepParts parts = parts_of(time);
   return fmt::format("{:>5} {:>10} {:>10.0f} {:>6.1f}% {:>11} {:>6.1f}% {:>8.1f}%  {}\n", name,
                      seconds_text(time.seconds), time.tokens_per_second(),
-                     100 * time.utilisation().uncut, bytes_to_text(found.needed),
+                     100 * time.utilization().uncut, bytes_to_text(found.needed),
                      100 * parts.bubble() / time.seconds, 100 * parts.exposed() / time.seconds,
                      layout_text(found.layout, set.ranks));
 }

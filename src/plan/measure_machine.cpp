@@ -244,10 +244,10 @@ class Measurement {
       rate->weight_grad = std::clamp(step->rate("linear_weight_grad") / forward, 0.1, 10.0);
     }
     const auto efficiency = [&](const ReferenceStep& step) {
-      const double modelled = plan_time(plan_layout(step.config, 1, machine_.target), step.config,
-                                        machine_, find_stack("trireme"), 1)
-                                  .seconds;
-      return std::clamp(modelled / median(step.seconds), 0.05, 2.0);
+      const double modeled = plan_time(plan_layout(step.config, 1, machine_.target), step.config,
+                                       machine_, find_stack("trireme"), 1)
+                                 .seconds;
+      return std::clamp(modeled / median(step.seconds), 0.05, 2.0);
     };
     speed.fits.push_back(
         {"trireme", efficiency(narrow),

@@ -22,7 +22,7 @@ struct Bar {
 struct Chart {
   std::string title, subtitle, unit;
   double scale = 1;  // a unit of the axis, in the unit of the parts
-  std::vector<std::string> kinds, colours;
+  std::vector<std::string> kinds, colors;
   std::vector<Bar> bars;
   double limit = 0;  // a line across all bars
   std::string limit_name;
@@ -56,11 +56,11 @@ void Chart::tidy() {
       bars[b].parts.erase(bars[b].parts.begin() + static_cast<std::ptrdiff_t>(k));
     }
     kinds.erase(kinds.begin() + static_cast<std::ptrdiff_t>(k));
-    colours.erase(colours.begin() + static_cast<std::ptrdiff_t>(k));
+    colors.erase(colors.begin() + static_cast<std::ptrdiff_t>(k));
   }
   if (std::all_of(rest.begin(), rest.end(), [](double part) { return part <= 0; })) return;
   kinds.emplace_back("all else");
-  colours.emplace_back("#b8b8b8");
+  colors.emplace_back("#b8b8b8");
   for (std::size_t b = 0; b < bars.size(); ++b) bars[b].parts.push_back(rest[b]);
 }
 
@@ -107,24 +107,24 @@ class ChartWriter {
  private:
   static constexpr double bar_width = 620, row = 30, gap = 7;
 
-  void text(double x, double y, const char* anchor, std::string_view words, const char* colour,
+  void text(double x, double y, const char* anchor, std::string_view words, const char* color,
             const char* more = "") {
     out_ +=
         fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\" {}>{}</text>\n",
-                    x, y, anchor, colour, more, escaped(words));
+                    x, y, anchor, color, more, escaped(words));
   }
 
-  void box(double x, double y, double width, double height, const std::string& colour) {
+  void box(double x, double y, double width, double height, const std::string& color) {
     out_ += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\" "
         "stroke=\"white\" stroke-width=\"0.6\"/>\n",
-        x, y, width, height, colour);
+        x, y, width, height, color);
   }
 
-  void line(double x, double y, double to, const char* colour, const char* more = "") {
+  void line(double x, double y, double to, const char* color, const char* more = "") {
     out_ += fmt::format(
         "<line x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" {4}/>\n",
-        x, y, to, colour, more);
+        x, y, to, color, more);
   }
 
   void lay_out_legend() {
@@ -138,7 +138,7 @@ class ChartWriter {
         x = 16;
         legend_y_ += 20;
       }
-      box(x, legend_y_, 13, 13, chart_.colours[k]);
+      box(x, legend_y_, 13, 13, chart_.colors[k]);
       text(x + 18, legend_y_ + 11, "start", chart_.kinds[k], "#444444");
       x += needed;
     }
@@ -149,7 +149,7 @@ class ChartWriter {
     double x = left_;
     for (std::size_t k = 0; k < bar.parts.size(); ++k) {
       const double width = bar.parts[k] * points_;
-      if (width > 0.05) box(x, y, width, row - gap, chart_.colours[k]);
+      if (width > 0.05) box(x, y, width, row - gap, chart_.colors[k]);
       x += std::max(0.0, width);
     }
     // Not across the line of the limit.
@@ -186,11 +186,11 @@ constexpr std::array<const char*, 14> palette = {
     "#3168a8", "#c9731a", "#2f7d4f", "#8e5bb5", "#b8323c", "#4fa3b8", "#d6a62c",
     "#7a6a5c", "#9ab83c", "#d977a2", "#5c6f9e", "#8fc9a6", "#e0a58a", "#a8a2d6"};
 
-// Kernels dark, what the device waits for in lighter shades of the kind's colour.
-constexpr std::array<const char*, time_kinds> busy_colours = {
+// Kernels dark, what the device waits for in lighter shades of the kind's color.
+constexpr std::array<const char*, time_kinds> busy_colors = {
     "#1f4e8c", "#3b82c4", "#86b6e0", "#5b4b9a", "#8a8a8a", "#c9731a", "#b8323c",
     "#2f7d4f", "#d6a62c", "#a4508b", "#d977a2", "#4fa3b8", "#7a6a5c"};
-constexpr std::array<const char*, time_kinds> wait_colours = {
+constexpr std::array<const char*, time_kinds> wait_colors = {
     "#9db6d6", "#b5d2ec", "#d3e4f4", "#bdb5dd", "#c8c8c8", "#f0b878", "#e59aa0",
     "#97cfae", "#f2dc9b", "#dcaece", "#f3c9da", "#b5dce4", "#c4bab0"};
 
@@ -210,14 +210,14 @@ std::vector<std::size_t> shown_of(std::size_t count) {
 void add_time_kinds(Chart& chart) {
   for (std::size_t k = 0; k < time_kinds; ++k) {
     chart.kinds.emplace_back(name_of(static_cast<TimeKind>(k)));
-    chart.colours.emplace_back(busy_colours[k]);
+    chart.colors.emplace_back(busy_colors[k]);
   }
   for (std::size_t k = 0; k < time_kinds; ++k) {
     chart.kinds.push_back(fmt::format("waits for {}", name_of(static_cast<TimeKind>(k))));
-    chart.colours.emplace_back(wait_colours[k]);
+    chart.colors.emplace_back(wait_colors[k]);
   }
   chart.kinds.emplace_back("idle");
-  chart.colours.emplace_back("#e8e8e8");
+  chart.colors.emplace_back("#e8e8e8");
 }
 
 std::vector<double> parts_in_order(const StepParts& parts) {
@@ -245,7 +245,7 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
   for (const MemoryRegion& region : plan.ranks[0].memory.regions)
     chart.kinds.push_back(region.name);
   chart.kinds.emplace_back("in addition, estimated");
-  chart.colours.resize(chart.kinds.size());
+  chart.colors.resize(chart.kinds.size());
   for (const std::size_t position : shown_of(plan.ranks.size())) {
     const RankPlan& rank = plan.ranks[position];
     Bar bar{name_of_position(position), {}, {}};
@@ -261,7 +261,7 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
   }
   chart.tidy();
   for (std::size_t k = 0; k < chart.kinds.size(); ++k)
-    chart.colours[k] = palette[k % palette.size()];
+    chart.colors[k] = palette[k % palette.size()];
   return ChartWriter(chart).write();
 }
 

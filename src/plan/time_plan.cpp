@@ -172,7 +172,7 @@ CostModel costs_for(const Config& config, const Machine& machine, const Stack& s
 // loads each turn is one, and the first turn has no messages.
 double expert_round(const LayoutPlan& plan, const Config& config, const CostModel& costs) {
   const auto ranks = static_cast<double>(config.parallel.ep * config.parallel.expert_tp);
-  double launches = 0, computing = 0, travelling = 0;
+  double launches = 0, computing = 0, traveling = 0;
   for (const RankPlan& rank : plan.ranks) {
     rank.program.for_each([&](const RecordedWork& work, std::int64_t times) {
       if (std::string_view(work.op) != "remote_experts") return;
@@ -182,17 +182,17 @@ double expert_round(const LayoutPlan& plan, const Config& config, const CostMode
       } else if (work.message == MessageKind::all_gather) {
         launches += count;
       } else {
-        travelling += count * costs.message(work, rank.program.group_of(work));
+        traveling += count * costs.message(work, rank.program.group_of(work));
       }
     });
   }
   if (launches == 0) return 0;
-  return (computing / ranks + travelling / (ranks - 1)) / launches;
+  return (computing / ranks + traveling / (ranks - 1)) / launches;
 }
 
 }  // namespace
 
-Utilisation TimePlan::utilisation() const {
+Utilization TimePlan::utilization() const {
   const double all = seconds * devices * peak;
   return {flops / all, uncut_flops / all, recomputed_flops / all, executed_flops / all};
 }
@@ -329,7 +329,7 @@ std::string to_text(const TimePlan& time) {
       seconds_text(time.seconds), who, 100 * time.band, time.band_reason, time.samples_per_second(),
       time.tokens_per_second(), time.flops_rate() / 1e12);
   text += end_of_band(time);
-  const Utilisation u = time.utilisation();
+  const Utilization u = time.utilization();
   text += fmt::format(
       "  MFU {:.1f}% (causal attention), {:.1f}% (attention to all positions, as Megatron-LM and "
       "torchtitan count), {:.1f}% with full recomputation counted too; {:.1f}% of the peak "

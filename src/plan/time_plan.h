@@ -12,7 +12,7 @@
 namespace trireme {
 
 // Flops of a step over its time and the peak of all devices, as others count them.
-struct Utilisation {
+struct Utilization {
   double necessary = 0;  // no recomputation, attention to earlier positions only
   double uncut = 0;      // attention as if every position saw all: Megatron-LM, torchtitan
   double recomputed =
@@ -46,7 +46,7 @@ struct TimePlan {
   double samples_per_second() const { return samples / seconds; }
   double tokens_per_second() const { return tokens / seconds / devices; }  // of a device
   double flops_rate() const { return uncut_flops / seconds / devices; }    // of a device
-  Utilisation utilisation() const;
+  Utilization utilization() const;
 };
 
 // `efficiency`: that of kernels; 0: as fitted for machine and stack.

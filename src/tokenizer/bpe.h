@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What a pair of neighbouring tokens becomes; of several possible merges the lowest rank goes
+// What a pair of neighboring tokens becomes; of several possible merges the lowest rank goes
 // first.
 struct Merge {
   std::uint32_t rank;

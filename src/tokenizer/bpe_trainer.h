@@ -43,7 +43,7 @@ struct TrainedBpe {
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;  // in order of rank
 };
 
-// Merges the most frequent pair of neighbours until there are `vocab_size` tokens, <|endoftext|>
+// Merges the most frequent pair of neighbors until there are `vocab_size` tokens, <|endoftext|>
 // included, or no pair occurs twice. Of equally frequent pairs the one with the smaller ids goes
 // first, so the result depends on the counts alone. Errors: vocab_size outside 257 .. 2^24.
 TrainedBpe train_bpe(const PieceCounts& counts, std::int64_t vocab_size);

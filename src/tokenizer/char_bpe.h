@@ -17,7 +17,7 @@ class CharBpe {
  public:
   struct Options {
     bool byte_fallback = false;  // an unknown character becomes <0x..> tokens, if all are there
-    bool fuse_unknown = false;   // neighbouring unknown characters become one token
+    bool fuse_unknown = false;   // neighboring unknown characters become one token
     bool whole_pieces = false;   // a piece that is a token becomes it, whatever the merges say
     std::int32_t unknown = -1;   // -1: unknown characters are left out
     std::string prefix;          // of every character of a piece but the first

@@ -1,4 +1,4 @@
-// Fingerprints of tokenizers: a hash over labelled parts, so that no two lists of parts run
+// Fingerprints of tokenizers: a hash over labeled parts, so that no two lists of parts run
 // together.
 #pragma once
 

@@ -40,7 +40,7 @@ bool loads(Processor& processor, std::string_view content) {
   }
 }
 
-// Whether every place of the normalisation tables that the library can be led to lies inside them.
+// Whether every place of the normalization tables that the library can be led to lies inside them.
 // All else it checks by itself.
 bool has_sound_charsmaps(std::string_view model) {
   const auto tables = sentencepiece_charsmaps(model);

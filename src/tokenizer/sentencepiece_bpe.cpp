@@ -66,7 +66,7 @@ bool is_certain(const SentencePieceProto& model) {
 
 }  // namespace
 
-// Collects ids; of neighbouring unknown characters only the first counts.
+// Collects ids; of neighboring unknown characters only the first counts.
 class SentencePieceBpe::Output {
  public:
   Output(std::vector<std::int32_t>& ids, std::int32_t unknown) : ids_(ids), unknown_(unknown) {}

@@ -1,4 +1,4 @@
-// The table by which SentencePiece normalises a text: a trie of texts and what each becomes.
+// The table by which SentencePiece normalizes a text: a trie of texts and what each becomes.
 #pragma once
 
 #include <cstdint>

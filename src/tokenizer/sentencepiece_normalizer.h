@@ -1,4 +1,4 @@
-// SentencePiece's normalisation: rules of the model's table, user-defined symbols kept as they are,
+// SentencePiece's normalization: rules of the model's table, user-defined symbols kept as they are,
 // and its treatment of spaces.
 #pragma once
 

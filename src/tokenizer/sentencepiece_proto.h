@@ -32,7 +32,7 @@ struct SentencePieceProto {
 // a file, but in a way that is not worth following.
 std::optional<SentencePieceProto> parse_sentencepiece(std::string_view model);
 
-// The normalisation tables of a model, in order; nothing where it is not a protocol buffer as far
+// The normalization tables of a model, in order; nothing where it is not a protocol buffer as far
 // as that takes to see.
 std::optional<std::vector<std::string_view>> sentencepiece_charsmaps(std::string_view model);
 

@@ -39,7 +39,7 @@ bool is_started_by_launcher() {
 
 }  // namespace
 
-bool is_coloured(std::FILE* out) {
+bool is_colored(std::FILE* out) {
   if (is_set("NO_COLOR")) return false;
   if (is_set("CLICOLOR_FORCE") && std::strcmp(std::getenv("CLICOLOR_FORCE"), "0") != 0) return true;
   // Open MPI gives the ranks on other nodes a terminal of its own, whatever its output goes to.
@@ -71,7 +71,7 @@ Console::Console(std::FILE* out, bool live, LogLevel level, FileProgress* files)
     : out_(out),
       level_(level),
       live_(live && shows(LogLevel::info) && ::isatty(::fileno(out)) == 1),
-      coloured_(is_coloured(out)),
+      colored_(is_colored(out)),
       files_(files) {}
 
 Console::~Console() {
@@ -107,7 +107,7 @@ void Console::show(LogLevel level, const std::string& lines, std::size_t dimmed)
   if (!shows(level)) return;
   erase();
   std::string text = printable_message(lines);
-  if (coloured_) {
+  if (colored_) {
     if (level == LogLevel::warning) text = text + plain, text.insert(dimmed, yellow);
     if (dimmed > 0) text.insert(dimmed, plain), text.insert(0, dim);
   }

@@ -41,7 +41,7 @@ class Console {
   void print_now(const std::string& line);
   // The same, with a longer line in its place in the file.
   void print_now(const std::string& shown, const std::string& kept);
-  // The same for a warning, which is coloured on a terminal: "warning: " is put in front of it.
+  // The same for a warning, which is colored on a terminal: "warning: " is put in front of it.
   void warn(const std::string& line);
   void warn_now(const std::string& line);
   // A line with the time of day in front, where LogLevel::debug is shown.
@@ -67,7 +67,7 @@ class Console {
 
   std::FILE* out_;
   LogLevel level_;
-  bool live_, coloured_, drawn_ = false;
+  bool live_, colored_, drawn_ = false;
   FileProgress* files_;
   std::unique_ptr<File> file_;
   bool kept_ = false;
@@ -80,9 +80,9 @@ inline constexpr const char* terminal_columns_variable = "TRIREME_COLUMNS";
 // Columns of the terminal that `out` is; 0: it is none, or does not know.
 int terminal_columns(std::FILE* out);
 
-// Whether text to `out` is coloured: on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1
-// colours pipes too.
-bool is_coloured(std::FILE* out);
+// Whether text to `out` is colored: on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1
+// colors pipes too.
+bool is_colored(std::FILE* out);
 
 // "14:03:59", local time.
 std::string time_of_day();

@@ -1,5 +1,5 @@
 // The engine of a training step on one rank: micro-batches in, gradients accumulated and summed
-// over ranks, optimiser step out.
+// over ranks, optimizer step out.
 #pragma once
 
 #include <array>

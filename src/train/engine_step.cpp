@@ -243,7 +243,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   return result;
 }
 
-// The end of a step: totals of all ranks, then clipping and the optimiser.
+// The end of a step: totals of all ranks, then clipping and the optimizer.
 StepResult Engine::update(const StepInput& input) {
   finish_gradients();
   for (int c = 0; c < chunks(); ++c) {

@@ -120,7 +120,7 @@ constexpr std::int64_t mib = 1 << 20;
 
 // Estimates, since neither is documented and nobody has measured them for this program: a context
 // with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to 32
-// channels with up to 8 MiB for each neighbour.
+// channels with up to 8 MiB for each neighbor.
 MemoryPlan held_by_gpu(const std::string& device, bool has_peers) {
   MemoryPlan plan;
   plan.add("context of the driver", 512 * mib);

@@ -396,7 +396,7 @@ void Trainer::Parts::begin() {
   const bool loaded = checkpoints.load(*this);
   if (!loaded) engine.initialize();
   adjust_to_batch();
-  start_up.done(loaded ? "checkpoint loaded" : "weights initialised");
+  start_up.done(loaded ? "checkpoint loaded" : "weights initialized");
   agree_on_algorithms();
   if (leads()) {
     folder.open(config, step);

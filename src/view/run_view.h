@@ -47,7 +47,7 @@ struct RunStatusText {
 
 class RunView {
  public:
-  // `speed`: of the machine whose peak utilisation is counted with, and which outlives this; null:
+  // `speed`: of the machine whose peak utilization is counted with, and which outlives this; null:
   // not known.
   explicit RunView(const fs::path& folder, const MachineSpeed* speed = nullptr);
 

@@ -18,7 +18,7 @@ struct SeriesPoint {
 };
 
 // Each point stands for `stride()` values; only the last one may stand for fewer. When there are
-// `most_points`, neighbours are joined in pairs. So adding takes constant time, old points stay as
+// `most_points`, neighbors are joined in pairs. So adding takes constant time, old points stay as
 // they are until the stride doubles, and a spike never disappears: it stays in `low` and `high`.
 class Series {
  public:

@@ -20,7 +20,7 @@ namespace trireme {
 class WebSite {
  public:
   // Runs below `named` (run_folders.h), which are looked for again from time to time. `machine`:
-  // whose peak utilisation is counted with.
+  // whose peak utilization is counted with.
   WebSite(std::vector<fs::path> named, std::optional<Machine> machine);
 
   // GET of the few paths that there are, by the names of this machine: else a web site could make a

@@ -57,8 +57,8 @@ TEST(F16, EveryPatternMeansWhatItShould) {
   check_all_patterns<f16, 5, 10>();
 }
 
-// Between each two neighbours: what lies below the middle goes down, above it up, and the middle to
-// the even one. The last neighbour is infinity, which begins half a step after the largest number.
+// Between each two neighbors: what lies below the middle goes down, above it up, and the middle to
+// the even one. The last neighbor is infinity, which begins half a step after the largest number.
 template <class T, int exponent_bits, int mantissa_bits>
 void check_rounding() {
   const int infinity = ((1 << exponent_bits) - 1) << mantissa_bits;

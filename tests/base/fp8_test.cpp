@@ -1,5 +1,5 @@
 // The 8-bit types: all bytes and all bf16 numbers against PyTorch's casts (data/make_fp8.py), and
-// rounding between every two neighbours.
+// rounding between every two neighbors.
 #include "base/fp8.h"
 
 #include <gtest/gtest.h>

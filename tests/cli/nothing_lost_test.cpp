@@ -225,7 +225,7 @@ TEST_F(Loading, AnotherRunGivesWeightsOrEverything) {
   EXPECT_THAT(on.out, HasSubstr("at step 10"));
   const std::string whole = metrics("whole");
   EXPECT_EQ(metrics("second"), whole.substr(whole.find("{\"step\": 11,")));
-  // Weights alone: counters and schedules from zero, and what was learnt stays.
+  // Weights alone: counters and schedules from zero, and what was learned stays.
   const Outcome tuned =
       train("tuned", {"checkpoint.load=" + path("whole"), "checkpoint.finetune=true",
                       "train.iters=1", "optimizer.warmup_iters=0"});

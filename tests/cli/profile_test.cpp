@@ -91,7 +91,7 @@ TEST_F(Profile, NamesRangesForProfilersOfVendors) {
   EXPECT_EQ(ops.at("forward 0"), 2);
   EXPECT_EQ(ops.at("segment 1"), 3);
   EXPECT_EQ(ops.at("linear"), 4);
-  EXPECT_EQ(ops.at("optimiser"), 2);
+  EXPECT_EQ(ops.at("optimizer"), 2);
 }
 
 TEST_F(Profile, RefusesRangesWithoutALibrary) {

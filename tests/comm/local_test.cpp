@@ -296,7 +296,7 @@ TEST(Failure, ManyRanksSpeakWithOneVoice) {
   EXPECT_EQ(lines(text), 1);
 }
 
-TEST(RankList, JoinsNeighbours) {
+TEST(RankList, JoinsNeighbors) {
   EXPECT_EQ(rank_list({0, 1, 2, 3, 7, 9, 10}), "0-3, 7, 9-10");
   EXPECT_EQ(rank_list({4}), "4");
   std::vector<int> even;

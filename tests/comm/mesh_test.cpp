@@ -1,4 +1,4 @@
-// The mesh against its definition: places, groups, neighbours, refusals, and thousands of ranks.
+// The mesh against its definition: places, groups, neighbors, refusals, and thousands of ranks.
 #include "comm/mesh.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string refusal(int ranks, const MeshDegrees& degrees) {
   return "";
 }
 
-TEST(Mesh, TensorParallelRanksAreNeighboursAndStagesFarApart) {
+TEST(Mesh, TensorParallelRanksAreNeighborsAndStagesFarApart) {
   const Mesh mesh({.tp = 2, .cp = 1, .dp_shard = 2, .dp_replicate = 1, .pp = 2});
   ASSERT_EQ(mesh.size(), 8);
   EXPECT_THAT(mesh.group(5, Axes::tp), ElementsAre(4, 5));
@@ -85,7 +85,7 @@ TEST(Mesh, EmbeddingGroupJoinsFirstAndLastStage) {
   EXPECT_THAT(Mesh({.tp = 2}).embedding_group(1), ElementsAre(1));
 }
 
-TEST(Mesh, RanksThatShareHeadsAreNeighboursInATensorGroup) {
+TEST(Mesh, RanksThatShareHeadsAreNeighborsInATensorGroup) {
   const Mesh mesh({.tp = 4, .dp_shard = 2, .kv_copies = 2});
   EXPECT_THAT(mesh.kv_group(0), ElementsAre(0, 1));
   EXPECT_THAT(mesh.kv_group(7), ElementsAre(6, 7));

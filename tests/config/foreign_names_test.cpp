@@ -1,4 +1,4 @@
-// Keys and files of other systems are recognised, and the hints name keys that exist.
+// Keys and files of other systems are recognized, and the hints name keys that exist.
 #include "config/foreign_names.h"
 
 #include <gmock/gmock.h>

@@ -12,7 +12,7 @@ TEST(EditDistance, KnownDistances) {
   EXPECT_EQ(edit_distance("", ""), 0);
   EXPECT_EQ(edit_distance("abc", ""), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-  EXPECT_EQ(edit_distance("iters", "itres"), 1);  // a swap of neighbours is one
+  EXPECT_EQ(edit_distance("iters", "itres"), 1);  // a swap of neighbors is one
   EXPECT_EQ(edit_distance("lr", "min_lr"), 4);
 }
 

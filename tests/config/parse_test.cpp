@@ -71,8 +71,8 @@ TEST(ParseConfig, UnknownKeyNamesPlaceAndNearest) {
 
 TEST(ParseConfig, UnknownSectionNamesTheSections) {
   EXPECT_THAT(
-      refusal("[optimiser]\nlr = 1\n"),
-      AllOf(HasSubstr("run.toml:1: unknown section [optimiser]; the sections are run, model, "
+      refusal("[optimizer]\nlr = 1\n"),
+      AllOf(HasSubstr("run.toml:1: unknown section [optimizer]; the sections are run, model, "
                       "moe, data, train"),
             HasSubstr("did you mean \"optimizer\"?")));
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));

@@ -1,4 +1,4 @@
-// Checkpoints of other programs are recognised by the names of their files.
+// Checkpoints of other programs are recognized by the names of their files.
 #include "checkpoint/foreign.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST_F(Foreign, ARunMayBeginNextToOtherFiles) {
   EXPECT_EQ(describe_foreign_run(folder_ / "nowhere"), "");
 }
 
-TEST_F(Foreign, AFileIsRecognisedToo) {
+TEST_F(Foreign, AFileIsRecognizedToo) {
   with({"consolidated.00.pth"});
   EXPECT_THAT(describe_foreign(folder_ / "consolidated.00.pth"), HasSubstr("as Meta publishes"));
 }

@@ -40,7 +40,7 @@ struct Gathered {
   std::map<std::string, bool> split;
 };
 
-// Of `copies` neighbours; null for one.
+// Of `copies` neighbors; null for one.
 std::unique_ptr<Communicator> make_group_of_copies(Transport& transport, std::int64_t copies) {
   if (copies < 2) return nullptr;
   const int rank = transport.place().rank, count = static_cast<int>(copies);

@@ -1,4 +1,4 @@
-// Steps of each optimiser over a stage's states, against the formulas written out in double; and
+// Steps of each optimizer over a stage's states, against the formulas written out in double; and
 // the same bits however the states are shared out.
 #include "optim/optimizer.h"
 

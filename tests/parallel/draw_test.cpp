@@ -67,7 +67,7 @@ TEST(Draw, LongSchedulesLoseTheirMiddle) {
 
 TEST(Draw, SvgHasEveryPassAndClosesEveryTag) {
   const std::string svg = draw({ScheduleKind::zb1p, 3, 5}, {.unit = "ms"}).svg;
-  // Passes, three colours of the legend, three lanes, the background.
+  // Passes, three colors of the legend, three lanes, the background.
   EXPECT_EQ(count(svg, "<rect"), 3 * 5 * 3 + 3 + 3 + 1);
   EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
   EXPECT_EQ(count(svg, "<svg"), count(svg, "</svg>"));

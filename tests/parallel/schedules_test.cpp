@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Kind = ScheduleKind;
 
-// Checks a schedule under every behaviour of transfers, with receives early as well.
+// Checks a schedule under every behavior of transfers, with receives early as well.
 ScheduleReport check_all(ScheduleRequest request, const std::vector<PassTimes>& times) {
   const Schedule schedule = make_schedule(request);
   for (const auto model : {TransferModel::queued, TransferModel::blocking}) {

@@ -31,7 +31,7 @@ TEST(TimePlan, HasWhatUsersCompare) {
   EXPECT_EQ(time.refused, "");
   EXPECT_NEAR(time.samples_per_second() * time.seconds, 1024, 1e-6);
   EXPECT_NEAR(time.tokens_per_second() * time.seconds * 16, 1024 * 2048, 1e-3);
-  const Utilisation u = time.utilisation();
+  const Utilization u = time.utilization();
   EXPECT_LT(u.necessary, u.uncut);
   EXPECT_DOUBLE_EQ(u.recomputed, u.uncut * 4 / 3);
   EXPECT_NEAR(time.flops_rate() / 191.5e12, u.uncut, 1e-9);

@@ -28,7 +28,7 @@ REGEXES = [
     r"\s+", r"\d", r"\p{L}+", r"[a-c]", r"\w+|[^\w\s]+", r"(?=(\d{3})+(?!\d))", r"\b", r"^", r"$", r"",
     r"'s|'t| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", r"a*", r"(?<=a)b", r"[[:punct:]]",
     r"\p{Lu}?\p{Ll}+", r"(?i)S", r".", r"(?m).", r"\R", r"[一-龥぀-ゟ゠-ヿ]+", r"[\p{P}\p{S}]"]
-BEHAVIOURS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
+BEHAVIORS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
 
 
 def random_pattern(rng):
@@ -58,8 +58,8 @@ def random_pre_tokenizer(rng, depth=0):
                                              rng.random() < 0.6),
             lambda: pre_tokenizers.Whitespace(), lambda: pre_tokenizers.WhitespaceSplit(),
             lambda: pre_tokenizers.BertPreTokenizer(), lambda: pre_tokenizers.Digits(rng.random() < 0.5),
-            lambda: pre_tokenizers.Punctuation(rng.choice(BEHAVIOURS)),
-            lambda: pre_tokenizers.Split(random_pattern(rng), rng.choice(BEHAVIOURS), rng.random() < 0.3),
+            lambda: pre_tokenizers.Punctuation(rng.choice(BEHAVIORS)),
+            lambda: pre_tokenizers.Split(random_pattern(rng), rng.choice(BEHAVIORS), rng.random() < 0.3),
             lambda: pre_tokenizers.CharDelimiterSplit(rng.choice("a ▁")),
             lambda: pre_tokenizers.ByteLevel(False, True, True),
             lambda: pre_tokenizers.Split(Regex(rng.choice(REGEXES)), "isolated")][kind]()
@@ -218,8 +218,8 @@ def test_regular_expressions(trireme, rng, tmp_path):
         texts = [random_text(rng, ["aab", "abc", "1234567", "ab12", "aaa", "a\nb", "bb"])
                  for _ in range(TEXTS_PER_FILE)]
         accepted = True
-        for behaviour in ("isolated", rng.choice(BEHAVIOURS)):
-            split = pre_tokenizers.Split(Regex(pattern), behaviour, rng.random() < 0.2)
+        for behavior in ("isolated", rng.choice(BEHAVIORS)):
+            split = pre_tokenizers.Split(Regex(pattern), behavior, rng.random() < 0.2)
             replace = normalizers.Replace(Regex(pattern), "·")
             pieces = {"?"}
             for text in texts:
@@ -266,8 +266,8 @@ def byte_level(*before, after=(), use_regex=False):
     return pre_tokenizers.Sequence([*before, own, *after]) if before or after else own
 
 
-def regex_split(pattern, behaviour="isolated"):
-    return pre_tokenizers.Split(Regex(pattern), behaviour)
+def regex_split(pattern, behavior="isolated"):
+    return pre_tokenizers.Split(Regex(pattern), behavior)
 
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

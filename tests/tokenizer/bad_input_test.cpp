@@ -219,7 +219,7 @@ TEST_F(BadInput, SentencePiece) {
 }
 
 // The library follows these tables wherever they lead.
-TEST_F(BadInput, SentencePieceNormalisation) {
+TEST_F(BadInput, SentencePieceNormalization) {
   const std::string texts("t\0", 2);
   const std::string sound = sentencepiece_model(1, charsmap(one_letter_trie(0), texts));
   write_file_durably(path("file"), sound);

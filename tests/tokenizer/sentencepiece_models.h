@@ -28,7 +28,7 @@ inline std::string piece(const std::string& text, float score, std::size_t type)
   return field(1, bytes + number_field(3, type));
 }
 
-// `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: how texts are normalised.
+// `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: how texts are normalized.
 inline std::string sentencepiece_model(std::size_t kind, const std::string& charsmap = "") {
   return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) +
          piece("\u2581the", -1, 1) + piece("t", -2, 1) + piece("h", -2, 1) + piece("e", -3, 1) +

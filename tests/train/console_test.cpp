@@ -70,18 +70,18 @@ TEST(Console, NamesTheLevelsForOneThatIsNone) {
 }
 
 // Open MPI gives ranks on other nodes a terminal, and what they print may go into a file.
-TEST(Console, HasNoColoursOnATerminalThatALauncherMade) {
+TEST(Console, HasNoColorsOnATerminalThatALauncherMade) {
   const int control = ::posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_TRUE(control >= 0 && ::grantpt(control) == 0 && ::unlockpt(control) == 0);
   std::FILE* const terminal = std::fopen(::ptsname(control), "w");
   ASSERT_NE(terminal, nullptr);
   for (const char* name : {"NO_COLOR", "CLICOLOR_FORCE", "TERM"}) ::unsetenv(name);
-  EXPECT_TRUE(is_coloured(terminal));
+  EXPECT_TRUE(is_colored(terminal));
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
-  EXPECT_FALSE(is_coloured(terminal));
+  EXPECT_FALSE(is_colored(terminal));
   ::setenv("CLICOLOR_FORCE", "1", 1);  // as --nproc says of its own terminal
-  EXPECT_TRUE(is_coloured(terminal));
+  EXPECT_TRUE(is_colored(terminal));
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "CLICOLOR_FORCE"})
     ::unsetenv(name);
   std::fclose(terminal);

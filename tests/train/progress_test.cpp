@@ -1,4 +1,4 @@
-// Printed progress: the words of a line, sizes and durations, colours, silence where nobody
+// Printed progress: the words of a line, sizes and durations, colors, silence where nobody
 // watches, and what is kept in the log file.
 #include "train/progress.h"
 
@@ -172,7 +172,7 @@ TEST_F(Terminal, ShowsABar) {
   EXPECT_THAT(text, ::testing::HasSubstr("\r\x1b[Ka line"));
 }
 
-TEST_F(Terminal, IsColouredUnlessTheUserObjects) {
+TEST_F(Terminal, IsColoredUnlessTheUserObjects) {
   Console(terminal_).warn("a line");
   EXPECT_THAT(shown_until("\r\n"), ::testing::HasSubstr("\x1b[33mwarning: a line\x1b[0m"));
   ::setenv("NO_COLOR", "1", 1);

@@ -56,7 +56,7 @@ GPU_FN T from_float(float x) {
     return x;
 }
 
-// Neighbouring elements that are loaded and stored as one.
+// Neighboring elements that are loaded and stored as one.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Pack {
   T v[n];

@@ -66,7 +66,7 @@ struct TilePlace {
   int row, column;
 };
 
-// Tile number `index` of an m x n matrix: neighbouring numbers, whose blocks run at the same time,
+// Tile number `index` of an m x n matrix: neighboring numbers, whose blocks run at the same time,
 // lie near each other in both directions, so that they share what they read.
 template <class Block>
 GPU_FN TilePlace tile_of_block(std::int64_t m, std::int64_t n, std::int64_t index) {

@@ -28,7 +28,7 @@ using TileMap = std::conditional_t<wave_width == 64, MfmaMap, MmaMap>;
 inline constexpr int tile_size = 16;
 
 // Rows of shared memory that operands are read from begin at multiples of 16 bytes, and so that
-// neighbouring rows lie in different banks.
+// neighboring rows lie in different banks.
 template <class T>
 constexpr int tile_pitch(int columns) {
   return columns + pack_width<T>;

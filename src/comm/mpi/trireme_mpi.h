@@ -32,10 +32,10 @@ struct trireme_mpi_place {
 struct trireme_mpi_functions {
   int interface; /* TRIREME_MPI_INTERFACE; stays first */
 
-  /* "Open MPI v4.1.4"; does not initialise MPI. */
+  /* "Open MPI v4.1.4"; does not initialize MPI. */
   const char* (*library)(void);
 
-  /* Initialises MPI. Of the place it knows rank, size and host; messages can go in context 0. It
+  /* Initializes MPI. Of the place it knows rank, size and host; messages can go in context 0. It
      needs the launcher alone: no rank has reached another one yet. */
   const char* (*begin)(struct trireme_mpi_place* place);
   /* The rest of the start, which waits for all ranks. Control messages have `control_bytes`. Fills

@@ -18,7 +18,7 @@ enum class HuggingFaceKind : std::uint8_t {
   llama,          // LlamaForCausalLM; MistralForCausalLM without a window is read as one
   mistral,        // MistralForCausalLM: attention within a window
   qwen2,          // Qwen2ForCausalLM: biases of queries, keys and values alone
-  qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalised
+  qwen3,          // Qwen3ForCausalLM: heads of queries and keys are normalized
   olmo2,          // Olmo2ForCausalLM: norms after attention and MLP, and over all heads
   gemma,          // GemmaForCausalLM: a scaled embedding, 1 + weight in norms, GELU in the gate
   gemma2,         // Gemma2ForCausalLM: caps, norms before and after, windows in every second layer

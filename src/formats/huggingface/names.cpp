@@ -134,7 +134,7 @@ class Table {
   }
 
   // Latent attention. Theirs has the part of a head that positions turn behind the other one, in
-  // pairs of neighbours; ours in front of it, as two halves.
+  // pairs of neighbors; ours in front of it, as two halves.
   void latent_attention(const std::string& ours, const std::string& theirs) {
     const std::int64_t h = m_.hidden_size, plain = m_.qk_nope_head_dim, rope = m_.qk_rope_head_dim;
     const std::int64_t rank = m_.q_lora_rank, in = rank > 0 ? rank : h, kv = m_.kv_lora_rank;

@@ -161,7 +161,7 @@ bool lowers_case(const fs::path& folder) {
 }
 
 // Whether a folder's tokenizer.json, which loaders prefer, says no more than its vocab.json and
-// merges.txt: no further tokens, no normaliser, nothing added to the text.
+// merges.txt: no further tokens, no normalizer, nothing added to the text.
 bool is_plain_gpt2(const fs::path& folder) {
   if (!fs::exists(folder / "tokenizer.json")) return true;
   const Json json = parse_file(folder / "tokenizer.json"),

@@ -1,4 +1,4 @@
-// Recognises the two formats of torch.save and finds what they hold.
+// Recognizes the two formats of torch.save and finds what they hold.
 #include <algorithm>
 #include <cstring>
 #include <map>

@@ -111,7 +111,7 @@ constexpr PickleAdvice advices[] = {
      "a whole module instead of its weights: in Python, save model.state_dict()"},
     {"transformers.", "a whole model instead of its weights: in Python, save model.state_dict()"},
     {"torch._utils", "a kind of tensor that is not read: save ordinary dense tensors"},
-    {"torch.ao.", "quantised weights, which are not read"},
+    {"torch.ao.", "quantized weights, which are not read"},
 };
 
 bool is_in(std::string_view module, std::string_view names) {

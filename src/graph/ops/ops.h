@@ -17,7 +17,7 @@ ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, Value
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
              bool zero_centred = false);
 
-// sum = x + dropout(delta), normalised: the residual addition and the norm after it in one pass.
+// sum = x + dropout(delta), normalized: the residual addition and the norm after it in one pass.
 // `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
 struct SumAndNorm {
   ValueId sum, normed;

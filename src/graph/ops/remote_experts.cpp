@@ -6,7 +6,7 @@
 // than memory was planned for: as many experts at once as fit, each with all its rows. So an expert
 // sees the rows of a micro-batch in one product, whatever the ranks and the balance.
 //
-// An expert may lie in slices of its inner width on neighbours of the group. Then a row travels to
+// An expert may lie in slices of its inner width on neighbors of the group. Then a row travels to
 // each of them, and what they make of it is added where it came from, in the order of the slices.
 //
 // What the first product makes is kept for the backward pass at the ranks of the experts: of as

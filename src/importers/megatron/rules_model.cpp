@@ -98,15 +98,15 @@ void biases(Draft& draft) {
   draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
 }
 
-// BigScience's fork normalises words before positions are added to them.
+// BigScience's fork normalizes words before positions are added to them.
 void embedding_norm(Draft& draft, const std::string& positions) {
   const std::string flag = "--embed-layernorm";
   if (!draft.has(flag)) return;
   if (positions == "learned") {
     return draft.complaints().add(
         flag,
-        "Megatron then normalises words before learned positions are added; here the sum is "
-        "normalised, so only --position-embedding-type alibi, rope or none goes with it");
+        "Megatron then normalizes words before learned positions are added; here the sum is "
+        "normalized, so only --position-embedding-type alibi, rope or none goes with it");
   }
   draft.set("model.embedding_norm", "true", flag);
 }
@@ -118,7 +118,7 @@ void head_norms(Draft& draft) {
   if (norm != "RMSNorm" && norm != "rmsnorm") {
     return draft.complaints().add(
         flag,
-        "Megatron then normalises queries and keys by LayerNorm; only --normalization RMSNorm "
+        "Megatron then normalizes queries and keys by LayerNorm; only --normalization RMSNorm "
         "is supported with it");
   }
   draft.set("model.qk_norm", "true", flag);

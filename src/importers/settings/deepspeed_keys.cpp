@@ -203,14 +203,14 @@ constexpr Switched switched[] = {
     {"curriculum_learning",
      "give data.curriculum_schedule and its keys, which are those of DeepSpeed's curriculum"},
     {"data_efficiency", "its sampling and routing of data are not read from this file"},
-    {"eigenvalue", "eigenvalues decide about the quantisation, which is not available"},
+    {"eigenvalue", "eigenvalues decide about the quantization, which is not available"},
     {"elasticity", "the batch then follows from the number of ranks: give it yourself"},
     {"expert_parallel", "give parallel.ep"},
     {"hybrid_engine", "an engine that generates text during training"},
     {"progressive_layer_drop", "layers are left out during training, which is not available"},
-    {"quantize_training", "weights are quantised during training, which is not available"},
+    {"quantize_training", "weights are quantized during training, which is not available"},
     {"torch_autocast", "PyTorch's autocast chooses the type of each operation: give run.precision"},
-    {"weight_quantization", "weights are quantised, which is not available"}};
+    {"weight_quantization", "weights are quantized, which is not available"}};
 
 }  // namespace
 

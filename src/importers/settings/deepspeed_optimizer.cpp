@@ -19,7 +19,7 @@ constexpr Passed of_adam[] = {
     {"foreach"},
     {"fp32_optimizer_states", "true", "states of the optimizer are kept in fp32 here"},
     {"fused"},
-    {"maximize", "false", "a loss is minimised here"},
+    {"maximize", "false", "a loss is minimized here"},
     {"set_grad_none"}};
 
 void read_betas(Reader& reader) {

@@ -1,10 +1,10 @@
 // A chart on a canvas: lines with bands, marks at some places, and the values under the pointer.
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
-const lightColours = ['#2563b0', '#c2571a', '#2a8048', '#8a4fb0', '#b02a3a', '#1f8a99', '#a07d10', '#6b5b4d', '#d0589a', '#4f5f8f'];
-const darkColours = ['#6aa9f0', '#f09a5e', '#6fca8c', '#c091e6', '#f2818a', '#5fcbd8', '#e0c05a', '#c0ab98', '#f29cc8', '#a3b2e0'];
-const colourOf = (id) => (dark.matches ? darkColours : lightColours)[id % lightColours.length];
-const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const lightColors = ['#2563b0', '#c2571a', '#2a8048', '#8a4fb0', '#b02a3a', '#1f8a99', '#a07d10', '#6b5b4d', '#d0589a', '#4f5f8f'];
+const darkColors = ['#6aa9f0', '#f09a5e', '#6fca8c', '#c091e6', '#f2818a', '#5fcbd8', '#e0c05a', '#c0ab98', '#f29cc8', '#a3b2e0'];
+const colorOf = (id) => (dark.matches ? darkColors : lightColors)[id % lightColors.length];
+const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Round numbers between two, about so many.
 function ticks(low, high, count) {
@@ -88,7 +88,7 @@ class Chart {
     pen.font = '11px system-ui, sans-serif';
     const lines = this.lines(), extent = this.extent(lines, log, range);
     if (!extent) {
-      pen.fillStyle = cssColour('--faint');
+      pen.fillStyle = cssColor('--faint');
       pen.textAlign = 'center';
       pen.fillText('no values yet', width / 2, height / 2);
       this.values.textContent = '';
@@ -103,18 +103,18 @@ class Chart {
     pen.beginPath();
     pen.rect(box.left, box.top - 4, box.right - box.left + 4, box.bottom - box.top + 5);
     pen.clip();
-    for (const mark of marks()) this.mark(pen, box, x(mark.x), mark.colour);
+    for (const mark of marks()) this.mark(pen, box, x(mark.x), mark.color);
     for (const line of lines) this.line(pen, line, x, y, log);
     const cursor = this.at === null ? null
       : extent.x0 + (Math.max(box.left, Math.min(box.right, this.at)) - box.left) / (box.right - box.left) * (extent.x1 - extent.x0);
-    if (cursor !== null) this.mark(pen, box, x(cursor), cssColour('--ink'));
+    if (cursor !== null) this.mark(pen, box, x(cursor), cssColor('--ink'));
     this.say(pen, lines, cursor, axis, x, y);
     pen.restore();
   }
 
   grid(pen, box, extent, axis, log, x) {
-    pen.strokeStyle = cssColour('--line');
-    pen.fillStyle = cssColour('--faint');
+    pen.strokeStyle = cssColor('--line');
+    pen.fillStyle = cssColor('--faint');
     pen.lineWidth = 1;
     pen.textAlign = 'right';
     pen.textBaseline = 'middle';
@@ -144,8 +144,8 @@ class Chart {
     }
   }
 
-  mark(pen, box, at, colour) {
-    pen.strokeStyle = colour;
+  mark(pen, box, at, color) {
+    pen.strokeStyle = color;
     pen.globalAlpha = 0.55;
     pen.setLineDash([3, 3]);
     pen.lineWidth = 1;
@@ -156,7 +156,7 @@ class Chart {
 
   line(pen, line, x, y, log) {
     const there = (value) => value !== null && (!log || value > 0);
-    pen.strokeStyle = pen.fillStyle = colourOf(line.id);
+    pen.strokeStyle = pen.fillStyle = colorOf(line.id);
     if (line.low) {
       pen.globalAlpha = 0.16;
       pen.beginPath();
@@ -199,15 +199,15 @@ class Chart {
       if (cursor !== null) while (i > 0 && Math.abs(line.xs[i - 1] - cursor) <= Math.abs(line.xs[i] - cursor)) --i;
       while (cursor === null && i > 0 && line.ys[i] === null) --i;
       if (i < 0 || line.ys[i] === null) continue;
-      parts.push({text: `${line.name} ${short(line.ys[i])}`, colour: colourOf(line.id)});
+      parts.push({text: `${line.name} ${short(line.ys[i])}`, color: colorOf(line.id)});
       if (cursor === null) continue;
-      pen.fillStyle = colourOf(line.id);
+      pen.fillStyle = colorOf(line.id);
       pen.beginPath(); pen.arc(x(line.xs[i]), y(line.ys[i]), 3.5, 0, 7); pen.fill();
     }
-    this.values.replaceChildren(...parts.map(({text, colour}) => {
+    this.values.replaceChildren(...parts.map(({text, color}) => {
       const span = document.createElement('span');
       span.textContent = text;
-      if (colour) span.style.color = colour;
+      if (color) span.style.color = color;
       return span;
     }));
   }

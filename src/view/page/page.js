@@ -134,15 +134,15 @@ function marks() {
   const run = chosen();
   if (!run || !run.shown) return [];
   const all = [];
-  const add = (step, colour) => {
+  const add = (step, color) => {
     const at = positions(run, [step], settings.x);
-    if (step > 0 && at) all.push({x: at[0], colour});
+    if (step > 0 && at) all.push({x: at[0], color});
   };
   for (const [kind, , step] of run.events) {
-    if (kind === 'start' || kind === 'restart') add(step, cssColour('--calm'));
-    if (kind === 'skip') add(step, cssColour('--bad'));
+    if (kind === 'start' || kind === 'restart') add(step, cssColor('--calm'));
+    if (kind === 'skip') add(step, cssColor('--bad'));
   }
-  for (const [step] of run.incidents) add(step, cssColour('--bad'));
+  for (const [step] of run.incidents) add(step, cssColor('--bad'));
   return all;
 }
 
@@ -211,12 +211,12 @@ function drawRuns() {
     const box = element('input', '');
     box.type = 'checkbox';
     box.checked = run.shown;
-    box.style.accentColor = colourOf(run.id);
+    box.style.accentColor = colorOf(run.id);
     box.setAttribute('aria-label', `show ${run.name}`);
     box.addEventListener('change', () => { run.shown = box.checked; drawAll(); });
     const name = element('button', '', run.name);
     name.title = run.folder;
-    name.style.color = colourOf(run.id);
+    name.style.color = colorOf(run.id);
     name.addEventListener('click', () => { settings.run = run.id; writeAddress(); drawAll(); });
     return element('div', run === chosen() ? 'run chosen' : 'run', box, name,
       element('span', 'state ' + stateOf(run), stateOf(run)));
@@ -242,7 +242,7 @@ function table(heads, rows) {
 
 function nameCell(run) {
   const dot = element('span', 'dot');
-  dot.style.background = colourOf(run.id);
+  dot.style.background = colorOf(run.id);
   const cell = element('span', '', dot, run.name);
   return cell;
 }

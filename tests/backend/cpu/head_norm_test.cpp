@@ -67,7 +67,7 @@ template <class T>
 class HeadNorm : public testing::Test {};
 TYPED_TEST_SUITE(HeadNorm, StorageTypes);
 
-TYPED_TEST(HeadNorm, NormalisesQueriesAndKeysOnly) {
+TYPED_TEST(HeadNorm, NormalizesQueriesAndKeysOnly) {
   using T = TypeParam;
   with_sets([](Isa set) {
     for (const HeadNormShape& s : shapes) {

@@ -55,22 +55,22 @@ TYPED_TEST(Norm, MatchesTheReference) {
       // Far from zero, where a variance by the mean of squares would lose its digits.
       const auto x = random_values<T>(count, 1, 1, 30);
       const auto weight = random_values<T>(shape.cols, 2), bias = random_values<T>(shape.cols, 3);
-      const bool centred = shape.kind == NormKind::layer_norm;
+      const bool centered = shape.kind == NormKind::layer_norm;
       const Guarded<T> input(x), w(weight), b(bias);
       Guarded<T> y(count);
       Guarded<Acc<T>> mean(shape.rows), rstd(shape.rows);
-      kernels<T>(set).norm(queue(), shape, y.data(), centred ? mean.data() : nullptr, rstd.data(),
-                           input.data(), w.data(), centred ? b.data() : nullptr, nullptr, nullptr,
+      kernels<T>(set).norm(queue(), shape, y.data(), centered ? mean.data() : nullptr, rstd.data(),
+                           input.data(), w.data(), centered ? b.data() : nullptr, nullptr, nullptr,
                            Dropout{});
       // In double the reference itself adds up rounding errors.
       const double slack = shape.cols == 1 ? 1e5 : std::is_same_v<T, double> ? 4096 : 512;
       EXPECT_TRUE(
-          close(y, reference(shape, x, weight, centred ? bias : std::vector<double>{}), slack))
+          close(y, reference(shape, x, weight, centered ? bias : std::vector<double>{}), slack))
           << shape.cols;
       for (std::int64_t r = 0; r < shape.rows && shape.cols > 1; ++r) {
         const Stats s = stats_of(shape, x.data() + r * shape.cols);
         EXPECT_NEAR(rstd[r] / s.rstd, 1, 1e-5);
-        if (centred) {
+        if (centered) {
           EXPECT_NEAR(mean[r], s.mean, 1e-5);
         }
       }
@@ -139,14 +139,14 @@ Grads reference_grads(const NormShape& shape, const std::vector<double>& dy,
                       const std::vector<double>& x, const std::vector<double>& weight) {
   Grads g{std::vector<double>(x.size()), std::vector<double>(shape.cols, 0),
           std::vector<double>(shape.cols, 0)};
-  const bool centred = shape.kind == NormKind::layer_norm;
+  const bool centered = shape.kind == NormKind::layer_norm;
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const std::int64_t at = r * shape.cols;
     const Stats s = stats_of(shape, x.data() + at);
     double mean = 0, direction = 0;
     for (std::int64_t c = 0; c < shape.cols; ++c) {
       const double unit = (x[at + c] - s.mean) * s.rstd, grad = dy[at + c] * weight[c];
-      mean += centred ? grad / static_cast<double>(shape.cols) : 0;
+      mean += centered ? grad / static_cast<double>(shape.cols) : 0;
       direction += grad * unit / static_cast<double>(shape.cols);
       g.dweight[c] += dy[at + c] * unit;
       g.dbias[c] += dy[at + c];
@@ -172,7 +172,7 @@ struct NormGradRun {
         dweight(random_values<Acc<T>>(shape.cols, 20)),
         dbias(random_values<Acc<T>>(shape.cols, 21)),
         workspace(norm_grad_workspace(shape.rows, shape.cols)) {
-    const bool centred = shape.kind == NormKind::layer_norm;
+    const bool centered = shape.kind == NormKind::layer_norm;
     std::vector<double> means, rstds;
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       const Stats s = stats_of(shape, x.data() + r * shape.cols);
@@ -182,8 +182,8 @@ struct NormGradRun {
     const Guarded<T> grad(dy), input(x), w(weight);
     const Guarded<Acc<T>> mean(means), rstd(rstds);
     kernels<T>(set).norm_grad(queue(), shape, dx.data(), dweight.data(),
-                              centred ? dbias.data() : nullptr, accumulate, grad.data(),
-                              input.data(), centred ? mean.data() : nullptr, rstd.data(), w.data(),
+                              centered ? dbias.data() : nullptr, accumulate, grad.data(),
+                              input.data(), centered ? mean.data() : nullptr, rstd.data(), w.data(),
                               dres, workspace.data());
   }
 };
@@ -196,7 +196,7 @@ TYPED_TEST(Norm, GradientMatchesTheReference) {
       const auto x = random_values<T>(count, 8, 1, 0.5), dy = random_values<T>(count, 9);
       const auto weight = random_values<T>(shape.cols, 10), res = random_values<T>(count, 11);
       const Guarded<T> dres(res);
-      const bool centred = shape.kind == NormKind::layer_norm;
+      const bool centered = shape.kind == NormKind::layer_norm;
       for (const bool accumulate : {false, true}) {
         const NormGradRun<T> run(shape, set, dy, x, weight, accumulate ? dres.data() : nullptr,
                                  accumulate);
@@ -214,7 +214,7 @@ TYPED_TEST(Norm, GradientMatchesTheReference) {
         const double magnitude = shape.cols == 1 ? 1e4 : 10;
         EXPECT_TRUE(close(run.dx, want.dx, 32, magnitude)) << shape.cols;
         EXPECT_TRUE(close(run.dweight, want.dweight, 64, magnitude)) << shape.cols;
-        if (centred) {
+        if (centered) {
           EXPECT_TRUE(close(run.dbias, want.dbias, 64, 10));
         }
         EXPECT_TRUE(run.workspace.intact());

@@ -1,4 +1,4 @@
-// Steps of the optimisers, and what whole matrices need, against the formulas in double.
+// Steps of the optimizers, and what whole matrices need, against the formulas in double.
 #include "backend/cpu/kernel_test.h"
 
 namespace trireme::cpu {

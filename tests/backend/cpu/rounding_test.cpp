@@ -23,7 +23,7 @@ void narrow(bf16* dst, const float* src, std::int64_t count, std::uint32_t use,
   state_kernels().narrow(queue(), dst, src, count, rounding(use), first);
 }
 
-TEST(Narrow, RoundsToOneOfTheNeighboursAndIsRightOnAverage) {
+TEST(Narrow, RoundsToOneOfTheNeighborsAndIsRightOnAverage) {
   const int draws = 65536;
   for (const float x : {1.001f, -1.001f, 3.14159f, 1e-30f, 1e30f, 1.0039f, 1e-40f}) {
     double sum = 0;

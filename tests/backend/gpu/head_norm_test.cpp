@@ -61,7 +61,7 @@ std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
   return all;
 }
 
-TEST_P(HeadNorm, NormalisesAsTheCpu) {
+TEST_P(HeadNorm, NormalizesAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const HeadNormShape& s : shapes) {
       SCOPED_TRACE(s.head_dim);

@@ -60,7 +60,7 @@ std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t 
   return all;
 }
 
-TEST_P(Norm, NormalisesAsTheCpu) {
+TEST_P(Norm, NormalizesAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : widths) {
       for (const Forward& form : {Forward{NormKind::layer_norm, false, false, true, true},

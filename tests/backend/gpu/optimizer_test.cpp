@@ -1,4 +1,4 @@
-// Steps of the optimiser and a step's totals: the GPU's against the CPU's.
+// Steps of the optimizer and a step's totals: the GPU's against the CPU's.
 #include <cmath>
 #include <limits>
 

@@ -53,7 +53,7 @@ TEST_F(SameBits, RepresentativeLayouts) {
   compare("run.precision=bf16", {layouts[4], layouts[11]}, 1);
 }
 
-// Every rank reads what lies in its share of the batch, from texts that are tokenised meanwhile.
+// Every rank reads what lies in its share of the batch, from texts that are tokenized meanwhile.
 TEST_F(SameBits, TextsInsteadOfTokenFiles) {
   write("more.jsonl", "{\"text\": \"the wind turns.\"}\n{\"text\": \"a rower sees one oar.\"}\n");
   const std::string corpus = "\"" + path("corpus.txt") + "\"";

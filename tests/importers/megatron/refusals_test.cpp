@@ -102,7 +102,7 @@ TEST(Translate, FlagsThatContradictEachOtherAreRefused) {
       {"--recompute-method uniform", "only with --recompute-granularity full"},
       {"--use-rotary-position-embeddings --position-embedding-type learned_absolute",
        "contradicts --use-rotary"},
-      {"--embed-layernorm", "--embed-layernorm: Megatron then normalises words before"},
+      {"--embed-layernorm", "--embed-layernorm: Megatron then normalizes words before"},
       {"--use-torch-fsdp2 --use-distributed-optimizer", "contradicts --use-torch-fsdp2"},
       {"--zero-stage 2 --use-distributed-optimizer", "contradicts --zero-stage"},
       {"--num-layers-per-virtual-pipeline-stage 1", "needs --pipeline-model-parallel-size"},

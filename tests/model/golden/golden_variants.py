@@ -33,7 +33,7 @@ GROUPS = dict(LLAMA, moe=dict(
     shared_ffn_hidden_size=48, aux_loss="batch", aux_loss_coeff=0.02))
 CAPACITY = dict(LLAMA, moe=dict(MOE, normalize_weights=False, capacity_factor=1.0,
                                 aux_loss_coeff=0.01))
-# Norms after attention and MLP and over all heads (OLMo 2), normalised heads with experts (Qwen3-MoE),
+# Norms after attention and MLP and over all heads (OLMo 2), normalized heads with experts (Qwen3-MoE),
 # and attention to the five newest positions (Mistral).
 OLMO2 = dict(LLAMA, norm_placement="output", qk_norm=True, qk_norm_over="all_heads")
 QWEN3_MOE = dict(LLAMA, qk_norm=True, qk_norm_over="head",

@@ -106,7 +106,7 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
       for_all_heads(
           s,
           [&](std::int64_t column, int which, std::int64_t at) {
-            normalise<false, T>(to + column, from + column, weights[which] + at, nullptr, A{0},
+            normalize<false, T>(to + column, from + column, weights[which] + at, nullptr, A{0},
                                 scale[which], d);
           },
           [&](std::int64_t column) {
@@ -192,7 +192,7 @@ void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* 
             const A scale =
                 reciprocal_root(mean_square_of(from + at, A{0}, d) + static_cast<A>(s.eps));
             if (rstd) rstd[r * heads + index] = scale;
-            normalise<false, T>(to + at, from + at, is_key ? key_weight : query_weight, nullptr,
+            normalize<false, T>(to + at, from + at, is_key ? key_weight : query_weight, nullptr,
                                 A{0}, scale, d);
           },
           [&](std::int64_t at) { __builtin_memcpy(to + at, from + at, d * sizeof(T)); });

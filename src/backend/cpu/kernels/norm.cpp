@@ -21,7 +21,7 @@ void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T
                const T* weight, const T* bias, T* sum, const T* delta, const Dropout& dropout) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
-  const bool centred = shape.kind == NormKind::layer_norm;
+  const bool centered = shape.kind == NormKind::layer_norm;
   const bool dropped = delta && is_active(dropout);
   const double row_ns = (delta ? 4 : 2) * sizeof(T) * byte_ns * static_cast<double>(cols);
   parallel_pieces(shape.rows, row_ns, [&](std::int64_t begin, std::int64_t end) {
@@ -38,12 +38,12 @@ void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T
         }
         row = to;
       }
-      const A centre = centred ? mean_of(row, cols) : A{0};
-      const A variance = mean_square_of(row, centre, cols);
+      const A center = centered ? mean_of(row, cols) : A{0};
+      const A variance = mean_square_of(row, center, cols);
       const A scale = reciprocal_root(variance + static_cast<A>(shape.eps));
-      if (mean) mean[r] = centre;
+      if (mean) mean[r] = center;
       if (rstd) rstd[r] = scale;
-      normalise<zero_centred>(y + r * cols, row, weight, bias, centre, scale, cols);
+      normalize<zero_centred>(y + r * cols, row, weight, bias, center, scale, cols);
     }
   });
 }
@@ -61,7 +61,7 @@ void norm_rows_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbia
                     const T* weight, const T* dres, Acc<T>* workspace) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
-  const bool centred = shape.kind == NormKind::layer_norm;
+  const bool centered = shape.kind == NormKind::layer_norm;
   const std::int64_t chunk = rows_per_chunk(shape.rows);
   const std::int64_t chunks = row_chunks(shape.rows);
   A* const weight_parts = workspace;
@@ -75,8 +75,8 @@ void norm_rows_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbia
         if (db) __builtin_memset(db, 0, cols * sizeof(A));
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t at = r * cols;
-          const auto row = row_grad<zero_centred>(centred, dy + at, x + at, weight,
-                                                  centred ? mean[r] : A{0}, rstd[r], cols);
+          const auto row = row_grad<zero_centred>(centered, dy + at, x + at, weight,
+                                                  centered ? mean[r] : A{0}, rstd[r], cols);
           apply_row_grad<zero_centred>(row, dx + at, dw, db, dy + at, x + at, weight,
                                        dres ? dres + at : nullptr, cols);
         }

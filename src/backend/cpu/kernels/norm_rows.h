@@ -1,4 +1,4 @@
-// One row of a norm: its statistics, the normalised row, and the row's gradient.
+// One row of a norm: its statistics, the normalized row, and the row's gradient.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
@@ -6,20 +6,20 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Mean of (x - centre)^2.
+// Mean of (x - center)^2.
 template <class T>
-Acc<T> mean_square_of(const T* x, Acc<T> centre, std::int64_t cols) {
+Acc<T> mean_square_of(const T* x, Acc<T> center, std::int64_t cols) {
   using A = Acc<T>;
-  const auto centres = splat(centre);
+  const auto centers = splat(center);
   return sum_terms<A>(cols,
                       [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-                        const auto d = load(x + i, n) - centres;
+                        const auto d = load(x + i, n) - centers;
                         return d * d;
                       }) /
          static_cast<A>(cols);
 }
 
-// What a normalised value is multiplied by: the weight, or one more.
+// What a normalized value is multiplied by: the weight, or one more.
 template <bool zero_centred, class T, class Amount>
 TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
   if constexpr (zero_centred) {
@@ -30,7 +30,7 @@ TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
 }
 
 template <bool zero_centred = false, class T>
-void normalise(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
+void normalize(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
                std::int64_t cols) {
   const auto means = splat(mean);
   const auto rstds = splat(rstd);
@@ -51,11 +51,11 @@ template <class A>
 struct RowGrad {
   A mean, rstd;
   A grad_mean;       // mean of dy * weight; 0 for RMSNorm
-  A grad_direction;  // mean of dy * weight * normalised x
+  A grad_direction;  // mean of dy * weight * normalized x
 };
 
 template <bool zero_centred = false, class T>
-RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight, Acc<T> mean,
+RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight, Acc<T> mean,
                          Acc<T> rstd, std::int64_t cols) {
   using A = Acc<T>;
   Vec<A> sum = splat(A{0});
@@ -67,7 +67,7 @@ RowGrad<Acc<T>> row_grad(bool centred, const T* dy, const T* x, const T* weight,
     dot += g * (load(x + i, n) - splat(mean));
   });
   const A count = static_cast<A>(cols);
-  return {mean, rstd, centred ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
+  return {mean, rstd, centered ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
 }
 
 // dx of one row; adds its part of the gradients of weight and bias (which may be null).

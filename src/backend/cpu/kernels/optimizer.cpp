@@ -1,4 +1,4 @@
-// The elementwise steps of the optimisers on a range of parameters, with the cast of the compute
+// The elementwise steps of the optimizers on a range of parameters, with the cast of the compute
 // copy.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"

@@ -128,7 +128,7 @@ TRIREME_UNCHECKED void thread_main() {
   }
 }
 
-// Under the race checker neighbouring blocks and launches take different contexts: what is left on
+// Under the race checker neighboring blocks and launches take different contexts: what is left on
 // a stack belongs to its racer.
 std::size_t context_count(unsigned threads) {
   constexpr std::size_t pool = 1021;

@@ -70,9 +70,9 @@ void Context::start(void (*body)()) {
     }
   }
   // The tops of stacks lie on different lines of the cache.
-  static unsigned colour = 0;
+  static unsigned color = 0;
   void** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + page + stack_bytes -
-                                        256 * (1 + colour++ % 16));
+                                        256 * (1 + color++ % 16));
   *--top = nullptr;  // a function begins 8 bytes off a multiple of 16
   *--top = reinterpret_cast<void*>(body);
   for (int i = 0; i < saved_registers; ++i) *--top = nullptr;

@@ -1,4 +1,4 @@
-// A row of queries, keys and values, of which a block normalises all queries together, and all
+// A row of queries, keys and values, of which a block normalizes all queries together, and all
 // keys. Where ranks share the heads, one kernel leaves a rank's sums and another goes on with those
 // of all ranks.
 #include "backend/gpu/kernels/all_heads_norm.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// Elements of a row that are normalised together on this rank.
+// Elements of a row that are normalized together on this rank.
 template <class T>
 GPU_FN float norm_width(const HeadNormArguments<T>& a, bool keys) {
   return static_cast<float>(a.groups * (keys ? 1 : a.queries_per_group) * a.head_dim);
@@ -88,7 +88,7 @@ GPU_FN TwoSums sums_of_ranks(const HeadNormArguments<T>& a, std::int64_t row) {
 }
 
 template <class T>
-GPU_FN void normalise(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& scales) {
+GPU_FN void normalize(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& scales) {
   const std::int64_t offset = row * a.heads() * a.head_dim;
   if (a.rstd && thread_index() < 2)
     a.rstd[2 * row + thread_index()] = scales.of(thread_index() == 1);
@@ -106,7 +106,7 @@ GPU_KERNEL(threads)
 all_heads_norm_kernel(const HeadNormArguments<T> a) {
   const std::int64_t row = block_index().x;
   const TwoSums squares = squares_of(a, row * a.heads() * a.head_dim);
-  normalise(a, row,
+  normalize(a, row,
             {1.0f / sqrt(squares.queries / norm_width(a, false) + a.eps),
              1.0f / sqrt(squares.keys / norm_width(a, true) + a.eps)});
 }
@@ -116,7 +116,7 @@ GPU_KERNEL(threads)
 shared_heads_norm_kernel(const HeadNormArguments<T> a) {
   const std::int64_t row = block_index().x;
   const TwoSums squares = sums_of_ranks(a, row);
-  normalise(a, row,
+  normalize(a, row,
             {1.0f / sqrt(squares.queries / a.all_queries + a.eps),
              1.0f / sqrt(squares.keys / a.all_keys + a.eps)});
 }

@@ -83,7 +83,7 @@ struct KeptBytes {
 // The mask of one hidden activation, eight columns to a thread of a block.
 //
 // Columns 128 b + 16 d + l, with d < 8 and l < 16, take draw d of counter {16 b + l, position,
-// sample}. So sixteen neighbouring threads that hold 128 columns need sixteen counters: each draws
+// sample}. So sixteen neighboring threads that hold 128 columns need sixteen counters: each draws
 // for one and reads what the others drew.
 template <int threads>
 class HiddenMask {

@@ -1,4 +1,4 @@
-// How kernels read and write rows: eight neighbouring elements at a time, which are 16 bytes of a
+// How kernels read and write rows: eight neighboring elements at a time, which are 16 bytes of a
 // 16-bit type. Rows that are not aligned to 16 bytes and the ends of rows are read one by one.
 #pragma once
 

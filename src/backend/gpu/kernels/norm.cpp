@@ -18,7 +18,7 @@ struct NormArguments {
   const T* delta;
   std::int64_t cols;
   float eps, one;  // what is added to the weights
-  bool centred, aligned;
+  bool centered, aligned;
   DropoutSite dropout;
 };
 
@@ -35,7 +35,7 @@ struct NormRow {
     return columns_at(8 * (step * threads + static_cast<int>(thread_index())) - before, a.cols,
                       a.aligned);
   }
-  // What is normalised: x, or x + dropout(delta), which is stored. All threads call it.
+  // What is normalized: x, or x + dropout(delta), which is stored. All threads call it.
   GPU_FN Eight first_reading(int step, const Eight& x, const Eight& delta) const {
     if (!a.delta) return x;
     const Columns at = columns(step);
@@ -90,22 +90,22 @@ norm_kernel(const NormArguments<T> a) {
     total += sum_of(r.first_reading(k, r.load_x(k), r.load_delta(k)));
 
   const float count = static_cast<float>(a.cols);
-  const float centre = a.centred ? block_sum<threads>(total) / count : 0.0f;
+  const float center = a.centered ? block_sum<threads>(total) / count : 0.0f;
   float squares = 0;
   r.visit(x, [&](const Columns& at, const Eight& values) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const float d = at.has(i) ? values.v[i] - centre : 0.0f;
+      const float d = at.has(i) ? values.v[i] - center : 0.0f;
       squares += d * d;
     }
   });
   const float scale = 1.0f / sqrt(block_sum<threads>(squares) / count + a.eps);
   if (thread_index() == 0) {
-    if (a.mean) a.mean[row] = centre;
+    if (a.mean) a.mean[row] = center;
     if (a.rstd) a.rstd[row] = scale;
   }
   r.visit(x, [&](const Columns& at, const Eight& values) {
-    const auto unit = [=](float v, float w) { return (v - centre) * scale * (w + a.one); };
+    const auto unit = [=](float v, float w) { return (v - center) * scale * (w + a.one); };
     Eight y = each(unit, values, load(a.weight, at));
     if (a.bias) y = each([](float p, float q) { return p + q; }, y, load(a.bias, at));
     store(a.y + r.offset, at, y);

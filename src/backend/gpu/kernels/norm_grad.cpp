@@ -22,7 +22,7 @@ struct NormGradArguments {
   float *weight_parts, *bias_parts;  // [chunks, cols]; bias_parts may be null
   std::int64_t rows, cols, chunk_rows;
   float one;  // what is added to the weights
-  bool centred, aligned;
+  bool centered, aligned;
   bool aligned_parts;
 };
 
@@ -53,7 +53,7 @@ GPU_FN void block_sums(float& first, float& second, int turn) {
 struct RowGrad {
   float mean, rstd;
   float grad_mean;       // mean of dy * weight; 0 for RMSNorm
-  float grad_direction;  // mean of dy * weight * normalised x
+  float grad_direction;  // mean of dy * weight * normalized x
 };
 
 // One block's chunk of rows.
@@ -111,7 +111,7 @@ class GradChunk {
 
   GPU_FN RowGrad reduce(std::int64_t row, const Eight (&x)[held], const Eight (&dy)[held],
                         int turn) const {
-    RowGrad grad{a_.centred ? a_.mean[row] : 0.0f, a_.rstd[row], 0, 0};
+    RowGrad grad{a_.centered ? a_.mean[row] : 0.0f, a_.rstd[row], 0, 0};
     float sum = 0, dot = 0;
     const auto add = [&](const Columns& at, const Eight& x8, const Eight& dy8) {
       const Eight weight = load(a_.weight, at);
@@ -132,7 +132,7 @@ class GradChunk {
     }
     block_sums<threads>(sum, dot, turn);
     const float count = static_cast<float>(a_.cols);
-    grad.grad_mean = a_.centred ? sum / count : 0.0f;
+    grad.grad_mean = a_.centered ? sum / count : 0.0f;
     grad.grad_direction = dot * grad.rstd / count;
     return grad;
   }
@@ -196,7 +196,7 @@ void norm_grad(Queue& queue, const NormShape& shape, T* dx, float* dweight, floa
                                .cols = cols,
                                .chunk_rows = chunks.rows_each,
                                .one = shape.zero_centred ? 1.0f : 0.0f,
-                               .centred = shape.kind == NormKind::layer_norm,
+                               .centered = shape.kind == NormKind::layer_norm,
                                .aligned = rows_are_aligned(cols, dx, dy, x, weight, dres),
                                .aligned_parts = rows_are_aligned(cols, workspace)};
   if (cols <= 8 * held * 64)

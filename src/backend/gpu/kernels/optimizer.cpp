@@ -1,4 +1,4 @@
-// One step of an optimiser on a range of parameters, with the cast of the compute copy.
+// One step of an optimizer on a range of parameters, with the cast of the compute copy.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"

@@ -1,4 +1,4 @@
-// Sums of gradients and optimiser states: bit for bit the CPU's.
+// Sums of gradients and optimizer states: bit for bit the CPU's.
 #include <algorithm>
 #include <type_traits>
 
@@ -11,10 +11,10 @@ namespace {
 
 // --- plain sums ---
 
-// Neighbouring elements [first, first + n) of an array, loaded and stored as one where all exist
+// Neighboring elements [first, first + n) of an array, loaded and stored as one where all exist
 // and are aligned.
 template <class T, int n>
-struct Neighbours {
+struct Neighbors {
   T v[n];
 
   GPU_FN void load(const T* from, std::int64_t first, std::int64_t count, bool aligned) {
@@ -61,7 +61,7 @@ GPU_KERNEL(256)
 add_sums_kernel(T* sums, const T* summands, std::int64_t count, bool aligned) {
   constexpr int n = pack_width<T>;
   for_each((count + n - 1) / n, [=](std::int64_t item) {
-    Neighbours<T, n> to, from;
+    Neighbors<T, n> to, from;
     to.load(sums, item * n, count, aligned);
     from.load(summands, item * n, count, aligned);
 #pragma unroll
@@ -100,9 +100,9 @@ add_fixed_point_kernel(std::int64_t* sums, const float* gradient, std::int64_t c
   const double units = fixed_point_units(*block);
   std::int64_t bad = 0;
   for_each((count + 3) / 4, [&](std::int64_t item) {
-    Neighbours<float, 4> from;
+    Neighbors<float, 4> from;
     from.load(gradient, 4 * item, count, aligned);
-    Neighbours<std::int64_t, 2> to[2];
+    Neighbors<std::int64_t, 2> to[2];
     for (int half = 0; half < 2; ++half) {
       const std::int64_t first = 4 * item + 2 * half;
       if (!overwrite) to[half].load(sums, first, count, aligned);
@@ -172,9 +172,9 @@ void fixed_point_to_float(Queue& queue, std::int64_t* sums, std::int64_t count,
 GPU_KERNEL(256)
 widen_kernel(float* dst, const bf16* src, std::int64_t count, bool aligned) {
   for_each((count + 3) / 4, [=](std::int64_t item) {
-    Neighbours<bf16, 4> from;
+    Neighbors<bf16, 4> from;
     from.load(src, 4 * item, count, aligned);
-    Neighbours<float, 4> to;
+    Neighbors<float, 4> to;
 #pragma unroll
     for (int i = 0; i < 4; ++i) to.v[i] = to_float(from.v[i]);
     to.store(dst, 4 * item, count, aligned);
@@ -195,9 +195,9 @@ narrow_kernel(bf16* to, const float* from, std::int64_t count, const Rounding ro
   constexpr int n = rounding_group;
   const std::uint64_t key = rounding_key(rounding);
   for_each((count + n - 1) / n, [=](std::int64_t group) {
-    Neighbours<float, n> values;
+    Neighbors<float, n> values;
     values.load(from, n * group, count, aligned);
-    Neighbours<bf16, n> results;
+    Neighbors<bf16, n> results;
     if constexpr (adds) results.load(to, n * group, count, aligned);
     std::uint64_t bits = rounding_bits(key, static_cast<std::uint64_t>(first / n + group));
 #pragma unroll
@@ -256,7 +256,7 @@ reduce_parts_kernel(T* dst, const T* mine, const T* parts, std::int64_t stride, 
   for_each((count + n - 1) / n, [=](std::int64_t item) {
     Wide<T> values[n] = {};
     for (int rank = 0; rank < ranks; ++rank) {
-      Neighbours<T, n> from;
+      Neighbors<T, n> from;
       from.load(rank == own ? mine : parts + rank * stride, item * n, count, aligned);
 #pragma unroll
       for (int i = 0; i < n; ++i) {
@@ -270,7 +270,7 @@ reduce_parts_kernel(T* dst, const T* mine, const T* parts, std::int64_t stride, 
         }
       }
     }
-    Neighbours<T, n> to;
+    Neighbors<T, n> to;
 #pragma unroll
     for (int i = 0; i < n; ++i) to.v[i] = narrowed<T>(values[i]);
     to.store(dst, item * n, count, aligned);

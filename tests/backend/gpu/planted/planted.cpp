@@ -25,7 +25,7 @@ struct Row {
   float value[threads];
 };
 
-// Each thread takes its left neighbour's value.
+// Each thread takes its left neighbor's value.
 GPU_KERNEL(threads) shift_left(float* to, const float* from, bool without_barrier) {
   Row& row = shared_memory<Row>();
   const auto i = static_cast<int>(thread_index());

@@ -12,7 +12,7 @@
 namespace trireme::ptx {
 namespace {
 
-// Lane l names row l % 8 of matrix l / 8 and gets, of each matrix, two neighbours of row l / 4; of
+// Lane l names row l % 8 of matrix l / 8 and gets, of each matrix, two neighbors of row l / 4; of
 // the transposed matrix with `transposed`.
 void load_matrices(Warp& w, const Instruction& i) {
   constexpr std::size_t address_slot = 15;

@@ -33,7 +33,7 @@ TEST_P(PlantedInPtx, IsFound) {
 
 constexpr const char* product = "Maps/OneProduct.OfWholeTilesEqualsTheCpus";
 constexpr const char* attention = "Maps/Attention.OfPackedDocumentsEqualsTheCpus";
-constexpr const char* norm = "Waves/Norm.NormalisesAsTheCpu";
+constexpr const char* norm = "Waves/Norm.NormalizesAsTheCpu";
 constexpr const char* update = "Waves/OptimizerStep.OfAdamIsTheCpus";
 
 INSTANTIATE_TEST_SUITE_P(

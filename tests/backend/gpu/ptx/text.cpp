@@ -237,7 +237,7 @@ class Parser {
       } else if (at(".loc ") || at(".file ")) {
         take_line();
       } else if (const std::string label = take_label(); !label.empty()) {
-        labelled(k, label);
+        labeled(k, label);
       } else {
         const int line = line_;
         one(k, take_to(";"), line);
@@ -255,7 +255,7 @@ class Parser {
     advance(end + 1 - position_);
     return label;
   }
-  void labelled(KernelText& k, const std::string& label) {
+  void labeled(KernelText& k, const std::string& label) {
     if (skip_blanks() && at(".branchtargets")) {
       advance(std::string_view(".branchtargets").size());
       k.branch_lists[label] = split_operands(take_to(";"));
