@@ -199,7 +199,8 @@ std::string flags_markdown() {
 }
 
 // The part of the page between these lines comes from the table.
-constexpr const char* kBegin = "<!-- flags: generated from src/importers/megatron/flags_*.cpp -->\n";
+constexpr const char* kBegin =
+    "<!-- flags: generated from src/importers/megatron/flags_*.cpp -->\n";
 constexpr const char* kEnd = "<!-- end of flags -->\n";
 
 TEST(Flags, PageIsUpToDate) {
