@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/doctor.h"
-#include "comm/greeting.h"
+#include "comm/handshake.h"
 #include "comm/suspects.h"
 #include "operations/node_check.h"
 
@@ -131,8 +131,8 @@ void doctor_nodes(const NodesCommand& command) {
   // What an earlier check wrote must not be taken for this one's.
   if (discover_launch().rank == 0 && !command.hosts.empty()) fs::remove(command.hosts);
   const std::unique_ptr<Transport> transport =
-      open_greeted_transport({.timeout_s = command.timeout_s},
-                             [&](const Reach& reach) { report_unreached(reach, command); });
+      open_transport_after_handshake({.timeout_s = command.timeout_s},
+                                     [&](const Reach& reach) { report_unreached(reach, command); });
   run_guarded(*transport, [&] {
     const bool leads = transport->place().rank == 0;
     transport->set_last_words([&command, hosts = transport->hosts(),

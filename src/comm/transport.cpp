@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "comm/alarm_limit.h"
 #include "comm/cores.h"
-#include "comm/greeting.h"
 #include "comm/group.h"
+#include "comm/handshake.h"
 #include "comm/plugin_loader.h"
 
 namespace trireme {
@@ -74,11 +74,11 @@ constexpr double last_lines_s = 1;    // of ranks that are cut off, which launch
 constexpr double others_wait_s = 10;  // for the rank that speaks to end the job
 
 // Returns where every two ranks reach each other; otherwise ends the job.
-void greet(Wire& wire, double limit_s, const Unreached& unreached) {
-  Greetings greetings(wire, limit_s);
-  const Reach& reach = greetings.reach();
+void shake_hands(Wire& wire, double limit_s, const Unreached& unreached) {
+  Handshake handshake(wire, limit_s);
+  const Reach& reach = handshake.reach();
   if (reach.dead.empty()) return;
-  if (reach.speaks) {
+  if (reach.reports) {
     try {
       unreached(reach);
     } catch (const std::exception& error) {
@@ -86,7 +86,7 @@ void greet(Wire& wire, double limit_s, const Unreached& unreached) {
     }
     std::fflush(nullptr);
   }
-  greetings.serve(reach.speaks && reach.hears_most() ? last_lines_s : others_wait_s);
+  handshake.serve(reach.reports && reach.hears_most() ? last_lines_s : others_wait_s);
   wire.abort(static_cast<int>(ExitCode::failed));
 }
 
@@ -97,7 +97,7 @@ std::unique_ptr<Transport> join_job(const TransportOptions& options, const Unrea
   {
     const AlarmLimit limit = start_limit(options.timeout_s, launch);
     wire = open_mpi_wire(launch, [&](Wire& begun) {
-      if (unreached) greet(begun, options.timeout_s, unreached);
+      if (unreached) shake_hands(begun, options.timeout_s, unreached);
     });
   }
   // Before the first thread of ours starts.
@@ -111,8 +111,8 @@ std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
   return join_job(options, nullptr);
 }
 
-std::unique_ptr<Transport> open_greeted_transport(const TransportOptions& options,
-                                                  const Unreached& unreached) {
+std::unique_ptr<Transport> open_transport_after_handshake(const TransportOptions& options,
+                                                          const Unreached& unreached) {
   return join_job(options, unreached);
 }
 

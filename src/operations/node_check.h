@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "comm/greeting.h"
+#include "comm/handshake.h"
 #include "comm/transport.h"
 
 namespace trireme {

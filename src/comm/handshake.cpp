@@ -1,5 +1,5 @@
 // Two rounds of messages between every two ranks: first their hosts, then whom each has heard.
-#include "comm/greeting.h"
+#include "comm/handshake.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ constexpr int host_tag = 0, row_tag = 1;
 }  // namespace
 
 // The same message to all others, and one from each.
-class Greetings::Round {
+class Handshake::Round {
  public:
   Round(Wire& wire, std::string own, int tag) : wire_(wire), own_(std::move(own)) {
     const int ranks = wire.place().size;
@@ -89,10 +89,10 @@ bool Reach::hears_most() const {
   return twice > ranks || (twice == ranks && !hosts[0].empty());
 }
 
-Greetings::Greetings(Wire& wire, double limit_s) {
+Handshake::Handshake(Wire& wire, double limit_s) {
   const int own = wire.place().rank, ranks = wire.place().size;
   reach_.rank = own;
-  if (ranks > most_greeted) return;
+  if (ranks > largest_handshake) return;
   const Clock::time_point begin = Clock::now();
   const auto until = [&](double seconds, const auto& enough) {
     const auto end = begin + std::chrono::duration<double>(seconds);
@@ -102,19 +102,19 @@ Greetings::Greetings(Wire& wire, double limit_s) {
 
   std::string host = wire.place().host;
   host.resize(host_bytes);
-  greetings_ = std::make_unique<Round>(wire, host, host_tag);
-  until(limit_s / 2, [&] { return greetings_->heard_all(); });
+  hosts_round_ = std::make_unique<Round>(wire, host, host_tag);
+  until(limit_s / 2, [&] { return hosts_round_->heard_all(); });
   std::string row;
   for (int rank = 0; rank < ranks; ++rank) {
-    const bool heard = greetings_->heard(rank);
+    const bool heard = hosts_round_->heard(rank);
     row += static_cast<char>(heard);
-    reach_.hosts.emplace_back(heard ? greetings_->from(rank).c_str() : "");
+    reach_.hosts.emplace_back(heard ? hosts_round_->from(rank).c_str() : "");
   }
 
-  rows_ = std::make_unique<Round>(wire, row, row_tag);
+  reach_round_ = std::make_unique<Round>(wire, row, row_tag);
   const auto heard = [&](int rank) { return row[static_cast<std::size_t>(rank)] != 0; };
   const auto reached = [&](int rank) {
-    return greetings_->reached(rank) && rows_->reached(rank) && rows_->heard(rank);
+    return hosts_round_->reached(rank) && reach_round_->reached(rank) && reach_round_->heard(rank);
   };
   until(limit_s, [&] {
     for (int rank = 0; rank < ranks; ++rank)
@@ -126,25 +126,25 @@ Greetings::Greetings(Wire& wire, double limit_s) {
   const auto note = [&](int a, int b) { dead.emplace(std::min(a, b), std::max(a, b)); };
   for (int rank = 0; rank < ranks; ++rank) {
     if (!heard(rank) || !reached(rank)) note(own, rank);
-    if (!rows_->heard(rank)) continue;
-    const std::string& theirs = rows_->from(rank);
+    if (!reach_round_->heard(rank)) continue;
+    const std::string& theirs = reach_round_->from(rank);
     for (int other = 0; other < ranks; ++other)
       if (theirs[static_cast<std::size_t>(other)] == 0) note(rank, other);
     const auto count = [](const std::string& of) { return std::ranges::count(of, 1); };
     if (count(theirs) > count(row) || (count(theirs) == count(row) && rank < own))
-      reach_.speaks = false;
+      reach_.reports = false;
   }
   reach_.dead.assign(dead.begin(), dead.end());
 }
 
-Greetings::~Greetings() = default;
+Handshake::~Handshake() = default;
 
-void Greetings::poll() {
-  for (const auto& round : {greetings_.get(), rows_.get()})
+void Handshake::poll() {
+  for (const auto& round : {hosts_round_.get(), reach_round_.get()})
     if (round) round->poll();
 }
 
-void Greetings::serve(double seconds) {
+void Handshake::serve(double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   for (; Clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(1))) poll();
 }

@@ -20,7 +20,7 @@ struct Reach {
   std::vector<std::string> hosts;         // of all ranks; "" of one that it does not hear
   std::vector<std::pair<int, int>> dead;  // ranks of which one does not hear the other, in order
   // None that it hears has heard more ranks, and no earlier one as many: it speaks for them.
-  bool speaks = true;
+  bool reports = true;
 
   int heard() const;  // ranks, itself among them
   // Whether it hears most of the job; of two halves the one with rank 0 counts as that.
@@ -28,16 +28,16 @@ struct Reach {
 };
 
 // Larger jobs do not greet: a socket for each other rank would be more than a process may open.
-inline constexpr int most_greeted = 768;
+inline constexpr int largest_handshake = 768;
 
-// The greetings of a rank. What is under way when they end may still arrive: they live until the
+// The handshake of a rank. What is under way when they end may still arrive: they live until the
 // wire does not.
-class Greetings {
+class Handshake {
  public:
-  // Half of `limit_s` is for greetings, the other half for what each rank has heard. Returns at
+  // Half of `limit_s` is for handshake, the other half for what each rank has heard. Returns at
   // once when all is heard.
-  Greetings(Wire& wire, double limit_s);
-  ~Greetings();
+  Handshake(Wire& wire, double limit_s);
+  ~Handshake();
 
   const Reach& reach() const { return reach_; }
   // Until the job is ended: others may still need what this rank has sent.
@@ -46,14 +46,14 @@ class Greetings {
  private:
   class Round;
   void poll();
-  std::unique_ptr<Round> greetings_, rows_;
+  std::unique_ptr<Round> hosts_round_, reach_round_;
   Reach reach_;
 };
 
 // open_transport() for ranks that greet each other first. Where some do not reach each other, the
 // job ends within options.timeout_s (exit code 1): `unreached` is called before that, in the rank
 // that speaks, and where the job has fallen apart, in that of each part.
-std::unique_ptr<Transport> open_greeted_transport(
+std::unique_ptr<Transport> open_transport_after_handshake(
     const TransportOptions& options, const std::function<void(const Reach&)>& unreached);
 
 }  // namespace trireme

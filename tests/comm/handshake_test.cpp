@@ -1,5 +1,5 @@
 // Ranks that greet each other find the links that are dead, and agree on who says so.
-#include "comm/greeting.h"
+#include "comm/handshake.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,14 +95,14 @@ Links around(int rank, int ranks) {
   return links;
 }
 
-std::vector<Reach> greet(int ranks, const Links& cut, double limit_s) {
+std::vector<Reach> run_handshakes(int ranks, const Links& cut, double limit_s) {
   Network network(cut);
   std::vector<Reach> found(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       NetworkWire wire(network, rank, ranks);
-      found[static_cast<std::size_t>(rank)] = Greetings(wire, limit_s).reach();
+      found[static_cast<std::size_t>(rank)] = Handshake(wire, limit_s).reach();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -112,42 +112,42 @@ std::vector<Reach> greet(int ranks, const Links& cut, double limit_s) {
 // A limit that a loaded machine keeps, and which no test of a whole network waits for.
 constexpr double short_s = 1, long_s = 60;
 
-TEST(Greetings, FindNothingWhereAllReachEachOther) {
+TEST(Handshake, FindNothingWhereAllReachEachOther) {
   for (const int ranks : {1, 2, 5}) {
-    for (const Reach& reach : greet(ranks, {}, long_s)) {
+    for (const Reach& reach : run_handshakes(ranks, {}, long_s)) {
       EXPECT_THAT(reach.dead, IsEmpty());
       EXPECT_EQ(reach.heard(), ranks);
       EXPECT_EQ(reach.hosts.back(), "node" + std::to_string(ranks - 1));
-      EXPECT_EQ(reach.speaks, reach.rank == 0);
+      EXPECT_EQ(reach.reports, reach.rank == 0);
     }
   }
 }
 
 // Which all ranks learn of; the one that hears both ends and comes first says so.
-TEST(Greetings, FindALinkThatIsDead) {
-  for (const Reach& reach : greet(4, both_ways(0, 2), short_s)) {
+TEST(Handshake, FindALinkThatIsDead) {
+  for (const Reach& reach : run_handshakes(4, both_ways(0, 2), short_s)) {
     EXPECT_THAT(reach.dead, ElementsAre(Pair(0, 2))) << reach.rank;
-    EXPECT_EQ(reach.speaks, reach.rank == 1) << reach.rank;
+    EXPECT_EQ(reach.reports, reach.rank == 1) << reach.rank;
     EXPECT_TRUE(reach.hears_most());
   }
 }
 
-TEST(Greetings, FindALinkThatIsDeadOneWay) {
-  for (const Reach& reach : greet(3, {{2, 1}}, short_s))
+TEST(Handshake, FindALinkThatIsDeadOneWay) {
+  for (const Reach& reach : run_handshakes(3, {{2, 1}}, short_s))
     EXPECT_THAT(reach.dead, ElementsAre(Pair(1, 2))) << reach.rank;
 }
 
-TEST(Greetings, ARankThatIsCutOffKnowsThatItIs) {
-  const std::vector<Reach> found = greet(3, around(0, 3), short_s);
+TEST(Handshake, ARankThatIsCutOffKnowsThatItIs) {
+  const std::vector<Reach> found = run_handshakes(3, around(0, 3), short_s);
   EXPECT_FALSE(found[0].hears_most());
-  EXPECT_TRUE(found[1].speaks);
-  EXPECT_FALSE(found[2].speaks);
+  EXPECT_TRUE(found[1].reports);
+  EXPECT_FALSE(found[2].reports);
   EXPECT_THAT(found[1].dead, ElementsAre(Pair(0, 1), Pair(0, 2)));
   EXPECT_THAT(found[1].hosts, ElementsAre("", "node1", "node2"));
 }
 
-TEST(Greetings, OfTwoTheFirstIsBelieved) {
-  const std::vector<Reach> found = greet(2, both_ways(0, 1), short_s);
+TEST(Handshake, OfTwoTheFirstIsBelieved) {
+  const std::vector<Reach> found = run_handshakes(2, both_ways(0, 1), short_s);
   EXPECT_TRUE(found[0].hears_most());
   EXPECT_FALSE(found[1].hears_most());
   EXPECT_THAT(found[0].dead, ElementsAre(Pair(0, 1)));
