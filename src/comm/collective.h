@@ -7,10 +7,10 @@
 namespace trireme {
 
 // Tags: collectives 0 .. 16383 by number, messages one fixed tag (the wire keeps their order),
-// meetings before a group has its context the rest.
+// rendezvous before a group has its context the rest.
 constexpr int collective_tags = 16384;
 constexpr int message_tag = 16384;
-constexpr int first_meeting_tag = 16385;
+constexpr int first_rendezvous_tag = 16385;
 
 class Collective : public Operation {
  public:

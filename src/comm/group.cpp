@@ -132,10 +132,10 @@ class GroupCommunicator final : public Communicator {
 };
 
 // All members of a group that has no context yet meet, through the world's.
-class Meeting final : public Operation {
+class Rendezvous final : public Operation {
  public:
-  Meeting(GroupState& world, Label label, const std::vector<int>& ranks, int own, int key)
-      : Operation(world, label), tag_(first_meeting_tag + key) {
+  Rendezvous(GroupState& world, Label label, const std::vector<int>& ranks, int own, int key)
+      : Operation(world, label), tag_(first_rendezvous_tag + key) {
     const int n = static_cast<int>(ranks.size());
     for (int distance = 1; distance < n; distance <<= 1) {
       sends_.add(nullptr, 0, ranks[(own + distance) % n]);
@@ -170,7 +170,7 @@ class WireTransport final : public Transport {
     std::iota(ranks.begin(), ranks.end(), 0);
     world_ = std::make_unique<GroupCommunicator>(*engine_, ranks, place().rank, "world",
                                                  Wire::world_context);
-    meetings_ = std::make_unique<GroupState>(ranks, place().rank, "meetings");
+    rendezvous_ = std::make_unique<GroupState>(ranks, place().rank, "rendezvous");
   }
 
   ~WireTransport() override {
@@ -196,13 +196,13 @@ class WireTransport final : public Transport {
     const int rank = static_cast<int>(own - ranks.begin());
     if (ranks.size() == 1) return make_self_communicator(place().rank, std::move(name));
     const GroupState identity(ranks, rank, name);
-    const int key = static_cast<int>(identity.id % (Wire::max_tag - first_meeting_tag + 1));
+    const int key = static_cast<int>(identity.id % (Wire::max_tag - first_rendezvous_tag + 1));
     const std::string label = fmt::format("making group {} (ranks {})", name, rank_list(ranks));
-    Work meeting(std::make_unique<EngineWork>(*engine_, engine_->start([&] {
-      return std::make_unique<Meeting>(*meetings_, label.c_str(), ranks, rank, key);
+    Work rendezvous(std::make_unique<EngineWork>(*engine_, engine_->start([&] {
+      return std::make_unique<Rendezvous>(*rendezvous_, label.c_str(), ranks, rank, key);
     }),
-                                              std::vector<MemoryRange>{}));
-    meeting.wait();
+                                                 std::vector<MemoryRange>{}));
+    rendezvous.wait();
     const Wire::Context context =
         engine_->with_wire([&](Wire& wire) { return wire.open_context(ranks, key); });
     return std::make_unique<GroupCommunicator>(*engine_, std::move(ranks), rank, std::move(name),
@@ -234,7 +234,7 @@ class WireTransport final : public Transport {
  private:
   std::unique_ptr<CountedWire> wire_;
   std::unique_ptr<ProgressEngine> engine_;
-  std::unique_ptr<GroupState> meetings_;
+  std::unique_ptr<GroupState> rendezvous_;
   std::unique_ptr<GroupCommunicator> world_;
 };
 

@@ -43,11 +43,12 @@ bool is_kernel(const RecordedWork& work) {
 }
 
 RankReplay::RankReplay(int position, const std::vector<const Record*>& programs,
-                       const CostModel& costs, Meetings& meetings, std::vector<TimedEvent>* events)
+                       const CostModel& costs, RendezvousTable& rendezvous,
+                       std::vector<TimedEvent>* events)
     : position_(position),
       record_(*programs[static_cast<std::size_t>(position)]),
       costs_(costs, record_),
-      meetings_(meetings),
+      rendezvous_(rendezvous),
       events_(events),
       operations_(static_cast<std::size_t>(record_.operations())) {
   for (const auto& [key, piece] : record_.pieces()) {
@@ -81,7 +82,7 @@ Clock RankReplay::end() const {
   Clock end = compute_;
   end.wait_for(host_);
   for (const auto& [name, clock] : lanes_) end.wait_for(clock);
-  end.wait_for(meetings_.end_of_sends(position_));
+  end.wait_for(rendezvous_.end_of_sends(position_));
   return end;
 }
 
@@ -158,13 +159,13 @@ bool RankReplay::start(const RecordedWork& work, const WorkCost& cost) {
   const RecordedGroup& group = record_.group_of(work);
   operation = {.work = &work, .cost = cost};
   if (work.message == MessageKind::receive) {
-    operation.flight = &meetings_.receive(work.peer, position_, ready_to_receive());
+    operation.flight = &rendezvous_.receive(work.peer, position_, ready_to_receive());
     between_passes_ = true;
     return true;
   }
   if (sends) {
     between_passes_ = true;
-    operation.flight = &meetings_.send(
+    operation.flight = &rendezvous_.send(
         position_, work.peer,
         {.sent = compute_, .cost = cost, .name = work.name, .lane = group.name.c_str()});
     return !sends_block_ || wait(work.operation);
@@ -173,9 +174,9 @@ bool RankReplay::start(const RecordedWork& work, const WorkCost& cost) {
   lane.wait_for(compute_);
   if (members_[static_cast<std::size_t>(work.group)] > 1) {
     operation.number = numbers_[group.name]++;
-    Meeting& meeting = meetings_.collective(group.name, operation.number);
-    meeting.begin.wait_for(lane);
-    ++meeting.arrived;
+    Rendezvous& rendezvous = rendezvous_.collective(group.name, operation.number);
+    rendezvous.begin.wait_for(lane);
+    ++rendezvous.arrived;
     return true;
   }
   complete(operation, lane);
@@ -197,14 +198,14 @@ void RankReplay::complete(Operation& operation, Clock begin) {
 bool RankReplay::settle(Operation& operation) {
   if (operation.flight) {
     const bool sends = operation.work->message == MessageKind::send;
-    meetings_.settle(sends ? position_ : operation.work->peer);
+    rendezvous_.settle(sends ? position_ : operation.work->peer);
     operation.end = operation.flight->end;
     return operation.end.has_value();
   }
   const std::string& group = record_.group_of(*operation.work).name;
-  const Meeting& meeting = meetings_.collective(group, operation.number);
-  if (meeting.arrived < members_[static_cast<std::size_t>(operation.work->group)]) return false;
-  complete(operation, meeting.begin);
+  const Rendezvous& rendezvous = rendezvous_.collective(group, operation.number);
+  if (rendezvous.arrived < members_[static_cast<std::size_t>(operation.work->group)]) return false;
+  complete(operation, rendezvous.begin);
   lanes_[lane_of(group, operation.cost.kind)].wait_for(*operation.end);
   return true;
 }

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/timing/meetings.h"
 #include "plan/timing/rank_costs.h"
+#include "plan/timing/rendezvous.h"
 #include "plan/timing/replay.h"
 
 namespace trireme {
@@ -19,7 +19,7 @@ class RankReplay {
  public:
   // All outlive it. `events` gets stretches; null: nobody does.
   RankReplay(int position, const std::vector<const Record*>& programs, const CostModel& costs,
-             Meetings& meetings, std::vector<TimedEvent>* events);
+             RendezvousTable& rendezvous, std::vector<TimedEvent>* events);
 
   bool is_done() const { return next_ == record_.rest().work.size(); }
   // Goes on until the end or until something that is not known yet; returns whether it moved.
@@ -80,7 +80,7 @@ class RankReplay {
   const int position_;
   const Record& record_;
   const RankCosts costs_;
-  Meetings& meetings_;
+  RendezvousTable& rendezvous_;
   std::vector<TimedEvent>* events_;
   std::map<WorkKey, Effect> effects_;
   std::vector<int> members_;                           // by group: positions

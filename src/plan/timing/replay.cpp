@@ -10,16 +10,16 @@
 namespace trireme {
 
 std::map<WorkKey, PieceTime> times_alone(const Record& record, const CostModel& costs) {
-  Meetings meetings(nullptr);
-  return RankReplay(0, {&record}, costs, meetings, nullptr).alone();
+  RendezvousTable rendezvous(nullptr);
+  return RankReplay(0, {&record}, costs, rendezvous, nullptr).alone();
 }
 
 Replay replay(const std::vector<const Record*>& programs, const CostModel& costs, bool events) {
   Replay result;
-  Meetings meetings(events ? &result.events : nullptr);
+  RendezvousTable rendezvous(events ? &result.events : nullptr);
   std::vector<std::unique_ptr<RankReplay>> ranks;
   for (int p = 0; p < static_cast<int>(programs.size()); ++p) {
-    ranks.push_back(std::make_unique<RankReplay>(p, programs, costs, meetings,
+    ranks.push_back(std::make_unique<RankReplay>(p, programs, costs, rendezvous,
                                                  events ? &result.events : nullptr));
   }
   for (bool moved = true; moved;) {

@@ -1,16 +1,16 @@
 // Messages cross one after another, each when both sides have come to it.
-#include "plan/timing/meetings.h"
+#include "plan/timing/rendezvous.h"
 
 #include "base/error.h"
 
 namespace trireme {
 
-Flight& Meetings::Channel::at(std::size_t number) {
+Flight& RendezvousTable::Channel::at(std::size_t number) {
   if (number == flights.size()) flights.emplace_back();
   return flights[number];
 }
 
-Flight& Meetings::send(int from, int to, const Flight& begun) {
+Flight& RendezvousTable::send(int from, int to, const Flight& begun) {
   Channel& channel = channels_[{from, to}];
   Flight& flight = channel.at(channel.sends++);
   const std::optional<Clock> received = flight.received;
@@ -20,14 +20,14 @@ Flight& Meetings::send(int from, int to, const Flight& begun) {
   return flight;
 }
 
-Flight& Meetings::receive(int from, int to, const Clock& begin) {
+Flight& RendezvousTable::receive(int from, int to, const Clock& begin) {
   Channel& channel = channels_[{from, to}];
   Flight& flight = channel.at(channel.receives++);
   flight.received = begin;
   return flight;
 }
 
-void Meetings::settle(int from) {
+void RendezvousTable::settle(int from) {
   Lane& lane = lanes_[from];
   while (!lane.waiting.empty() && lane.waiting.front()->received) {
     Flight& flight = *lane.waiting.front();
@@ -42,7 +42,7 @@ void Meetings::settle(int from) {
   }
 }
 
-const Clock& Meetings::end_of_sends(int from) {
+const Clock& RendezvousTable::end_of_sends(int from) {
   settle(from);
   TRIREME_CHECK(lanes_[from].waiting.empty());
   return lanes_[from].free;

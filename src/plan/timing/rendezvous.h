@@ -15,7 +15,7 @@
 namespace trireme {
 
 // A collective of ranks on several pipeline positions.
-struct Meeting {
+struct Rendezvous {
   int arrived = 0;
   Clock begin;
 };
@@ -29,13 +29,13 @@ struct Flight {
   std::optional<Clock> end;
 };
 
-class Meetings {
+class RendezvousTable {
  public:
   // `events` gets the stretches of messages; null: nobody does.
-  explicit Meetings(std::vector<TimedEvent>* events) : events_(events) {}
+  explicit RendezvousTable(std::vector<TimedEvent>* events) : events_(events) {}
 
   // The collective of a group with this number.
-  Meeting& collective(const std::string& group, int number) {
+  Rendezvous& collective(const std::string& group, int number) {
     return collectives_[{group, number}];
   }
 
@@ -59,7 +59,7 @@ class Meetings {
     Clock free;
   };
 
-  std::map<std::pair<std::string, int>, Meeting> collectives_;
+  std::map<std::pair<std::string, int>, Rendezvous> collectives_;
   std::map<std::pair<int, int>, Channel> channels_;  // by sender, receiver
   std::map<int, Lane> lanes_;                        // of sends, by sender
   std::vector<TimedEvent>* events_;
