@@ -31,7 +31,7 @@ constexpr const char* file_variable = "TRIREME_JOB_FILE";
 constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
 
 // Of a launcher, when no process of the run is there any more.
-constexpr std::chrono::seconds longest_farewell(60);
+constexpr std::chrono::seconds shutdown_timeout(60);
 
 volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
 
@@ -283,7 +283,7 @@ class Job {
     }
     // A rank that never held it may not see the file, or has not come so far.
     if (!was_held_ && has_children(launcher_)) held_until_ = now;
-    if (now - held_until_ < longest_farewell) return;
+    if (now - held_until_ < shutdown_timeout) return;
     if (!overdue_) {
       std::fprintf(
           stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",

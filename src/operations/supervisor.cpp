@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How long ranks that outlived their launcher may take to let go of the run's folder.
-constexpr double longest_farewell_s = 60;
+constexpr double shutdown_timeout_s = 60;
 
 // A file in the folder for temporary ones, removed in the end.
 class HostsFile {
@@ -239,7 +239,7 @@ class Supervisor {
     const auto begin = Clock::now();
     const auto since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
     const auto still = [&] {
-      return since() < seconds || (since() < seconds + longest_farewell_s && is_locked(folder));
+      return since() < seconds || (since() < seconds + shutdown_timeout_s && is_locked(folder));
     };
     while (StopSignals::first() == 0 && still())
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
