@@ -128,14 +128,14 @@ class ProgressEngine {
   void expire(const Operation& operation, double seconds);
   bool is_excused(const Operation& operation);
   std::vector<int> missing_ranks(const Operation& operation) const;
-  [[noreturn]] void speak(int exit_code, const LastMessage& message);
+  [[noreturn]] void report(int exit_code, const LastMessage& message);
   void say_last_words(LastMessage message);
   void free_before_end();
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
-  bool claim_voice();
-  void announce_speaking();
-  void release_voice();
+  bool elect_reporter();
+  void announce_reporter();
+  void release_reporter();
   void poll_until(double seconds, const std::function<bool()>& enough);
   void handle_control();
   void handle(const ControlMessage& message, int from);
@@ -166,8 +166,8 @@ class ProgressEngine {
   std::function<void()> before_end_;
   std::vector<Wait> waits_;
   Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
-  int voice_ = -1;    // whom this rank has allowed to speak for the job
-  int arbiter_ = -1;  // who has allowed it to this rank
+  int reporter_ = -1;  // whom this rank has allowed to speak for the job
+  int arbiter_ = -1;   // who has allowed it to this rank
   Verdict verdict_ = Verdict::none;
   std::vector<Answer> answers_;                 // by world rank
   std::vector<Stall> stalls_;                   // by world rank

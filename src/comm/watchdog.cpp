@@ -25,7 +25,7 @@
 namespace trireme {
 namespace {
 
-enum Kind : std::uint8_t { claim, grant, denial, release, speaking, query, answer };
+enum Kind : std::uint8_t { claim, grant, denial, release, reporting, query, answer };
 
 constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a rank just prints
 constexpr double silence_s = 10;  // for the rank that prints to end the job
@@ -82,9 +82,9 @@ void ProgressEngine::handle(const ControlMessage& message, int from) {
   switch (message.kind) {
     case claim: {
       if (Clock::now() < settled_until_) return;  // as if this rank were still stopped
-      if (voice_ < 0) voice_ = from;
+      if (reporter_ < 0) reporter_ = from;
       ControlMessage reply{};
-      reply.kind = voice_ == from ? grant : denial;
+      reply.kind = reporter_ == from ? grant : denial;
       wire_.send_control(reply, from);
       return;
     }
@@ -95,10 +95,10 @@ void ProgressEngine::handle(const ControlMessage& message, int from) {
       verdict_ = Verdict::denied;
       return;
     case release:
-      if (voice_ == from) voice_ = -1;
+      if (reporter_ == from) reporter_ = -1;
       return;
-    case speaking:
-      voice_ = from;
+    case reporting:
+      reporter_ = from;
       return;
     case query:
       wire_.send_control(answer_to(message, from), from);
@@ -152,13 +152,13 @@ void ProgressEngine::poll_until(double seconds, const std::function<bool()>& eno
   }
 }
 
-bool ProgressEngine::claim_voice() {
+bool ProgressEngine::elect_reporter() {
   const int rank = wire_.place().rank;
   for (int arbiter = 0; arbiter < std::min(wire_.place().size, max_arbiters); ++arbiter) {
     if (arbiter == rank) {
       const std::lock_guard lock(mutex_);
-      if (voice_ < 0) voice_ = rank;
-      return voice_ == rank;
+      if (reporter_ < 0) reporter_ = rank;
+      return reporter_ == rank;
     }
     with_wire([&](Wire& wire) {
       verdict_ = Verdict::none;
@@ -168,7 +168,7 @@ bool ProgressEngine::claim_voice() {
     });
     Verdict verdict = Verdict::none;
     poll_until(options_.patience_s, [&] {
-      verdict = voice_ >= 0 && voice_ != rank ? Verdict::denied : verdict_;
+      verdict = reporter_ >= 0 && reporter_ != rank ? Verdict::denied : verdict_;
       return verdict != Verdict::none;
     });
     if (verdict != Verdict::none) {
@@ -180,20 +180,20 @@ bool ProgressEngine::claim_voice() {
 }
 
 // For a rank that finds that it has nothing to say after all.
-void ProgressEngine::release_voice() {
+void ProgressEngine::release_reporter() {
   const std::lock_guard lock(mutex_);
-  if (voice_ == wire_.place().rank) voice_ = -1;
+  if (reporter_ == wire_.place().rank) reporter_ = -1;
   if (arbiter_ < 0) return;
   ControlMessage message{};
   message.kind = release;
   wire_.send_control(message, std::exchange(arbiter_, -1));
 }
 
-void ProgressEngine::announce_speaking() {
+void ProgressEngine::announce_reporter() {
   try {
     with_wire([](Wire& wire) {
       ControlMessage message{};
-      message.kind = speaking;
+      message.kind = reporting;
       for (int rank = 0; rank < wire.place().size; ++rank) {
         if (rank != wire.place().rank) wire.send_control(message, rank);
       }
@@ -205,9 +205,9 @@ void ProgressEngine::announce_speaking() {
   }
 }
 
-void ProgressEngine::speak(int exit_code, const LastMessage& message) {
+void ProgressEngine::report(int exit_code, const LastMessage& message) {
   if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
-  announce_speaking();
+  announce_reporter();
   const Place& place = wire_.place();
   const std::string text =
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message.text);
@@ -251,15 +251,15 @@ void ProgressEngine::end_job(int exit_code) {
 }
 
 void ProgressEngine::abort(int exit_code, const std::string& message) {
-  bool voice = true;
+  bool elected = true;
   try {
-    voice = claim_voice();
+    elected = elect_reporter();
   } catch (const JobEnded&) {
     throw;
   } catch (const std::exception&) {
     // The wire itself is broken: better two messages than none.
   }
-  if (voice) speak(exit_code, {message, {}});
+  if (elected) report(exit_code, {message, {}});
   stay_silent(exit_code);
 }
 
@@ -268,14 +268,14 @@ void ProgressEngine::expire(const Operation& operation, double seconds) {
   const int exit_code = static_cast<int>(ExitCode::failed);
   ask_all(operation);
   if (operation.done() || is_excused(operation)) return;
-  if (!claim_voice()) stay_silent(exit_code);
+  if (!elect_reporter()) stay_silent(exit_code);
   LastMessage message;
   {
     const std::lock_guard lock(mutex_);
     if (!operation.done()) message = report(operation, seconds);
   }
-  if (message.text.empty()) return release_voice();
-  speak(exit_code, message);
+  if (message.text.empty()) return release_reporter();
+  report(exit_code, message);
 }
 
 void ProgressEngine::ask_all(const Operation& operation) {
