@@ -135,8 +135,8 @@ void doctor_nodes(const NodesCommand& command) {
                                      [&](const Reach& reach) { report_unreached(reach, command); });
   run_guarded(*transport, [&] {
     const bool leads = transport->place().rank == 0;
-    transport->set_last_words([&command, hosts = transport->hosts(),
-                               own = transport->place().rank](const LastMessage& message) {
+    transport->set_last_output([&command, hosts = transport->hosts(),
+                                own = transport->place().rank](const LastMessage& message) {
       report_silence(message.silent, own, hosts, command);
     });
     const std::vector<CheckedRank> ranks = check_nodes(*transport, command.check);

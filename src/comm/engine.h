@@ -68,9 +68,9 @@ class ProgressEngine {
     activity_ = std::move(source);
   }
 
-  void set_last_words(LastWords words) {
+  void set_last_output(LastOutput words) {
     const std::lock_guard lock(mutex_);
-    last_words_ = std::move(words);
+    last_output_ = std::move(words);
   }
 
   void set_before_end(std::function<void()> free) {
@@ -129,7 +129,7 @@ class ProgressEngine {
   bool is_excused(const Operation& operation);
   std::vector<int> missing_ranks(const Operation& operation) const;
   [[noreturn]] void report(int exit_code, const LastMessage& message);
-  void say_last_words(LastMessage message);
+  void print_last_output(LastMessage message);
   void free_before_end();
   [[noreturn]] void stay_silent(int exit_code);
   [[noreturn]] void end_job(int exit_code);
@@ -162,7 +162,7 @@ class ProgressEngine {
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;
-  LastWords last_words_;
+  LastOutput last_output_;
   std::function<void()> before_end_;
   std::vector<Wait> waits_;
   Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()

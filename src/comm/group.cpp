@@ -222,7 +222,7 @@ class WireTransport final : public Transport {
   void set_listener(OperationListener* listener) override { engine_->set_listener(listener); }
 
   void set_activity(ActivitySource source) override { engine_->set_activity(std::move(source)); }
-  void set_last_words(LastWords words) override { engine_->set_last_words(std::move(words)); }
+  void set_last_output(LastOutput words) override { engine_->set_last_output(std::move(words)); }
   void set_before_end(std::function<void()> free) override {
     engine_->set_before_end(std::move(free));
   }

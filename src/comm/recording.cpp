@@ -102,7 +102,7 @@ class RecordingTransport final : public Transport {
   }
   void set_listener(OperationListener*) override {}
   void set_activity(ActivitySource) override {}
-  void set_last_words(LastWords) override {}
+  void set_last_output(LastOutput) override {}
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     throw Error(static_cast<ExitCode>(exit_code), message);

@@ -37,11 +37,11 @@ class SelfTransport final : public Transport {
   }
   void set_listener(OperationListener*) override {}  // nothing is ever sent
   void set_activity(ActivitySource) override {}      // nobody ever asks
-  void set_last_words(LastWords words) override { last_words_ = std::move(words); }
+  void set_last_output(LastOutput words) override { last_output_ = std::move(words); }
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
     std::fprintf(stderr, "trireme: %s\n", message.c_str());
-    if (last_words_) last_words_({message, {}});
+    if (last_output_) last_output_({message, {}});
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
@@ -49,7 +49,7 @@ class SelfTransport final : public Transport {
  private:
   Place place_;
   std::unique_ptr<Communicator> world_;
-  LastWords last_words_;
+  LastOutput last_output_;
 };
 
 constexpr double least_start_s = 60;  // of many processes on a busy machine

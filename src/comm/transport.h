@@ -86,7 +86,7 @@ struct LastMessage {
   std::string text;         // that it has printed
   std::vector<int> silent;  // world ranks that did not answer a watchdog
 };
-using LastWords = std::function<void(const LastMessage& message)>;
+using LastOutput = std::function<void(const LastMessage& message)>;
 
 class Transport {
  public:
@@ -120,7 +120,7 @@ class Transport {
   // Called once where this rank ends the job, with the message that it printed: a watchdog that
   // fires, or abort(). In whichever thread notices it, so it touches nothing of the rank's own, and
   // after a few seconds nobody waits for it any longer.
-  virtual void set_last_words(LastWords words) = 0;
+  virtual void set_last_output(LastOutput words) = 0;
 
   // Called where this rank ends the job, after the last words: frees what would keep a device or
   // another rank waiting. In a thread that nobody waits for after a few seconds. Null: nothing.

@@ -213,16 +213,16 @@ void ProgressEngine::report(int exit_code, const LastMessage& message) {
       fmt::format("trireme: rank {} ({}): {}\n", place.rank, place.host, message.text);
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
-  say_last_words({fmt::format("rank {}: {}", place.rank, message.text), message.silent});
+  print_last_output({fmt::format("rank {}: {}", place.rank, message.text), message.silent});
   wait_until_read(STDERR_FILENO);
   end_job(exit_code);
 }
 
-void ProgressEngine::say_last_words(LastMessage message) {
-  LastWords words;
+void ProgressEngine::print_last_output(LastMessage message) {
+  LastOutput words;
   {
     const std::lock_guard lock(mutex_);
-    words = std::exchange(last_words_, nullptr);
+    words = std::exchange(last_output_, nullptr);
   }
   // The message has been printed; this is about a copy of it.
   if (words)

@@ -379,7 +379,7 @@ void Trainer::Parts::begin() {
   check_ranks_agree();
   // From here on the folder is this run's, whichever rank ends the job.
   if (transport) {
-    transport->set_last_words(
+    transport->set_last_output(
         [dir = folder.path()](const LastMessage& message) { mark_failed(dir, message.text); });
   }
   start_up.done("ranks agree on what they do");

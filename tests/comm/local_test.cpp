@@ -168,7 +168,7 @@ TEST(Agreement, ComparesWhatIsComparedFirst) {
 }
 
 // What the ranks print when the job ends, with short limits.
-std::string last_words(int ranks, const std::function<void(Transport&)>& body) {
+std::string last_output(int ranks, const std::function<void(Transport&)>& body) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(run_local_ranks(ranks, {.timeout_s = 0.3, .patience_s = 0.3}, body), Error);
   return testing::internal::GetCapturedStderr();
@@ -180,7 +180,7 @@ int lines(const std::string& text) {
 
 TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
   std::atomic<bool> ended{false};
-  const std::string text = last_words(4, [&](Transport& transport) {
+  const std::string text = last_output(4, [&](Transport& transport) {
     if (transport.place().rank == 2) {  // computes, and answers
       std::this_thread::sleep_for(std::chrono::milliseconds(800));
       return;
@@ -196,8 +196,8 @@ TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
 TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
   std::mutex mutex;
   std::vector<LastMessage> left;
-  const std::string text = last_words(3, [&](Transport& transport) {
-    transport.set_last_words([&](const LastMessage& message) {
+  const std::string text = last_output(3, [&](Transport& transport) {
+    transport.set_last_output([&](const LastMessage& message) {
       const std::lock_guard lock(mutex);
       left.push_back(message);
       throw std::runtime_error("the disk is full");  // harms nothing
@@ -255,7 +255,7 @@ TEST(RunningTime, CountsNoTimeInWhichNobodyLooked) {
 }
 
 TEST(Watchdog, SeesMismatchedCalls) {
-  const std::string text = last_words(2, [](Transport& transport) {
+  const std::string text = last_output(2, [](Transport& transport) {
     float x = 1;
     if (transport.place().rank == 0) {
       transport.world().receive(&x, 1, DType::f32, 1, {"activation of micro-batch", 4}).wait();
@@ -270,7 +270,7 @@ TEST(Watchdog, SeesMismatchedCalls) {
 }
 
 TEST(Watchdog, SpeaksWhenAGroupIsNotMade) {
-  const std::string text = last_words(3, [](Transport& transport) {
+  const std::string text = last_output(3, [](Transport& transport) {
     if (transport.place().rank == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(800));
       return;
@@ -282,7 +282,7 @@ TEST(Watchdog, SpeaksWhenAGroupIsNotMade) {
 }
 
 TEST(Failure, OneMessageNamesTheRank) {
-  const std::string text = last_words(4, [](Transport& transport) {
+  const std::string text = last_output(4, [](Transport& transport) {
     if (transport.place().rank == 1) fail("the disk is full");
     float x = 1;
     transport.world().all_reduce(&x, 1, DType::f32, Reduction::sum, "loss").wait();
@@ -291,7 +291,7 @@ TEST(Failure, OneMessageNamesTheRank) {
 }
 
 TEST(Failure, ManyRanksSpeakWithOneVoice) {
-  const std::string text = last_words(6, [](Transport&) { fail("the same everywhere"); });
+  const std::string text = last_output(6, [](Transport&) { fail("the same everywhere"); });
   EXPECT_THAT(text, HasSubstr("the same everywhere"));
   EXPECT_EQ(lines(text), 1);
 }

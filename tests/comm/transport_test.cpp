@@ -149,7 +149,7 @@ class Watched final : public Transport {
   std::unique_ptr<Communicator> group(std::vector<int>, std::string) override { return nullptr; }
   void set_listener(OperationListener*) override {}
   void set_activity(ActivitySource) override {}
-  void set_last_words(LastWords) override {}
+  void set_last_output(LastOutput) override {}
   void leave() override { left = true; }
   void abort(int exit_code, const std::string& message) override {
     throw Aborted{exit_code, message};
