@@ -31,7 +31,7 @@ constexpr const char* beginnings =
 constexpr const char* words =
     "timeout log logging logger profiler ckpt dataset iters checkpoint iteration tokenizer "
     "iterations samples teacher offload overlap offloading offloaded fsdp gloo";
-constexpr const char* last_words = "dir path paths file filename port";
+constexpr const char* path_endings = "dir path paths file filename port";
 
 // Without an effect on the model whatever they are: other names of flags of the table, what
 // Megatron works out when it starts, kernels, messages and evaluation.
@@ -117,7 +117,7 @@ bool speaks_of_the_run(std::string_view name) {
   if (parts.empty() || has("config")) return false;
   return std::ranges::any_of(split(beginnings, ' '),
                              [&](auto begin) { return name.starts_with(begin); }) ||
-         has(words) || is_one_of(parts.back(), last_words);
+         has(words) || is_one_of(parts.back(), path_endings);
 }
 
 bool is_nothing(std::string_view value) {
