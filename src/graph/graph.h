@@ -48,7 +48,7 @@ struct ParameterSpec {
   std::int64_t first_copied() const {
     return copies == 1 ? shape.count() : shape.count() / shape[0] * (shape[0] - copied_rows);
   }
-  std::int64_t spoken_for() const { return copy == 0 ? shape.count() : first_copied(); }
+  std::int64_t owned_count() const { return copy == 0 ? shape.count() : first_copied(); }
 
   // Of a linear layer's weight: the matrices that it consists of, for optimizers that update whole
   // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first

@@ -141,7 +141,7 @@ void Optimizer::add_squares(ExactSum* sum,
   Queue& queue = device.queue();
   for (const OwnedSlice& slice : layout_.owned()) {
     // Of rows that ranks have in common one of them counts.
-    const std::int64_t own = std::min(slice.end, spec(slice).spoken_for()) - slice.begin;
+    const std::int64_t own = std::min(slice.end, spec(slice).owned_count()) - slice.begin;
     if (own <= 0 || !counts(spec(slice))) continue;
     const std::byte* all = gradient(slice);
     if (gradients_.dtype() == DType::f64) {

@@ -387,7 +387,7 @@ void CheckpointKeeper::save(const RunState& run) {
   std::vector<SourceSlice> slices;
   for (int c = 0; c < engine.chunks(); ++c) {
     const auto own = saved_slices(engine.stage(c), engine.optimizer(c),
-                                  [&](const Parameter& p) { return engine.speaks_for(c, p.spec); });
+                                  [&](const Parameter& p) { return engine.owns(c, p.spec); });
     slices.insert(slices.end(), own.begin(), own.end());
   }
   const CheckpointState state = state_of(run);

@@ -329,7 +329,7 @@ void Engine::set_steps(std::int64_t steps) {
   for (auto& chunk : chunks_) chunk->optimizer->set_steps(steps);
 }
 
-bool Engine::speaks_for(int chunk, const ParameterSpec& spec) const {
+bool Engine::owns(int chunk, const ParameterSpec& spec) const {
   const bool tied_copy = spec.name == word_table && chunks_[chunk]->number > 0;
   const int copy = spec.of_experts ? index_of(expert_replicate_group(mesh_, rank_, zero_), rank_)
                                    : mesh_.index_in_group(rank_, replicate_axes(zero_));

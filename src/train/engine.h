@@ -121,7 +121,7 @@ class Engine {
   void set_steps(std::int64_t steps);
   // Whether this rank is the one among those with the same part of a parameter that counts and
   // saves it.
-  bool speaks_for(int chunk, const ParameterSpec& spec) const;
+  bool owns(int chunk, const ParameterSpec& spec) const;
 
   // The schedule for so many micro-batches per rank, and what it costs.
   const Schedule& schedule(std::int64_t micro_batches);

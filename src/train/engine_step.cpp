@@ -248,7 +248,7 @@ StepResult Engine::update(const StepInput& input) {
   finish_gradients();
   for (int c = 0; c < chunks(); ++c) {
     chunks_[c]->optimizer->add_squares(&totals()->squares, [&](const ParameterSpec& spec) {
-      return spec.counts == ParameterSpec::Counts::nothing && speaks_for(c, spec);
+      return spec.counts == ParameterSpec::Counts::nothing && owns(c, spec);
     });
   }
   Sums sums{read_totals(), read_expert_totals(), input.stop && input.stop(),

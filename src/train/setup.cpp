@@ -27,8 +27,8 @@ std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
     const Optimizer& optimizer = engine.optimizer(c);
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = engine.stage(c).definition().parameters[slice.parameter].spec;
-      const std::int64_t count = std::min(slice.end, spec.spoken_for()) - slice.begin;
-      if (engine.speaks_for(c, spec) && count > 0)
+      const std::int64_t count = std::min(slice.end, spec.owned_count()) - slice.begin;
+      if (engine.owns(c, spec) && count > 0)
         bytes += count * (size_of(optimizer.dtype()) +
                           optimizer.moments(slice.parameter) * size_of(optimizer.moment_dtype()));
     }

@@ -84,8 +84,9 @@ std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t beg
 
 std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves) {
-  return collect<const std::byte>(
-      stage, optimizer, {}, [&](const Parameter& p) { return saves(p) ? p.spec.spoken_for() : 0; });
+  return collect<const std::byte>(stage, optimizer, {}, [&](const Parameter& p) {
+    return saves(p) ? p.spec.owned_count() : 0;
+  });
 }
 
 std::vector<TargetSlice> loaded_slices(const Stage& stage, Optimizer& optimizer,

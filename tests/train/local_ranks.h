@@ -118,9 +118,8 @@ inline StepResult step(Engine& engine, int rank, const Config& config, int numbe
 // Masters and moments that this rank speaks for, in their places of the whole tensors.
 inline void collect(Engine& engine, Weights& weights) {
   for (int c = 0; c < engine.chunks(); ++c) {
-    const auto slices = saved_slices(engine.stage(c), engine.optimizer(c), [&](const Parameter& p) {
-      return engine.speaks_for(c, p.spec);
-    });
+    const auto slices = saved_slices(engine.stage(c), engine.optimizer(c),
+                                     [&](const Parameter& p) { return engine.owns(c, p.spec); });
     for (const SourceSlice& slice : slices) {
       auto& whole = weights[slice.name];
       whole.resize(static_cast<std::size_t>(slice.tensor.count()),
