@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes unicode_ranges.inc and unicode_stand_ins.inc, with `pip install tokenizers==0.23.3`.
+"""Writes unicode_ranges.inc and unicode_fallbacks.inc, with `pip install tokenizers==0.23.3`.
 
 unicode_ranges.inc: the code points of \\p{L}, \\p{N} and \\p{White_Space} in the Unicode version of the
 reference library (16.0).
 
-unicode_stand_ins.inc: the Oniguruma of Debian 12 knows Unicode 14 only. For each character that the
+unicode_fallbacks.inc: the Oniguruma of Debian 12 knows Unicode 14 only. For each character that the
 newer one of the reference library takes for something else, a character that the older one takes for
 just that: same general category, same script where it is old enough, same length in UTF-8.
 """
@@ -107,7 +107,7 @@ def nearest(c, members):
     return min(members[max(at - 1, 0):at + 1], key=lambda other: abs(other - c))
 
 
-def stand_ins():
+def fallbacks():
     onig = Onig()
     exact = [rf"\p{{{c}}}" for c in CATEGORIES] + PROPERTIES
     scripts = [rf"\p{{{s}}}" for s in SCRIPTS]
@@ -118,7 +118,7 @@ def stand_ins():
     for c in known:
         by_kind.setdefault((length(c), old[c], old_script[c]), []).append(c)
         by_category.setdefault((length(c), old[c]), []).append(c)
-    begin = last = stand_in = None
+    begin = last = fallback = None
     for c in CHARACTERS:
         now = None
         if (new[c], new_script[c]) != (old[c], old_script[c]):
@@ -127,10 +127,10 @@ def stand_ins():
             now = nearest(c, by_kind.get((length(c), new[c], new_script[c])) or
                           by_kind.get((length(c), new[c], 0)) or
                           by_category[length(c), new[c]])
-        if now != stand_in:
-            if stand_in:
-                yield f"{{0x{begin:X}, 0x{last:X}, 0x{stand_in:X}}},"
-            begin, stand_in = c, now
+        if now != fallback:
+            if fallback:
+                yield f"{{0x{begin:X}, 0x{last:X}, 0x{fallback:X}}},"
+            begin, fallback = c, now
         last = c
 
 
@@ -138,6 +138,6 @@ if __name__ == "__main__":
     write("unicode_ranges.inc",
           "// First, last and class of code points, Unicode 16.0; all others are `other`.",
           class_ranges())
-    write("unicode_stand_ins.inc",
+    write("unicode_fallbacks.inc",
           "// First and last of code points that Unicode 16.0 and 14.0 take for something else, and what\n"
-          "// Unicode 14.0 takes for the same as Unicode 16.0 takes them.", stand_ins())
+          "// Unicode 14.0 takes for the same as Unicode 16.0 takes them.", fallbacks())

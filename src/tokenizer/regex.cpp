@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "tokenizer/regex_syntax.h"
-#include "tokenizer/stand_ins.h"
+#include "tokenizer/unicode_fallbacks.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {
@@ -102,7 +102,7 @@ struct Regex::Code {
     for (const char* p = text.data(); p < end;) {
       const DecodedChar c = decode_utf8(p, end);
       p += c.length;
-      const char32_t older = stand_in(c.value);
+      const char32_t older = fallback(c.value);
       if (older != c.value && !alike(c.value, older)) {
         fail_input(
             "{}: the text has the character U+{:04X}, which is younger than the Unicode 14 of this "
@@ -136,7 +136,7 @@ Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
 void Regex::for_each_match(std::string_view text, const OnMatch& on_match) const {
-  const std::string older = with_stand_ins(text);
+  const std::string older = with_fallbacks(text);
   if (!older.empty()) {
     code_->check_young_characters(text);
     text = older;

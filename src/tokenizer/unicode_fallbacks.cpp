@@ -1,5 +1,5 @@
 // A table of ranges, with one bit per page of 256 characters so that most text passes quickly.
-#include "tokenizer/stand_ins.h"
+#include "tokenizer/unicode_fallbacks.h"
 
 #include <algorithm>
 #include <bitset>
@@ -13,11 +13,11 @@ namespace {
 struct Range {
   char32_t first;
   char32_t last;
-  char32_t stand_in;
+  char32_t fallback;
 };
 
 constexpr Range kRanges[] = {
-#include "tokenizer/unicode_stand_ins.inc"
+#include "tokenizer/unicode_fallbacks.inc"
 };
 
 using Pages = std::bitset<0x110000 / 256>;
@@ -32,16 +32,16 @@ Pages pages_with_young_characters() {
 
 }  // namespace
 
-char32_t stand_in(char32_t c) {
+char32_t fallback(char32_t c) {
   static const Pages pages = pages_with_young_characters();
   if (!pages[c / 256]) return c;
   const Range* found = std::upper_bound(std::begin(kRanges), std::end(kRanges), c,
                                         [](char32_t a, const Range& b) { return a < b.first; });
   if (found == std::begin(kRanges) || c > (--found)->last) return c;
-  return found->stand_in;
+  return found->fallback;
 }
 
-std::string with_stand_ins(std::string_view text) {
+std::string with_fallbacks(std::string_view text) {
   std::string out;
   std::size_t copied = 0;  // bytes of `text` that are in `out`
   const char* end = text.data() + text.size();
@@ -53,7 +53,7 @@ std::string with_stand_ins(std::string_view text) {
     const DecodedChar c = decode_utf8(p, end);
     const auto at = static_cast<std::size_t>(p - text.data());
     p += c.length;
-    const char32_t older = stand_in(c.value);
+    const char32_t older = fallback(c.value);
     if (older == c.value) continue;
     out += text.substr(copied, at - copied);
     append_utf8(older, out);

@@ -9,10 +9,10 @@ namespace trireme {
 
 // The older character of the same general category, script and length in UTF-8; `c` itself where it
 // is old enough.
-char32_t stand_in(char32_t c);
+char32_t fallback(char32_t c);
 
 // A copy of `text`, valid UTF-8, in which stand-ins replace the young characters: as long as `text`
 // and with the same borders between characters. Empty where there are none.
-std::string with_stand_ins(std::string_view text);
+std::string with_fallbacks(std::string_view text);
 
 }  // namespace trireme
