@@ -183,7 +183,7 @@ void refuse_unless_text(const std::string& file, std::string_view content) {
   if (found && found->kind != Kind::web_page) refuse_foreign_bytes(file, *found);
 }
 
-void refuse_if_stand_in(const std::string& file, std::string_view content) {
+void refuse_if_placeholder(const std::string& file, std::string_view content) {
   const auto found = find_foreign_bytes(content);
   if (found && (found->kind == Kind::lfs_pointer || found->kind == Kind::web_page)) {
     refuse_foreign_bytes(file, *found);

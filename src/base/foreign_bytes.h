@@ -37,6 +37,6 @@ void refuse_if_foreign(const std::string& file, std::string_view content);
 // For a reader of plain text, which a web page may be: refuses all others.
 void refuse_unless_text(const std::string& file, std::string_view content);
 // For a reader of binary files (tensors, archives): refuses pointers and web pages alone.
-void refuse_if_stand_in(const std::string& file, std::string_view content);
+void refuse_if_placeholder(const std::string& file, std::string_view content);
 
 }  // namespace trireme

@@ -85,7 +85,7 @@ void IndexedDataset::refuse_lone(const std::string& file) const {
   lone.read_at(0, first.data(), first.size());
   const auto found = find_foreign_bytes(first);
   if (found && found->kind == ForeignBytes::Kind::tokens) refuse_foreign_bytes(file, *found);
-  refuse_if_stand_in(file, first);  // bare tokens may begin like anything else
+  refuse_if_placeholder(file, first);  // bare tokens may begin like anything else
   if (file != bin_name()) {
     fail_input(
         "'{}' is a single file: data.path, or the prefix given, must name a pair .bin and .idx "

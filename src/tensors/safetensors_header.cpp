@@ -263,7 +263,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   }
   std::memcpy(&length, file.data(), sizeof length);
   if (length > max_safetensors_header || length > file.size() - sizeof length)
-    refuse_if_stand_in(name, {reinterpret_cast<const char*>(file.data()), file.size()});
+    refuse_if_placeholder(name, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (length > max_safetensors_header) {
     fail_input(
         "'{}' is not a safetensors file: its header would have {} bytes, more than the "

@@ -71,8 +71,8 @@ TEST(ForeignBytes, AreNotSeenInTexts) {
 }
 
 TEST(ForeignBytes, BinaryFilesAreOnlyHeldAgainstWhatStandsInForThem) {
-  EXPECT_EQ(refusal_of([] { refuse_if_stand_in("f", "PK\x03\x04 torch"); }), "accepted");
-  EXPECT_THAT(refusal_of([] { refuse_if_stand_in("f", "<!doctype html>"); }),
+  EXPECT_EQ(refusal_of([] { refuse_if_placeholder("f", "PK\x03\x04 torch"); }), "accepted");
+  EXPECT_THAT(refusal_of([] { refuse_if_placeholder("f", "<!doctype html>"); }),
               HasSubstr("web page"));
 }
 

@@ -29,7 +29,7 @@ bool begins_stream(std::string_view text) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view text, const std::string& name) {
-  refuse_if_stand_in(name, text);
+  refuse_if_placeholder(name, text);
   const bool tar = text.size() > 262 && text.substr(257, 5) == "ustar";
   if (tar) {
     fail_input(
