@@ -56,14 +56,14 @@ std::string LossSpikes::text(double loss) const {
       loss, (loss - median()) / deviation(), losses_.size(), median());
 }
 
-void LossSpikes::took(double loss) {
+void LossSpikes::add(double loss) {
   if (!active()) return;
   losses_.push_back(loss);
   if (losses_.size() > window_) losses_.pop_front();
   if (policy_ == Policy::skip) spikes_ = 0;
 }
 
-void LossSpikes::spiked(double loss) {
+void LossSpikes::add_spike(double loss) {
   if (++spikes_ < patience) return;
   fail(
       "{}, and {} before it in {}: they come from the model, not from single batches. Lower "
@@ -82,7 +82,7 @@ void LossSpikes::saved(std::int64_t step) {
   while (saves_.size() > 1 && saves_[1] + back_steps_ <= step + 1) saves_.erase(saves_.begin());
 }
 
-std::optional<std::int64_t> LossSpikes::goes_back_to(std::int64_t step) const {
+std::optional<std::int64_t> LossSpikes::rollback_step(std::int64_t step) const {
   if (policy_ != Policy::back) return std::nullopt;
   std::optional<std::int64_t> newest;
   for (const std::int64_t saved : saves_)
@@ -90,7 +90,7 @@ std::optional<std::int64_t> LossSpikes::goes_back_to(std::int64_t step) const {
   return newest;
 }
 
-void LossSpikes::went_back(const LossSpikes& then, std::int64_t step) {
+void LossSpikes::rolled_back(const LossSpikes& then, std::int64_t step) {
   losses_ = then.losses_;
   // What was saved later belongs to a branch that the run has left.
   std::erase_if(saves_, [step](std::int64_t saved) { return saved > step; });

@@ -28,19 +28,19 @@ class LossSpikes {
   std::string text(double loss) const;
 
   // The update of a step with this loss was done.
-  void took(double loss);
+  void add(double loss);
   // It was not, since it is a spike. Throws Error where that has happened too often, and no end is
   // in sight.
-  void spiked(double loss);
+  void add_spike(double loss);
 
   // A checkpoint of the run's own plan was saved. Others, as of a run that is interrupted, would
   // not be there in another run, and are no places to go back to.
   void saved(std::int64_t step);
   // Where the run goes on after a spike in that step: the newest such checkpoint that is old
   // enough. Nothing where the step is skipped alone.
-  std::optional<std::int64_t> goes_back_to(std::int64_t step) const;
+  std::optional<std::int64_t> rollback_step(std::int64_t step) const;
   // The states are those of that checkpoint again, which had these spikes.
-  void went_back(const LossSpikes& then, std::int64_t step);
+  void rolled_back(const LossSpikes& then, std::int64_t step);
 
   // What a checkpoint keeps of it.
   std::string json() const;

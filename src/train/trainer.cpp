@@ -91,7 +91,7 @@ void Trainer::Parts::train_one_step() {
     refuse_not_finite(input, next, samples);
   if (last.taken) {
     scheduled_samples += samples;
-    spikes.took(last.loss.mean());
+    spikes.add(last.loss.mean());
   } else {
     ++skipped;
     ++interval.skipped;
@@ -101,7 +101,7 @@ void Trainer::Parts::train_one_step() {
   ++step;
   consumed_samples += samples;
   consumed_tokens += samples * engine.length();
-  went_back_to = -1;
+  rolled_back_to = -1;
   if (is_spike) after_spike();
 
   last_seconds = seconds_since(begin);
@@ -141,35 +141,35 @@ void Trainer::Parts::after_spike() {
   // Gradients may be infinite where the loss is not.
   const double judged = last.finite ? loss : std::numeric_limits<double>::quiet_NaN();
   const std::string why = fmt::format("step {}: {}", step, spikes.text(judged));
-  spikes.spiked(judged);
+  spikes.add_spike(judged);
   const RunState now = *this;
-  const std::optional<std::int64_t> back = spikes.goes_back_to(step);
+  const std::optional<std::int64_t> back = spikes.rollback_step(step);
   if (back && checkpoints.go_back(*back, *this)) {
-    went_back_to = *back;
+    rolled_back_to = *back;
     step = now.step;
-    skipped += step - went_back_to;
+    skipped += step - rolled_back_to;
     consumed_samples = now.consumed_samples;
     consumed_tokens = now.consumed_tokens;
     valid_loss = now.valid_loss;
     save_due = now.save_due;
     guarded = now.guarded;
     const LossSpikes then = std::exchange(spikes, now.spikes);
-    spikes.went_back(then, went_back_to);
+    spikes.rolled_back(then, rolled_back_to);
   }
-  const std::string what = went_back_to >= 0
+  const std::string what = rolled_back_to >= 0
                                ? fmt::format(
                                      "back to the weights of step {}, and on with the data that "
                                      "follows: steps {} to {} count as skipped",
-                                     went_back_to, went_back_to + 1, step)
+                                     rolled_back_to, rolled_back_to + 1, step)
                                : "its update is skipped";
-  const char* const without = config.train.spike_policy == "back" && went_back_to < 0
+  const char* const without = config.train.spike_policy == "back" && rolled_back_to < 0
                                   ? "; there is no checkpoint that is old enough to go back to"
                                   : "";
   console.warn_now(fmt::format("{}; {}{}", why, what, without));
   if (!leads()) return;
   std::vector<Metric> event = {
-      {"event", went_back_to >= 0 ? "went back" : "skipped"}, {"loss", loss}, {"why", why}};
-  if (went_back_to >= 0) event.push_back({"to_step", went_back_to});
+      {"event", rolled_back_to >= 0 ? "went back" : "skipped"}, {"loss", loss}, {"why", why}};
+  if (rolled_back_to >= 0) event.push_back({"to_step", rolled_back_to});
   folder.write_event(step, event);
 }
 

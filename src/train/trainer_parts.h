@@ -175,8 +175,8 @@ struct Trainer::Parts : RunState {
   } interval;
   SlowRanks slow_ranks;
   StepResult last;
-  std::optional<Stop> stop;        // why it ends early
-  std::int64_t went_back_to = -1;  // in the last step; -1: it went forward
+  std::optional<Stop> stop;          // why it ends early
+  std::int64_t rolled_back_to = -1;  // in the last step; -1: it went forward
   double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
   std::int64_t last_samples = 0;
   std::optional<double> test_loss;

@@ -113,7 +113,7 @@ void Trainer::Parts::after_step() {
     line.push_back({"skipped_steps", skipped});
   }
   if (config.run.precision != "fp16" && spikes.active()) line.push_back({"skipped_steps", skipped});
-  if (went_back_to >= 0) line.push_back({"went_back_to", went_back_to});
+  if (rolled_back_to >= 0) line.push_back({"went_back_to", rolled_back_to});
   folder.write_metrics(step, line);
   folder.write_timings(step,
                        std::vector<Metric>{{"seconds", last_seconds},

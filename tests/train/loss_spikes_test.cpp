@@ -25,15 +25,15 @@ TrainConfig config_with(const std::string& policy) {
 // Whose window has 3.00 to 3.07: a median of 3.04, and deviations of 0.02 in the median.
 LossSpikes after_eight(const std::string& policy) {
   LossSpikes spikes(config_with(policy));
-  for (int i = 0; i < 8; ++i) spikes.took(3 + 0.01 * i);
+  for (int i = 0; i < 8; ++i) spikes.add(3 + 0.01 * i);
   return spikes;
 }
 
 TEST(LossSpikes, StandFarAboveTheMedianOfAWholeWindow) {
   LossSpikes spikes(config_with("skip"));
-  for (int i = 0; i < 7; ++i) spikes.took(3 + 0.01 * i);
+  for (int i = 0; i < 7; ++i) spikes.add(3 + 0.01 * i);
   EXPECT_FALSE(spikes.is_spike(100)) << "the window is not full";
-  spikes.took(3.07);
+  spikes.add(3.07);
   EXPECT_FALSE(spikes.is_spike(3.04 + 5.9 * 1.4826 * 0.02));
   EXPECT_TRUE(spikes.is_spike(3.04 + 6.1 * 1.4826 * 0.02));
   EXPECT_FALSE(spikes.is_spike(0)) << "a fall is no spike";
@@ -43,7 +43,7 @@ TEST(LossSpikes, StandFarAboveTheMedianOfAWholeWindow) {
 
 TEST(LossSpikes, OfEqualLossesNeedAThousandthOfTheMedianEach) {
   LossSpikes spikes(config_with("skip"));
-  for (int i = 0; i < 8; ++i) spikes.took(2);
+  for (int i = 0; i < 8; ++i) spikes.add(2);
   EXPECT_FALSE(spikes.is_spike(2 * 1.0059));
   EXPECT_TRUE(spikes.is_spike(2 * 1.0061));
 }
@@ -57,43 +57,43 @@ TEST(LossSpikes, AreWhatIsNotFiniteAtAnyTime) {
 
 TEST(LossSpikes, TooManyInARowEndTheRun) {
   LossSpikes spikes = after_eight("skip");
-  for (int i = 0; i < 19; ++i) spikes.spiked(9);
-  spikes.took(3);
-  for (int i = 0; i < 19; ++i) spikes.spiked(9);
+  for (int i = 0; i < 19; ++i) spikes.add_spike(9);
+  spikes.add(3);
+  for (int i = 0; i < 19; ++i) spikes.add_spike(9);
   EXPECT_THAT(
-      [&] { spikes.spiked(9); },
+      [&] { spikes.add_spike(9); },
       testing::ThrowsMessage<Error>(HasSubstr("and 19 before it in the steps right before")));
 }
 
 // From the first step on, as where a fixed loss scale is too large.
 TEST(LossSpikes, TooManyThatAreNotFiniteNeedNoWindow) {
   LossSpikes spikes(config_with("skip"));
-  for (int i = 0; i < 19; ++i) spikes.spiked(NAN);
-  EXPECT_THAT([&] { spikes.spiked(NAN); },
+  for (int i = 0; i < 19; ++i) spikes.add_spike(NAN);
+  EXPECT_THAT([&] { spikes.add_spike(NAN); },
               testing::ThrowsMessage<Error>(HasSubstr("a fixed optimizer.loss_scale")));
 }
 
 TEST(LossSpikes, GoBackToTheNewestSaveThatIsOldEnough) {
   LossSpikes spikes = after_eight("back");
-  EXPECT_EQ(spikes.goes_back_to(100), std::nullopt);
+  EXPECT_EQ(spikes.rollback_step(100), std::nullopt);
   for (const int step : {8, 16, 24, 32, 40}) spikes.saved(step);
-  EXPECT_EQ(spikes.goes_back_to(41), 24);
-  EXPECT_EQ(spikes.goes_back_to(42), 32);
-  EXPECT_EQ(spikes.goes_back_to(50), 40);
+  EXPECT_EQ(spikes.rollback_step(41), 24);
+  EXPECT_EQ(spikes.rollback_step(42), 32);
+  EXPECT_EQ(spikes.rollback_step(50), 40);
   // 32 and 40 belong to the branch that was left.
-  spikes.went_back(spikes, 24);
-  EXPECT_EQ(spikes.goes_back_to(50), 24);
-  EXPECT_EQ(after_eight("skip").goes_back_to(50), std::nullopt);
+  spikes.rolled_back(spikes, 24);
+  EXPECT_EQ(spikes.rollback_step(50), 24);
+  EXPECT_EQ(after_eight("skip").rollback_step(50), std::nullopt);
 }
 
 TEST(LossSpikes, ARecordGivesTheSameAnswers) {
   LossSpikes spikes = after_eight("back");
-  spikes.took(0.1 + 0.2);
+  spikes.add(0.1 + 0.2);
   spikes.saved(8);
   LossSpikes other(config_with("back"));
   other.restore(spikes.json());
   EXPECT_EQ(other.json(), spikes.json());
-  EXPECT_EQ(other.goes_back_to(20), 8);
+  EXPECT_EQ(other.rollback_step(20), 8);
   EXPECT_EQ(other.text(9), spikes.text(9));
   EXPECT_THAT(refusal_of([&] { other.restore("{}"); }), HasSubstr("record of loss spikes"));
 }
