@@ -89,7 +89,7 @@ class StateFile {
     } catch (const Error&) {  // the ranks then name the signal that reached them
     }
   }
-  // Whether a process of the job lives that has called hear_stop_signals().
+  // Whether a process of the job lives that has called install_signal_handlers().
   bool is_held() const {
     const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
     if (file < 0) return true;  // not to be told
@@ -213,7 +213,7 @@ class Job {
     }
     // A process group that a terminal's Ctrl-C does not reach, and a mask under which a SIGTERM to
     // every process of this job (systemd, scancel) does not reach mpirun: it would kill the ranks
-    // while they save. They lift the mask (hear_stop_signals; Open MPI does it for them).
+    // while they save. They lift the mask (install_signal_handlers; Open MPI does it for them).
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGINT);
     if (::getppid() != self) ::_exit(static_cast<int>(ExitCode::failed));
@@ -318,7 +318,7 @@ bool is_in_job() {
   return std::getenv(file_variable) != nullptr;
 }
 
-void tell_job(JobState state) {
+void notify_job(JobState state) {
   const char* path = std::getenv(file_variable);
   if (!path) return;
   const int file = ::open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -339,7 +339,7 @@ int signal_of_job(int signal) {
   }
 }
 
-void hear_stop_signals() {
+void install_signal_handlers() {
   const char* path = std::getenv(file_variable);
   if (!path) return;
   // Held as long as this process lives, however it ends. Who looks has it for a moment only.

@@ -20,13 +20,13 @@ enum class JobState {
 // Whether run_job() started this process.
 bool is_in_job();
 // For rank 0 of such a job; does nothing in any other process.
-void tell_job(JobState state);
+void notify_job(JobState state);
 // For each rank of such a job, which a signal reached: the one that the process that started the
 // job got, where it is another.
 int signal_of_job(int signal);
 // For each rank of such a job: lets the signals through again that mpirun must not see, and shows
 // until its end that it lives.
-void hear_stop_signals();
+void install_signal_handlers();
 
 // Runs the command, mpirun and its arguments, and ends this process with its exit code: 3 where the
 // ranks were interrupted and saved, and the death of the signal where there was nothing to save.

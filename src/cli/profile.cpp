@@ -221,7 +221,7 @@ void run(const ProfileArguments& a) {
   }
   const JoinedJob job(config.run.device, config.train.timeout_s);
   Transport& transport = job.transport();
-  hear_stop_signals();
+  install_signal_handlers();
   run_guarded(transport, [&] {
     job.choose_device();
     check_run(config, transport.place().size);

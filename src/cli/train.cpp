@@ -71,13 +71,13 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 void train(Config config, const TrainCommand& arguments) {
   const InterruptGuard guard;  // from the start: MPI takes its time
   if (!is_in_job() && discover_launch().rank == 0) InterruptGuard::speak();
-  hear_stop_signals();
+  install_signal_handlers();
   TrainSummary summary;
   {
     const JoinedJob job(config.run.device, config.train.timeout_s);
     Transport& transport = job.transport();
     const bool leads = transport.place().rank == 0;
-    if (leads) tell_job(JobState::listening);
+    if (leads) notify_job(JobState::listening);
     run_guarded(transport, [&] {
       job.choose_device();
       summary = train_here(std::move(config), arguments, transport);
@@ -92,7 +92,7 @@ void train(Config config, const TrainCommand& arguments) {
       if (!is_in_job()) transport.set_exit_code(static_cast<int>(ExitCode::interrupted));
     });
     const bool interrupted = summary.end == TrainSummary::End::interrupted;
-    if (leads) tell_job(interrupted ? JobState::interrupted : JobState::done);
+    if (leads) notify_job(interrupted ? JobState::interrupted : JobState::done);
   }
   if (summary.end != TrainSummary::End::interrupted) return;
   if (is_in_job()) return;  // it knows, and to mpirun another exit code would be a failure
