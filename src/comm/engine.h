@@ -128,7 +128,7 @@ class ProgressEngine {
   void expire(const Operation& operation, double seconds);
   bool is_excused(const Operation& operation);
   std::vector<int> missing_ranks(const Operation& operation) const;
-  [[noreturn]] void report(int exit_code, const LastMessage& message);
+  [[noreturn]] void report_and_exit(int exit_code, const LastMessage& message);
   void print_last_output(LastMessage message);
   void free_before_end();
   [[noreturn]] void stay_silent(int exit_code);

@@ -205,7 +205,7 @@ void ProgressEngine::announce_reporter() {
   }
 }
 
-void ProgressEngine::report(int exit_code, const LastMessage& message) {
+void ProgressEngine::report_and_exit(int exit_code, const LastMessage& message) {
   if (spoken_.exchange(true)) stay_silent(exit_code);  // another thread of this rank was faster
   announce_reporter();
   const Place& place = wire_.place();
@@ -259,7 +259,7 @@ void ProgressEngine::abort(int exit_code, const std::string& message) {
   } catch (const std::exception&) {
     // The wire itself is broken: better two messages than none.
   }
-  if (elected) report(exit_code, {message, {}});
+  if (elected) report_and_exit(exit_code, {message, {}});
   stay_silent(exit_code);
 }
 
@@ -275,7 +275,7 @@ void ProgressEngine::expire(const Operation& operation, double seconds) {
     if (!operation.done()) message = report(operation, seconds);
   }
   if (message.text.empty()) return release_reporter();
-  report(exit_code, message);
+  report_and_exit(exit_code, message);
 }
 
 void ProgressEngine::ask_all(const Operation& operation) {

@@ -415,10 +415,10 @@ CheckpointState CheckpointKeeper::state_of(const RunState& run) const {
 void CheckpointKeeper::save_locally(const RunState& run) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string failure = local_.save(state_of(run), shared_step_);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
   if (failure.empty()) {
     locally_saved_step_ = run.step;
-    job_.console.debug(fmt::format("saved step {} locally ({:.2f} s)", run.step, took.count()));
+    job_.console.debug(fmt::format("saved step {} locally ({:.2f} s)", run.step, duration.count()));
   } else {
     job_.console.warn_now(fmt::format("no local checkpoint of step {}: {}", run.step, failure));
   }
