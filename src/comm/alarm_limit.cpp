@@ -1,4 +1,4 @@
-// What the handlers need is in place before a signal can come.
+// The state of the handlers is set before a signal can arrive.
 #include "comm/alarm_limit.h"
 
 #include <unistd.h>

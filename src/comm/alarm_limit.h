@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Where it still lives after `seconds`, the process prints the message and ends with the exit code.
-// A signal, since no thread of ours may be there, and one that hangs runs no other code. One at a
-// time.
+// Ends a process that is still alive after `seconds`: prints the message and exits with the code. A
+// signal does it, since no thread of ours may be there, and a thread that hangs runs no other code.
+// One at a time.
 class AlarmLimit {
  public:
   AlarmLimit(double seconds, const std::string& message, int exit_code);

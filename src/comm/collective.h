@@ -1,4 +1,4 @@
-// What operations of a whole group share: their number in the group, and the tag that follows from
+// Common to all operations of a whole group: their number in the group, and the tag derived from
 // it.
 #pragma once
 

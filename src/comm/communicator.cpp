@@ -1,4 +1,4 @@
-// What all communicators share, and the group of one.
+// Base of all communicators, and the group of one.
 #include "comm/communicator.h"
 
 #include <cstring>

@@ -30,7 +30,7 @@ namespace trireme {
 
 enum class Reduction : std::uint8_t { sum, max };
 
-// What an operation is for, as messages and traces name it: "reduce gradients 3". `what` must
+// Purpose of an operation, as messages and traces name it: "reduce gradients 3". `what` must
 // outlive the operation (a literal, or text that a plan owns).
 struct Label {
   const char* what;
@@ -41,11 +41,11 @@ struct Label {
   std::string text() const;
 };
 
-// An operation under way. Movable. Destroying it does not wait: without wait() the operation goes
-// on by itself, and device memory that it touches stays until it is over.
+// An operation in progress. Movable. Destroying it does not wait: without wait() the operation
+// continues, and device memory that it touches is held until it completes.
 class Work {
  public:
-  // What an implementation keeps for an operation that is not complete yet.
+  // State that an implementation keeps for an operation that is not complete.
   class Pending {
    public:
     virtual ~Pending() = default;
@@ -131,13 +131,13 @@ class Communicator {
   std::string name_;
 };
 
-// Bytes that each of `ranks` sends for a collective, for plans: an all_reduce of so many bytes, and
-// an all_gather or reduce_scatter whose whole has so many.
+// Bytes that each of `ranks` sends for a collective, for plans: `bytes` is the size of the buffer
+// of an all_reduce, and of the whole of an all_gather or reduce_scatter.
 double all_reduce_traffic(double bytes, int ranks);
 double scatter_traffic(double bytes, int ranks);
 
-// A group of one: nothing is sent and everything is complete at once. Without `copies` results stay
-// where they are, for addresses with no memory behind them.
+// A group of one: nothing is sent and every operation completes immediately. Without `copies`
+// results stay where they are, for addresses with no memory behind them.
 std::unique_ptr<Communicator> make_self_communicator(int world_rank, std::string name,
                                                      bool copies = true);
 

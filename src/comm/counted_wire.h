@@ -1,5 +1,5 @@
-// A wire that counts what this rank sends over another: how much a start takes on thousands of
-// ranks is held against it.
+// A wire that counts what this rank sends over another one: tests check how much start-up sends on
+// thousands of ranks.
 #pragma once
 
 #include <memory>

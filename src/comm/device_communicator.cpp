@@ -45,8 +45,7 @@ class QueuedWork final : public Work::Pending {
  public:
   QueuedWork(Queue& compute, Event finished) : compute_(compute), finished_(std::move(finished)) {}
 
-  // Where the device is lost, an error about it is on its way, and this may be called because of
-  // it.
+  // A lost device may be why this is called; the error about it is already on its way.
   bool done() override {
     try {
       return compute_.has_passed(finished_);

@@ -14,8 +14,8 @@
 namespace trireme {
 
 struct DeviceGroupOptions {
-  // Where its operations run. Those of other queues than `compute` are ordered behind what the
-  // compute queue holds when they are called, and waiting for them orders it behind them.
+  // Queue of its operations. Queues other than `compute` run them after everything that the compute
+  // queue holds when they are called; waiting for them makes the compute queue wait.
   QueueRole queue = QueueRole::compute;
   // Whether sums of f32 and f64 have the Communicator's order too, as those of bf16 and f16 always
   // have; if not, they have the library's. Integers are exact in either.

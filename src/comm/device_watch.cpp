@@ -71,7 +71,7 @@ void DeviceWatch::look() {
     if (Clock::now() < last_look_ + between_looks) return;
     last_look_ = Clock::now();
     for (std::size_t role = 0; role < operations_.size(); ++role) {
-      if (operations_[role].empty()) continue;  // nor asks for queues that nobody has
+      if (operations_[role].empty()) continue;  // nor asks for queues that are not used
       tidy(static_cast<QueueRole>(role));
       if (operations_[role].empty()) continue;
       WatchedOperation& first = operations_[role].front();

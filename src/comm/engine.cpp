@@ -1,4 +1,4 @@
-// The engine's progress: one lock around the wire, taken by whoever moves things on.
+// The engine's progress: one lock around the wire, taken by whichever thread advances operations.
 #include "comm/engine.h"
 
 #include <sched.h>
@@ -74,7 +74,7 @@ void ProgressEngine::start_locked(Operation& operation) {
     queue.push_back(&operation);
     if (queue.size() > 1) return;
   }
-  // The first messages go out at once, from the caller's thread.
+  // The first messages are sent immediately, from the caller's thread.
   if (operation.advance(wire_).complete) {
     retire(operation);
   } else {
@@ -146,7 +146,8 @@ void ProgressEngine::wait(Operation& operation) {
   } leave{*this, operation};
   RunningTime time;
   double allowed = options_.timeout_s;
-  // What an error leaves unfinished must not go on in memory that its holder is about to free.
+  // Operations that an error leaves unfinished must not write to memory that their holder is about
+  // to free.
   struct Drop {
     ProgressEngine& engine;
     Operation& operation;

@@ -1,5 +1,5 @@
-// Advances operations: a thread that waits drives them, and while none waits a thread of its own
-// does, so that communication goes on under computation. Ends the job when a wait takes too long.
+// Advances operations: a waiting thread drives them, and a background thread does while none waits,
+// so that communication overlaps with computation. Ends the job when a wait takes too long.
 #pragma once
 
 #include <atomic>
@@ -54,8 +54,9 @@ class ProgressEngine {
     return operation;
   }
   void wait(Operation& operation);
-  // For an operation whose holder goes away: it goes on, and the device memory that it touches is
-  // held until it is over; for good where it never is, since the network may still write into it.
+  // Takes over an operation whose holder is destroyed: it continues, and the device memory that it
+  // touches is held until it completes; for good if it never does, since the network may still
+  // write to it.
   void abandon(std::unique_ptr<Operation> operation, std::vector<MemoryRange> touched);
 
   void set_listener(OperationListener* listener) {
@@ -82,7 +83,8 @@ class ProgressEngine {
   // has come; until end_outside() they are what this rank waits for.
   void begin_outside(const Operation& operation, const std::function<void()>& count);
   void end_outside(const Operation& operation);
-  // As for a wait that has taken so long. Returns where it may go on.
+  // Handles a wait outside of the engine as one that has taken `seconds`. Returns if the wait may
+  // continue.
   void expire_outside(const Operation& operation, double seconds) { expire(operation, seconds); }
   double timeout_s() const { return options_.timeout_s; }
   const std::vector<std::string>& hosts() const { return hosts_; }
@@ -166,12 +168,12 @@ class ProgressEngine {
   std::function<void()> before_end_;
   std::vector<Wait> waits_;
   Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
-  int reporter_ = -1;  // whom this rank has allowed to speak for the job
+  int reporter_ = -1;  // the rank that this rank has elected to report for the job
   int arbiter_ = -1;   // who has allowed it to this rank
   Verdict verdict_ = Verdict::none;
   std::vector<Answer> answers_;                 // by world rank
   std::vector<Stall> stalls_;                   // by world rank
-  const Operation* waited_for_busy_ = nullptr;  // its limit began anew for a rank that was busy
+  const Operation* waited_for_busy_ = nullptr;  // its limit was restarted for a rank that was busy
 
   std::atomic<bool> spoken_{false};
   std::atomic<int> callers_{0};      // who want the lock to start something

@@ -1,5 +1,5 @@
-// Who reaches whom, before MPI's own start, which waits for ever where two ranks do not: every two
-// ranks greet each other.
+// Finds out which ranks reach each other before MPI starts, since MPI's own start hangs forever
+// where two ranks do not: every two ranks exchange a handshake.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,13 @@ namespace trireme {
 
 class Wire;
 
-// What a rank knows of it.
+// One rank's view of the job.
 struct Reach {
   int rank = 0;                           // its own
   std::vector<std::string> hosts;         // of all ranks; "" of one that it does not hear
   std::vector<std::pair<int, int>> dead;  // ranks of which one does not hear the other, in order
-  // None that it hears has heard more ranks, and no earlier one as many: it speaks for them.
+  // Whether this rank reports: no rank that it hears has heard more ranks, and no earlier one as
+  // many.
   bool reports = true;
 
   int heard() const;  // ranks, itself among them
@@ -27,15 +28,15 @@ struct Reach {
   bool hears_most() const;
 };
 
-// Larger jobs do not greet: a socket for each other rank would be more than a process may open.
+// Larger jobs skip the handshake: a socket per other rank would exceed the limit on open files.
 inline constexpr int largest_handshake = 768;
 
 // The handshake of a rank. What is under way when they end may still arrive: they live until the
 // wire does not.
 class Handshake {
  public:
-  // Half of `limit_s` is for handshake, the other half for what each rank has heard. Returns at
-  // once when all is heard.
+  // Half of `limit_s` is for the handshake, the other half for exchanging whom each rank has heard.
+  // Returns as soon as every answer is in.
   Handshake(Wire& wire, double limit_s);
   ~Handshake();
 
@@ -50,9 +51,9 @@ class Handshake {
   Reach reach_;
 };
 
-// open_transport() for ranks that greet each other first. Where some do not reach each other, the
-// job ends within options.timeout_s (exit code 1): `unreached` is called before that, in the rank
-// that speaks, and where the job has fallen apart, in that of each part.
+// open_transport() after a handshake of all ranks. If some do not reach each other, the job ends
+// within options.timeout_s (exit code 1): `unreached` is called before that in the reporting rank,
+// and in one rank of each part if the job has fallen apart.
 std::unique_ptr<Transport> open_transport_after_handshake(
     const TransportOptions& options, const std::function<void(const Reach&)>& unreached);
 

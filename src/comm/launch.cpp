@@ -1,4 +1,4 @@
-// Who started this process: variables of the launchers, the most specific first.
+// Detects the launcher of this process by the launchers' variables, the most specific first.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -15,8 +15,8 @@ struct Launcher {
   const char* rank;
 };
 
-// SLURM sets SLURM_NTASKS in batch scripts and allocations too, where this process is alone; the
-// variable of a step is there only under srun.
+// SLURM sets SLURM_NTASKS in batch scripts and allocations too, which are a single process; only
+// srun sets the variable of a step.
 constexpr Launcher launchers[] = {
     {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     {"mpirun (PMI)", "PMI_SIZE", "PMI_RANK"},
@@ -40,8 +40,8 @@ int count_in(const char* text) {
   return value;
 }
 
-// torchrun, accelerate, deepspeed and scripts made for them say "several processes" in variables
-// that no MPI knows: each process would train alone on the same files.
+// torchrun, accelerate, deepspeed and scripts written for them announce several processes in
+// variables that no MPI knows: each process would train separately on the same files.
 void refuse_foreign_launch(const GetVariable& get) {
   const auto said = [&](const char* name) {
     return fmt::format("{}={}", name, get(name) ? get(name) : "");
@@ -58,7 +58,8 @@ void refuse_foreign_launch(const GetVariable& get) {
   } else if (count_in(get("GROUP_RANK")) > 0) {
     why = said("GROUP_RANK");
   } else if (const char* master = get("MASTER_ADDR"); master && *master) {
-    // Where to meet other processes. Scripts that count their processes say so when there is one.
+    // The address of the other processes. Scripts that count their processes set the count to one
+    // when there is one.
     const std::string address = master;
     const bool one = count_in(get("NNODES")) == 1 || count_in(get("WORLD_SIZE")) == 1;
     if (address != "localhost" && address != "127.0.0.1" && address != "::1" && !one)
@@ -67,7 +68,8 @@ void refuse_foreign_launch(const GetVariable& get) {
   if (why.empty()) return;
   const std::string name = why.substr(0, why.find('='));
   const std::string n = processes > 0 ? std::to_string(processes) : "N";
-  // Where the variables speak of hosts, one mpirun on one of them starts all processes.
+  // Launchers whose variables name hosts are replaced by one mpirun on one of these, which starts
+  // all processes.
   const int nodes = count_in(get("NNODES"));
   const std::string hosts =
       name == "WORLD_SIZE" || name == "GROUP_RANK"

@@ -26,7 +26,7 @@ void require_positive(const MeshDegrees& d) {
   require_positive("pp", d.pp);
 }
 
-// What one key could be while the others stay: "parallel.tp = 2 or 4". Empty if nothing fits.
+// Values that one key could take while the others stay: "parallel.tp = 2 or 4". Empty if none fits.
 std::string proposal(const char* key, int wanted, int ranks, std::int64_t others) {
   if (ranks % others) return "";
   return fmt::format("parallel.{} = {}", key, divisors_near(ranks / others, wanted));

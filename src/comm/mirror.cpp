@@ -34,8 +34,8 @@ class MirrorWire final : public Wire {
     return {number_};
   }
 
-  // What is sent in the same round of an operation comes after what is received: a receive is over
-  // when it is tested a second time.
+  // A receive completes only when it is tested a second time: what is sent in the same round of an
+  // operation comes after what is received.
   bool test(Request& request) override {
     if (request.bits == 0) return true;
     Heard& heard = receives_.at(request.bits);

@@ -1,5 +1,5 @@
-// A transport without other ranks, to count what one of thousands sends: whoever it hears from says
-// what it says itself.
+// A transport without other ranks, to count what one of thousands sends: it receives its own
+// messages from every peer.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// `place`: of the rank that is counted. Operations are those of a real transport and complete at
-// once. Where a rank hears as much as it says, it hears just that; all other memory that an
-// operation would fill stays as it was.
+// `place` is the rank that is counted. Operations are those of a real transport and complete
+// immediately. A rank that receives as much as it sends receives its own data; other memory that an
+// operation would fill stays unchanged.
 std::unique_ptr<Transport> make_mirror_transport(const Place& place);
 
 }  // namespace trireme

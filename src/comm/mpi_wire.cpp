@@ -21,7 +21,7 @@ void check(const char* problem) {
   if (problem) fail("{}", problem);
 }
 
-// Of MPI_Finalize, when all ranks are done. Some libraries hang there now and then.
+// Time for MPI_Finalize after all ranks are done. Some libraries occasionally hang there.
 constexpr double longest_end_s = 60;
 
 // The plugin's array of names.

@@ -109,7 +109,7 @@ class SmallGather final : public Collective {
 
   Advance advance(Wire& wire) override {
     const bool received = receives_.advance(wire, group().context, tag());
-    // What is handed on in a round has come in those before it.
+    // Data that is forwarded in a round arrived in an earlier one.
     const bool sent = sends_.advance(wire, group().context, tag(), receives_.completed() + 1);
     const bool done = receives_.done() && sends_.done();
     if (done) put_in_order();
@@ -213,7 +213,7 @@ class Exchange final : public Operation {
       std::uint64_t& begun = (sends ? group.sends : group.receives)[t.peer];
       const Expectation expectation{sends ? Expectation::Kind::send : Expectation::Kind::receive,
                                     begun++, t.peer};
-      // Every message is posted at once and tested apart: none may hold up another.
+      // Every message is posted immediately and tested separately: none may hold up another.
       messages_.push_back({MessageStream(sends), expectation});
       messages_.back().stream.add(t.data, t.count * size_of(t.dtype), t.peer);
     }
@@ -261,7 +261,7 @@ std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
 
 bool is_small_gather(std::size_t bytes, int ranks) {
   constexpr std::size_t small_bytes = 4096;
-  constexpr int few_ranks = 16;  // whose messages all wait for the slowest alone
+  constexpr int few_ranks = 16;  // whose messages all wait for nothing but the slowest
   return bytes <= small_bytes && ranks > few_ranks;
 }
 

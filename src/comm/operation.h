@@ -14,8 +14,8 @@
 
 namespace trireme {
 
-// What an operation waits for, in terms that the other rank can check. A collective: its number in
-// the group. A message: its number among those between the two ranks in that direction.
+// Identifies what an operation waits for in terms that the other rank can check. A collective: its
+// number in the group. A message: its number among those between the two ranks in that direction.
 struct Expectation {
   enum class Kind : std::uint8_t { collective, send, receive };
   Kind kind = Kind::collective;
@@ -40,7 +40,7 @@ class Operation {
   // Does what can be done now. Not called again once it has said complete.
   virtual Advance advance(Wire& wire) = 0;
   virtual Expectation expectation() const = 0;
-  // What this rank sends for it, in bytes.
+  // Bytes that this rank sends for it.
   virtual std::int64_t sent_bytes() const = 0;
 
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -92,7 +92,7 @@ class MessageStream {
   std::size_t completed() const { return completed_; }
   std::size_t size() const { return messages_.size(); }
   bool done() const { return completed_ == messages_.size(); }
-  // Of all messages.
+  // Total of all messages.
   std::int64_t bytes() const;
   const Message& next_to_complete() const { return messages_[completed_]; }
 

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Kept by the group and by whoever called it.
+// Shared by the group and its caller.
 struct SharedGroup {
   ProgressEngine& engine;
   std::unique_ptr<GroupState> state;

@@ -1,5 +1,5 @@
-// Operations that something else than the transport moves, such as a GPU's library of collectives:
-// counted, so that ranks that wait for too long are told who is missing.
+// Operations that something other than the transport advances, such as a GPU's library of
+// collectives: they are counted, so that ranks that wait too long can report who is missing.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace trireme {
 class OutsideOperation {
  public:
   virtual ~OutsideOperation() = default;
-  // Its turn has come on this rank. Other ranks that ask are told so.
+  // Called when this rank reaches the operation. Other ranks that ask get this answer.
   virtual void reach() = 0;
   // It is over.
   virtual void finish() = 0;

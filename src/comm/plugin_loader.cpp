@@ -25,7 +25,7 @@ fs::path find_plugin() {
   return find_beside_program(TRIREME_MPI_FILE, TRIREME_PLUGIN_DIR);
 }
 
-// How to come by the MPI part where there is none: portable archives bring what builds it.
+// Advice for installing the MPI part if it is missing: portable archives bring what builds it.
 std::string how_to_get_mpi() {
   const fs::path script = find_beside_program("build-mpi", {});
   if (script.empty()) return "install libopenmpi-dev (or load an MPI module) and build again";
@@ -38,7 +38,7 @@ std::string no_mpi_part() {
                      TRIREME_MPI_FILE, how_to_get_mpi());
 }
 
-// What the MPI part does, or null where it belongs to another version.
+// The functions of the MPI part, or null if it belongs to another version.
 const ::trireme_mpi_functions* functions_of(void* plugin) {
   using Functions = const ::trireme_mpi_functions* (*)();
   const auto get = reinterpret_cast<Functions>(dlsym(plugin, TRIREME_MPI_SYMBOL));
@@ -92,7 +92,7 @@ std::string mpi_launcher() {
   if (plugin.empty()) fail("several processes need MPI, and {}", no_mpi_part());
   const char* const chosen = variable("TRIREME_MPIRUN");
   if (chosen && *chosen) return chosen;
-  // Of an MPI part that was built later than the program.
+  // The launcher recorded by an MPI part that was built later than the program.
   const fs::path own = fs::path(plugin).replace_extension(".launcher");
   if (fs::exists(own)) {
     std::string path = read_file(own, 4096);

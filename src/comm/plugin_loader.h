@@ -10,7 +10,7 @@
 namespace trireme {
 
 // For a process that `launch` started together with others. Fails, with a message from one of them,
-// where MPI does not see those others: each would do the whole job alone, on the same files.
+// if MPI does not see the others: each would do the whole job, on the same files.
 std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers& before);
 
 }  // namespace trireme

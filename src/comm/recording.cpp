@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Complete at once, but for those who ask whether they have to wait.
+// Complete immediately, except to callers that ask whether they have to wait.
 class RecordedOperation final : public Work::Pending {
  public:
   RecordedOperation(Record& record, std::int32_t operation)

@@ -1,5 +1,4 @@
-// A job whose ranks exist in this one's mind only: communicators that write down what they are
-// told.
+// Communicators of a simulated job that record their operations instead of running them.
 #pragma once
 
 #include <memory>
@@ -9,7 +8,7 @@
 
 namespace trireme {
 
-// Rank `rank` of `size`. Every operation is complete at once and moves nothing; the record, which
+// Rank `rank` of `size`. Every operation completes immediately and moves nothing; the record, which
 // outlives the transport, gets its groups, a message for each operation, with the bytes that this
 // rank would send, and the waits for them.
 std::unique_ptr<Transport> make_recording_transport(int rank, int size, Record& record);

@@ -173,7 +173,7 @@ class AllReduce final : public Collective {
     for (int step = 1; step < n; ++step) {
       const int to = (group.rank + step) % n;
       const int from = (group.rank - step + n) % n;
-      // Of a sum that is shorter than the group most ranks reduce nothing, and say nothing.
+      // Most ranks reduce nothing if the sum is shorter than the group, and then send nothing.
       if (own.count > 0) sends_.add(data + own.begin * element, own.count * element, to);
       if (parts[from].count > 0)
         receives_.add(data + parts[from].begin * element, parts[from].count * element, from);

@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// A job that is stopped as a whole (scontrol suspend, docker pause, a closed laptop) and goes on
-// later must not find that everybody has waited for too long. To be asked often: a gap between two
-// questions counts as `longest_gap` at most.
+// Measures time without suspensions: a job that is stopped as a whole (scontrol suspend, docker
+// pause, a closed laptop) and resumes later must not conclude that everyone has waited too long.
+// Query it often: a gap between two queries counts as `longest_gap` at most.
 class RunningTime {
  public:
   using Clock = std::chrono::steady_clock;

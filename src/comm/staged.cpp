@@ -25,13 +25,13 @@ struct StagedOperation {
   std::vector<Delivery> deliveries;
   Work work;
 
-  // A copy of device memory; empty on a device that computes nothing, as nobody will read it.
+  // A copy of device memory; empty on a device that computes nothing, since nothing reads it.
   Bytes& copy_of(const void* src, std::int64_t bytes) {
     Bytes& copy = host.emplace_back();
     if (bytes > 0) device.read(src, bytes, [&](const std::byte* p) { copy.assign(p, p + bytes); });
     return copy;
   }
-  // Where what is received lands.
+  // The host memory that receives.
   Bytes& place_for(std::int64_t bytes) {
     return host.emplace_back(device.computes() ? static_cast<std::size_t>(bytes) : 0);
   }
@@ -43,7 +43,7 @@ struct StagedOperation {
   }
 };
 
-// Operations that nobody waited for: the inner ones still use their memory.
+// Keeps operations that were never waited for: the inner ones still use their memory.
 void keep(std::unique_ptr<StagedOperation> operation) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<StagedOperation>>;

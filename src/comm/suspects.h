@@ -20,7 +20,7 @@ std::vector<int> suspect_ranks(const std::vector<int>& silent, int own, int rank
 std::vector<std::string> suspect_hosts(const std::vector<int>& silent, int own,
                                        const std::vector<std::string>& hosts);
 
-// "; suspect nodes: n7, n9"; "" where there is none.
+// "; suspect nodes: n7, n9", or "" if there are none.
 std::string suspects_text(const std::vector<std::string>& hosts);
 
 }  // namespace trireme

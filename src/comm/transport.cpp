@@ -1,4 +1,4 @@
-// Opens the transport: alone without MPI, otherwise through the plugin.
+// Opens the transport: a group of one without MPI, otherwise through the plugin.
 #include "comm/transport.h"
 
 #include <unistd.h>
@@ -36,7 +36,7 @@ class SelfTransport final : public Transport {
     return make_self_communicator(0, std::move(name));
   }
   void set_listener(OperationListener*) override {}  // nothing is ever sent
-  void set_activity(ActivitySource) override {}      // nobody ever asks
+  void set_activity(ActivitySource) override {}      // never queried
   void set_last_output(LastOutput words) override { last_output_ = std::move(words); }
   void leave() override {}
   void abort(int exit_code, const std::string& message) override {
@@ -71,7 +71,7 @@ AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
 using Unreached = std::function<void(const Reach&)>;
 
 constexpr double last_lines_s = 1;    // of ranks that are cut off, which launchers drop later
-constexpr double others_wait_s = 10;  // for the rank that speaks to end the job
+constexpr double others_wait_s = 10;  // for the reporting rank to end the job
 
 // Returns where every two ranks reach each other; otherwise ends the job.
 void shake_hands(Wire& wire, double limit_s, const Unreached& unreached) {

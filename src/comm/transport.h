@@ -1,7 +1,7 @@
 // The job that this process belongs to: its place, its groups, and how it ends when a rank fails.
 //
-// A process that is alone needs no MPI at run time: the MPI part is a plugin (libtrireme_mpi.so)
-// that is loaded only where a launcher (mpirun, srun) started several processes.
+// A single process needs no MPI at run time: the MPI part is a plugin (libtrireme_mpi.so) that is
+// loaded only if a launcher (mpirun, srun) started several processes.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct MpiInfo {
   std::string plugin;    // the program's MPI part; empty if it was built without
   std::string library;   // "Open MPI v4.1.4"; empty if it cannot be loaded
   std::string problem;   // why not
-  std::string advice;    // how to come by the MPI part where there is none
+  std::string advice;    // how to install the MPI part if it is missing
   std::string launcher;  // as mpi_launcher()
 };
 MpiInfo find_mpi();
@@ -63,8 +63,8 @@ class OperationListener {
                          Time begin, Time end) = 0;
 };
 
-// What a rank does that may take longer than a wait may last although nothing is wrong: it reads or
-// writes files.
+// Work of a rank that may take longer than the limit on waits although nothing is wrong: it reads
+// or writes files.
 struct Activity {
   bool busy = false;
   std::uint64_t moved =
@@ -74,14 +74,14 @@ struct Activity {
 // Asked from another thread while the rank is busy. Must not wait.
 using ActivitySource = std::function<Activity()>;
 
-// What a rank has sent so far, apart from control messages and what the network's own library
-// sends.
+// Counts of what a rank has sent so far, without control messages and what the network's own
+// library sends.
 struct SentMessages {
   std::int64_t messages = 0, bytes = 0;
-  int groups = 0;  // that it has joined, besides the world
+  int groups = 0;  // that it has joined, in addition to the world
 };
 
-// What a rank knows when it ends the job.
+// The information that a rank has when it ends the job.
 struct LastMessage {
   std::string text;         // that it has printed
   std::vector<int> silent;  // world ranks that did not answer a watchdog
@@ -107,37 +107,37 @@ class Transport {
     return nullptr;
   }
 
-  // By this rank, in all groups; nothing where it is alone.
+  // Sent by this rank in all groups; nothing for a single process.
   virtual SentMessages sent() const { return {}; }
 
   // From now on; null: none. The listener must outlive every operation under way.
   virtual void set_listener(OperationListener* listener) = 0;
 
-  // What this rank answers where another one has waited for too long. As long as something moves,
-  // the other goes on waiting.
+  // Sets the answer of this rank to others that have waited too long. They continue to wait while
+  // the activity makes progress.
   virtual void set_activity(ActivitySource source) = 0;
 
-  // Called once where this rank ends the job, with the message that it printed: a watchdog that
-  // fires, or abort(). In whichever thread notices it, so it touches nothing of the rank's own, and
-  // after a few seconds nobody waits for it any longer.
+  // Called once if this rank ends the job (a watchdog that fires, or abort()), with the message
+  // that it printed. Runs in whichever thread notices, so it touches none of the rank's own data,
+  // and is given a few seconds at most.
   virtual void set_last_output(LastOutput words) = 0;
 
-  // Called where this rank ends the job, after the last words: frees what would keep a device or
-  // another rank waiting. In a thread that nobody waits for after a few seconds. Null: nothing.
+  // Called if this rank ends the job, after the last output: frees what would keep a device or
+  // another rank waiting. Runs in a thread that is given a few seconds. Null: nothing.
   virtual void set_before_end(std::function<void()> /*free*/) {}
 
-  // The orderly end, of all ranks together: waits until all have called it, since nobody may leave
-  // while another can still ask it something. Afterwards nothing is sent. A transport that is
-  // destroyed without it belongs to a rank that failed.
+  // The orderly end of all ranks together: waits until all have called it, since no rank may leave
+  // while another can still query it. Nothing is sent after it. A transport that is destroyed
+  // without it belongs to a rank that failed.
   virtual void leave() = 0;
 
   // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
-  // ...". Where several ranks fail at once, only one prints. To be called with whatever error
+  // ...". If several ranks fail at the same time, only one prints. Call it with every error that
   // ends a rank's work, so that no other rank waits for it.
   [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
 
-  // What this process ends with (0 unless it is said here) where the library behind the transport
-  // does not come to an end after leave() and is not waited for any longer.
+  // Exit code of this process (0 by default) if the library behind the transport hangs after
+  // leave() and has to be abandoned.
   virtual void set_exit_code(int /*code*/) {}
 
   // The host of each rank of the job. Here: one host has them all.
@@ -155,12 +155,13 @@ struct TransportOptions {
   std::vector<int> near_nodes;
 };
 
-// Joins the job that the launcher started; alone, a transport whose groups all have one member.
-// Call it once per process, before anything that can fail differently on different ranks.
+// Joins the job that the launcher started; without a launcher, a transport whose groups all have
+// one member. Call it once per process, before anything that can fail differently on different
+// ranks.
 std::unique_ptr<Transport> open_transport(const TransportOptions& options);
 
-// Runs `body`, leaves the job together with all other ranks, and hands the error that ends it to
-// Transport::abort where there are other ranks; alone it just passes through.
+// Runs `body`, leaves the job together with all other ranks, and passes the error that ends it to
+// Transport::abort if there are other ranks; a single process just rethrows it.
 void run_guarded(Transport& transport, const std::function<void()>& body);
 
 // One property that must be the same on all ranks, e.g. {"configuration", hash of its text}.

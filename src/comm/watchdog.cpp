@@ -1,10 +1,10 @@
 // How a job ends when something is wrong: the ranks agree on one that prints the message, and it
 // ends all.
 //
-// Agreement: a rank that wants to print asks the first rank that answers, in rank order, for the
-// voice; a rank gives its voice once. Answers come from whichever thread of the asked rank polls,
-// so a rank that computes answers too; one that is stopped or dead does not. The rank that prints
-// tells all first, since it answers no more once it ends the job.
+// Election of the reporter: a rank that wants to print asks the first rank that answers, in rank
+// order; a rank grants it to one rank only. Whichever thread of the asked rank polls sends the
+// answer, so a rank that computes answers too; one that is stopped or dead does not. The reporter
+// tells all others first, since it no longer answers once it ends the job.
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a 
 constexpr double silence_s = 10;  // for the rank that prints to end the job
 constexpr std::size_t max_described = 8;           // ranks that a message describes one by one
 constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
-constexpr auto a_while = std::chrono::seconds(5);  // for last words, and for what frees others
+constexpr auto a_while = std::chrono::seconds(5);  // for the last output, and for releasing others
 constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
 
 // In a thread that is left behind where it does not come back: a file system or a device may be
@@ -263,7 +263,7 @@ void ProgressEngine::abort(int exit_code, const std::string& message) {
   stay_silent(exit_code);
 }
 
-// Returns where the wait may go on; otherwise ends the job.
+// Returns if the wait may continue; otherwise ends the job.
 void ProgressEngine::expire(const Operation& operation, double seconds) {
   const int exit_code = static_cast<int>(ExitCode::failed);
   ask_all(operation);
@@ -343,7 +343,7 @@ std::string ProgressEngine::name_of(int world_rank) const {
   return fmt::format("rank {} on {}", world_rank, hosts_[world_rank]);
 }
 
-// What a rank answered, or that it did not.
+// The answer of a rank, or that it did not answer.
 std::string ProgressEngine::state_of(int world_rank) const {
   const Answer& a = answers_[world_rank];
   const std::string name = name_of(world_rank);

@@ -1,5 +1,5 @@
-// What the engine needs from a network: non-blocking messages between ranks. MPI is one wire, ranks
-// that are threads of one process another (for tests).
+// Network interface of the engine: non-blocking messages between ranks. MPI is one wire, ranks that
+// are threads of one process another (for tests).
 //
 // Nothing here waits, except where said. The caller makes one call at a time, from any thread.
 #pragma once
@@ -51,9 +51,9 @@ class Wire {
   }
 
   // A context for these world ranks, in which peers are named by their position here. All members
-  // call it, about at the same time, and may wait for each other. `key` is the same on all members.
-  // It lives as long as the wire: giving it back would need all members once more, and a rank that
-  // fails must not wait.
+  // call it at about the same time, and may wait for each other. `key` is the same on all members.
+  // It lives as long as the wire: releasing it would need all members again, and a rank that fails
+  // must not wait.
   virtual Context open_context(const std::vector<int>& world_ranks, int key) = 0;
 
   // Messages with equal (context, tag) between two ranks do not overtake each other. A receive
@@ -70,7 +70,7 @@ class Wire {
   // All ranks are done: the wire may be taken down when it is destroyed. Without it the wire just
   // goes away, because other ranks may never come to the end.
   virtual void leave() {}
-  // What this process ends with, should the wire not let it end by itself.
+  // Exit code of this process if the wire hangs at exit.
   virtual void set_exit_code(int /*code*/) {}
 
   // Ends all processes of the job. A wire among threads throws JobEnded instead, here and from then

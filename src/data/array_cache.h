@@ -17,7 +17,7 @@ namespace trireme {
 struct CachedArrays {
   // The bytes of each array, 64-byte aligned.
   std::vector<std::span<const std::byte>> arrays;
-  // What the spans point into: the mapped file.
+  // Keeps the mapped file, which the spans point into.
   std::shared_ptr<const MappedFile> file;
 
   // Array `i` as elements of T.
@@ -30,8 +30,8 @@ struct CachedArrays {
 // Maps the arrays stored in `path` if they are whole, in number `count` and stored under `key`.
 std::optional<CachedArrays> load_arrays(const fs::path& path, std::uint64_t key, std::size_t count);
 
-// Stores arrays so that readers see all or nothing. Several processes may store the same file at
-// once. Returns false where the folder cannot be written: a cache is never worth an error.
+// Stores arrays atomically for readers. Several processes may store the same file at the same time.
+// Returns false if the folder cannot be written: a cache is never worth an error.
 bool store_arrays(const fs::path& path, std::uint64_t key,
                   std::span<const std::span<const std::byte>> arrays);
 

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Where a dataset writes one sample: row `b` of each array of a Batch.
+// Destination of one sample: row `b` of each array of a Batch.
 struct BatchRow {
   std::int32_t* tokens;         // [seq]
   std::int32_t* targets;        // [seq]

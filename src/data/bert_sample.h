@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-// What masking needs to know of a WordPiece vocabulary.
+// Properties of a WordPiece vocabulary that masking depends on.
 struct BertVocabulary {
   std::int32_t cls = -1, sep = -1, mask = -1, pad = 0;
-  std::vector<bool> continues;  // by id: whether the piece goes on a word ("##ing")
+  std::vector<bool> continues;  // by id: whether the piece continues a word ("##ing")
   std::int32_t size() const { return static_cast<std::int32_t>(continues.size()); }
 };
 

@@ -36,7 +36,7 @@ TokenBlock BlockProducer::next() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_.contains(taken_); });
   const auto first = done_.find(taken_);
-  // An error stays: whoever asks again gets it again.
+  // An error is sticky: the next call throws it again.
   if (first->second.error) std::rethrow_exception(first->second.error);
   TokenBlock block = std::move(first->second.block);
   done_.erase(first);

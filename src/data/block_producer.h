@@ -30,7 +30,7 @@ struct TokenBlock {
 // ahead of the caller wait. One caller at a time.
 class BlockProducer {
  public:
-  // Goes on at `place`. Corpus and tokenizer outlive it.
+  // Continues at `place`. Corpus and tokenizer outlive it.
   BlockProducer(const Corpus& corpus, const Tokenizer& tokenizer, const WindowOptions& options,
                 const CorpusPlace& place, int threads);
   // Stops the threads.
@@ -40,7 +40,7 @@ class BlockProducer {
   TokenBlock next();
 
  private:
-  // About so many bytes of text make a block, and so many blocks are ready at most.
+  // Approximate bytes of text per block, and the most blocks that are ready.
   static constexpr std::size_t block_bytes = 1 << 18;
   static constexpr std::int64_t most_ahead = 16;
 

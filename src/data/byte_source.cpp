@@ -54,7 +54,7 @@ bool begins_with_skippable_frame(const fs::path& path) {
   return (first[0] & 0xf0) == 0x50 && std::string_view(first.data() + 1, 3) == "\x2a\x4d\x18";
 }
 
-// What opens the file; null for a plain one. Refuses what cannot be decompressed here.
+// The decompressor of the file; null for a plain one. Rejects what cannot be decompressed here.
 Start decompressor_of(const fs::path& path) {
   const std::string first = first_bytes(path);
   for (const Format& format : formats) {
@@ -63,7 +63,7 @@ Start decompressor_of(const fs::path& path) {
   const std::optional<ForeignBytes> foreign = find_foreign_bytes(first);
   if (foreign && foreign->kind != ForeignBytes::Kind::tokens) {
     const bool packed = foreign->kind == ForeignBytes::Kind::compressed;
-    // What a plain file holds is for its reader to judge.
+    // The reader judges the content of a plain file.
     if (packed) {
       fail_input(
           "'{}' is {}, which cannot be read here: expected a plain file, gzip, xz or zstd; {}",

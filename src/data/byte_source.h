@@ -22,7 +22,7 @@ class ByteSource {
 // compressed streams one after the other are read as one, as the usual tools do.
 std::unique_ptr<ByteSource> open_bytes(const std::filesystem::path& path);
 
-// Those of the bytes [begin, end) that a file has, as they are.
+// The part of the bytes [begin, end) that the file has, uninterpreted.
 std::unique_ptr<ByteSource> open_byte_range(const std::filesystem::path& path, std::uint64_t begin,
                                             std::uint64_t end);
 

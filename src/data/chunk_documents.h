@@ -15,18 +15,18 @@ namespace trireme {
 
 class ChunkDocuments {
  public:
-  // Of JSON lines and files of columns the values of these keys are read.
+  // `keys` are the values that are read of JSON lines and of files of columns.
   explicit ChunkDocuments(std::vector<std::string> keys);
 
   // The texts of a document for each key: one, or those of a list. Valid UTF-8; they live
   // until the function returns.
   using Texts = std::vector<std::vector<std::string_view>>;
   using Body = std::function<void(const Texts&)>;
-  // What is to be done about a line or row that cannot be read; the message says where it is.
+  // Handles a line or row that cannot be read; the message says where it is.
   using Bad = std::function<void(const Error&)>;
 
-  // Calls `body` with each document, in order, and `bad` in its place where that is not possible
-  // or `body` throws. Throws bad_input for plain text with several keys.
+  // Calls `body` with each document, in order, or `bad` if the document cannot be read or `body`
+  // throws. Throws bad_input for plain text with several keys.
   void for_each(const Chunk& chunk, const Body& body, const Bad& bad);
 
  private:

@@ -13,8 +13,8 @@ namespace trireme {
 namespace {
 
 constexpr const char* kept_folder = "tokenizer";
-// Next to a tokenizer's file: what is read together with a tokenizer.json, and what goes on to
-// whoever gets the model.
+// Companion files of a tokenizer: what is read together with a tokenizer.json, and what an exported
+// model needs.
 constexpr std::array<const char*, 3> companions = {"tokenizer_config.json", "chat_template.jinja",
                                                    "generation_config.json"};
 constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;

@@ -14,8 +14,8 @@ namespace trireme {
 std::unique_ptr<Tokenizer> make_tokenizer(const Config& config);
 
 // Copies the files that data.vocab_file, data.merge_file and data.tokenizer_model name to
-// RUN/tokenizer, so that a run's folder can be moved and used from anywhere. A copy that is there
-// already and equal is left alone.
+// RUN/tokenizer, so that a run's folder can be moved and used from anywhere. An equal copy is left
+// untouched.
 void keep_tokenizer(const Config& config, const fs::path& run);
 
 // Points the paths of `config` that are still as `saved` has them, the configuration that the run's

@@ -19,7 +19,7 @@ struct CorpusOptions {
   std::uint64_t block_bytes = std::uint64_t{8} << 20;  // of plain lines and paragraphs
 };
 
-// Immutable; all methods may be called from several threads at once.
+// Immutable; all methods are thread-safe.
 class Corpus {
  public:
   // Opens every file of columns once, so that what they lack is said now and not in the middle of
@@ -28,7 +28,7 @@ class Corpus {
   Corpus(const std::vector<std::string>& patterns, const CorpusOptions& options);
 
   const CorpusOptions& options() const { return options_; }
-  // What folders and patterns hold besides.
+  // Other files in folders and patterns.
   const std::vector<PassedOver>& passed_over() const { return passed_over_; }
   // The files of text of more than a megabyte that are one document each.
   std::vector<std::string> large_documents() const;
@@ -71,8 +71,8 @@ class Corpus {
   std::uint64_t key_ = 0;
 };
 
-// Where the block cut at `offset` of a plain file begins: at the first line that begins there or
-// later, for paragraphs at the first blank one; the file's size if there is none.
+// Start of the block cut at `offset` of a plain file: the first line that begins there or later,
+// for paragraphs the first blank one; the file's size if there is none.
 std::uint64_t block_begin(const std::string& file, DocumentForm form, std::uint64_t offset);
 
 }  // namespace trireme

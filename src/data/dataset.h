@@ -17,7 +17,7 @@ struct SamplePart {
   std::int64_t group = -1;    // of a source: the row group or block in which `sequence` is a row
 };
 
-// Immutable after construction: all methods may be called from several threads at once.
+// Immutable after construction: all methods are thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -29,7 +29,7 @@ class Dataset {
   // not what its index promises or holds ids outside the vocabulary.
   virtual void fill(std::int64_t index, const BatchRow& row) const = 0;
 
-  // Where the tokens of a sample come from, in order.
+  // Sources of a sample's tokens, in order.
   virtual std::vector<SamplePart> parts(std::int64_t index) const = 0;
 
   // Equal for two datasets only if they give the same places of the corpus in the same order. A run

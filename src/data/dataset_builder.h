@@ -29,12 +29,12 @@ struct SampleCounts {
 // `steps` optimizer steps on `ranks` ranks; the batch is the final one of a ramp-up.
 SampleCounts sample_counts(const Config& config, std::int64_t steps, std::int64_t ranks);
 
-// What of the configuration a GPT dataset depends on. `eod_id` is -1 where the tokenizer has none.
-// With data.fim_rate the tokenizer is loaded; throws bad_input where it lacks the tokens for that.
+// Options of a GPT dataset from the configuration. `eod_id` is -1 if the tokenizer has none. With
+// data.fim_rate the tokenizer is loaded; throws bad_input if it lacks the tokens for that.
 GptOptions gpt_options(const Config& config, std::int64_t vocab_size, std::int64_t eod_id);
 
-// What a BERT dataset depends on; loads the tokenizer. Throws bad_input where the configuration
-// names none, or one without [CLS], [SEP] and [MASK].
+// Options of a BERT dataset; loads the tokenizer. Throws bad_input if the configuration names none,
+// or one without [CLS], [SEP] and [MASK].
 BertOptions bert_options(const Config& config);
 
 class DatasetBuilder {
@@ -52,19 +52,18 @@ class DatasetBuilder {
     if (sources_) sources_->write_places();
   }
 
-  // What was noticed about data.sources, a line each.
+  // Notes about data.sources, a line each.
   std::vector<std::string> notes() const {
     return sources_ ? sources_->notes() : std::vector<std::string>();
   }
 
-  // The dataset of a split with at least `samples` samples, or null where the configuration gives
-  // that split no data (weight 0 or no path). Throws bad_input for files that are not sound, for a
-  // split that leaves no document, for ids outside the vocabulary in files that are small enough to
-  // be read at once, and where datasets blended by size hold too little.
+  // The dataset of a split with at least `samples` samples, or null if the configuration gives that
+  // split no data (weight 0 or no path). Throws bad_input for invalid files, for a split without
+  // documents, for ids outside the vocabulary in files that are small enough to be read in full,
+  // and if datasets blended by size hold too little.
   std::shared_ptr<const Dataset> build(Split split, std::int64_t samples);
 
-  // Opens the files that the configuration names for that split alone. Throws bad_input where one
-  // of them is missing or not sound.
+  // Opens only the files of that split. Throws bad_input if one of them is missing or invalid.
   void check_files(Split split);
 
  private:
@@ -73,7 +72,7 @@ class DatasetBuilder {
   std::int64_t vocab_size() const;
   std::shared_ptr<const Dataset> build_one(const std::string& prefix, Split split,
                                            const Share& share, std::int64_t samples);
-  // build_one for several files at once; samples[d] for file d.
+  // build_one for several files together; samples[d] for file d.
   std::vector<std::shared_ptr<const Dataset>> build_all(const std::vector<std::string>& prefixes,
                                                         Split split, const Share& share,
                                                         const std::vector<std::int64_t>& samples);

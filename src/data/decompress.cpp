@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// What a decoder may ask for: a window or a dictionary.
+// Most memory that a decoder may request for a window or a dictionary.
 std::uint64_t most_memory() {
   return std::max(std::uint64_t{1} << 30, static_cast<std::uint64_t>(machine_memory_bytes()) / 2);
 }
@@ -216,8 +216,8 @@ class ZstdSource final : public CompressedSource {
     }
   }
 
-  // What the header of a frame asks for: after the magic number its descriptor, then the window as
-  // eighths of powers of two.
+  // Memory that a frame's header requests: after the magic number its descriptor, then the window
+  // as eighths of powers of two.
   std::uint64_t window() const {
     if (head_.size() < 6) return 1;
     const auto byte = static_cast<unsigned char>(head_[5]);

@@ -75,7 +75,7 @@ std::size_t TextChunks::find_cut() const {
   }
 }
 
-// Whether so few bytes became so many as no text does: what was made to fill memory.
+// Whether the compression ratio is beyond that of any text: such a file was made to exhaust memory.
 bool TextChunks::is_blown_up() const {
   constexpr std::size_t looked_at = std::size_t{64} << 20;
   constexpr std::uint64_t most_per_byte = 250;

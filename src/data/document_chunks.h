@@ -89,7 +89,7 @@ class RowChunks final : public ChunkSource {
 // Reads files one after the other; a chunk never spans files.
 class ChunkReader final : public ChunkSource {
  public:
-  // What the files hold: see form_of(). `columns` are those of files of columns.
+  // `text` is the form of text files, see form_of(); `columns` are those of files of columns.
   ChunkReader(std::vector<std::string> files, DocumentForm text, bool all_text,
               std::vector<std::string> columns);
 

@@ -18,14 +18,14 @@ std::optional<std::vector<std::string>> files_of_saved_dataset(const std::filesy
 
 class FolderFiles {
  public:
-  // All that lies in a folder and below it. Throws bad_input where there is no document, for links
-  // that lead nowhere, and for folders that cannot be read.
+  // Adds everything in a folder and below it. Throws bad_input if there is no document, for
+  // dangling links, and for folders that cannot be read.
   void add_folder(const std::string& folder);
   // A file or folder that matches a pattern: left out are folders and what a name or a saved
   // dataset says to be no document.
   void add_match(const std::filesystem::path& path);
 
-  // In the order of their paths, what was passed over likewise.
+  // Appends documents and skipped files, both in the order of their paths.
   void append_to(Inputs& inputs) &&;
 
  private:

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// What a pattern matches. Files that a folder would pass over by their names are passed over here.
+// Adds the files that match a pattern. Files whose names a folder would skip are skipped here too.
 void add_matches(const std::string& pattern, Inputs& inputs) {
   glob_t found{};
   const int result = ::glob(pattern.c_str(), 0, nullptr, &found);

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What a document is in a file.
+// Form of a document in a file.
 enum class DocumentForm {
   json_line,   // a line that is a JSON object
   line,        // a line of text
@@ -29,19 +29,18 @@ struct Inputs {
 };
 
 // Expands patterns (*, ?, [...]) to sorted file names, in the order of the patterns. A folder
-// stands for the files in it and below it that hold documents by their names or first bytes; of a
-// dataset that Hugging Face's library saved, for those that its state.json lists. Whatever else is
-// there is passed over for a reason or refused. Throws bad_input for a pattern or a folder without
-// any.
+// expands to the files in it and below it that hold documents by their names or first bytes; a
+// dataset saved by Hugging Face's library, to those that its state.json lists. Everything else is
+// skipped with a reason or rejected. Throws bad_input for a pattern or a folder without any.
 Inputs expand_inputs(const std::vector<std::string>& patterns);
 
-// What the documents of a file are. Files of columns are known by their first bytes. A file ".txt"
-// (compressed or not) holds text in the form `text`, unless it begins like JSON lines; any other
-// file holds JSON lines. With `all_text` every file holds text. Throws bad_input for a file that
-// begins like something else: JSON of another layout, a web page, a format that is not read.
+// The form of a file's documents. Files of columns are recognized by their first bytes. A file
+// ".txt" (compressed or not) holds text in the form `text`, unless it begins like JSON lines; any
+// other file holds JSON lines. With `all_text` every file holds text. Throws bad_input for a file
+// that begins like something else: JSON of another layout, a web page, a format that is not read.
 DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text);
 
-// Whether a file of so many bytes is one document, and so large that others were likely meant.
+// Whether a file of this size is a single document so large that several were likely meant.
 constexpr bool is_large_document(DocumentForm form, std::uint64_t bytes) {
   return form == DocumentForm::file && bytes > 1 << 20;
 }

@@ -1,4 +1,4 @@
-// What a file looks like by the first bytes of its content.
+// Detects the form of a file by its first bytes.
 #pragma once
 
 #include <string>

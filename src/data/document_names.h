@@ -1,4 +1,4 @@
-// What the name of a file says: its compression, and whether it holds documents.
+// Detects compression and documents by a file's name.
 #pragma once
 
 #include <string>

@@ -17,18 +17,17 @@ struct FillInMiddleOptions {
   std::int32_t prefix_id = -1, middle_id = -1, suffix_id = -1;
 };
 
-// Immutable; may be used from several threads at once.
+// Immutable and thread-safe.
 class FillInMiddle {
  public:
   // Throws bad_input for ids outside of the vocabulary and rates outside of [0, 1].
   FillInMiddle(const FillInMiddleOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
 
   // Rewrites the documents (or parts of them) that a sample holds between its end-of-document
-  // tokens. Each is cut at two random characters into prefix, middle and suffix, and becomes
-  // PRE prefix SUF suffix MID middle, or PRE SUF suffix MID prefix middle. What gets longer than
-  // the sample was is cut off; should it get shorter (special tokens in the text are lost), end-of-
-  // document tokens fill it up. Returns how many tokens precede those. Chance is a function of
-  // `seed` and `sample` alone.
+  // tokens. Each is cut at two random characters into prefix, middle and suffix, and becomes PRE
+  // prefix SUF suffix MID middle, or PRE SUF suffix MID prefix middle. The result is cut to the
+  // sample's length, or filled up with end-of-document tokens if it is shorter (special tokens in
+  // the text are lost). Returns how many tokens precede the filling.
   std::int64_t apply(std::uint64_t seed, std::int64_t sample,
                      std::vector<std::int32_t>& tokens) const;
 

@@ -88,7 +88,7 @@ void GptDataset::fill(std::int64_t index, const BatchRow& row) const {
     whole = options_.fill_in_middle->apply(options_.seed, index, tokens);
   }
   fill_sample(options_.masks, tokens, row);
-  // What only fills the sample up is not learned.
+  // Padding has no loss.
   for (std::int64_t t = whole - 1; t < options_.seq_length; ++t) row.loss_weights[t] = 0;
 }
 

@@ -32,7 +32,7 @@ struct GptOrder {
   std::span<const std::int32_t> offsets;
   // The i-th sample seen is sample shuffle[i].
   std::span<const std::uint32_t> shuffle;
-  // What the spans point into.
+  // Owns what the spans point into.
   std::shared_ptr<const void> storage;
 
   std::int64_t samples() const { return static_cast<std::int64_t>(shuffle.size()); }

@@ -18,10 +18,10 @@
 
 namespace trireme {
 
-// Immutable after construction; every method may be called from several threads at once.
+// Immutable after construction; every method is thread-safe.
 class IndexedDataset {
  public:
-  // Opens both files and checks the whole index against their sizes: afterwards every sequence is
+  // Opens both files and checks the whole index against their sizes, so that every sequence is
   // known to lie inside .bin. A pair that is replaced meanwhile is never mixed up. A prefix that
   // ends in .bin or .idx means the pair. Throws bad_input with the file and the reason.
   explicit IndexedDataset(const std::string& prefix);

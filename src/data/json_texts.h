@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// What chooses the key or column that is read, for messages.
+// Settings that choose the key or column, for messages.
 inline constexpr const char* key_choice = "--json-keys or data.source_keys";
 
 class JsonTexts {

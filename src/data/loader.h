@@ -31,7 +31,7 @@ class Loader {
   // The next micro-batch. Throws bad_input past the end of the dataset.
   Batch next();
 
-  // Goes on after `consumed_samples` samples.
+  // Continues after `consumed_samples` samples.
   void seek(std::int64_t consumed_samples);
 
   // Samples that all ranks together have consumed with the micro-batches returned so far.

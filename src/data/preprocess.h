@@ -47,7 +47,7 @@ struct PreprocessResult {
   std::vector<std::string> json_lines_in_txt;
   // Inputs of more than a megabyte that are one document each.
   std::vector<std::string> large_documents;
-  // What lies in the folders given and was not read.
+  // Files of the given folders that were not read.
   std::vector<PassedOver> passed_over;
   double seconds = 0;
 };

@@ -19,7 +19,7 @@ class SourceBuilder {
   // Loads the tokenizer that the configuration names; throws bad_input where it names none.
   SourceBuilder(const Config& config, const MaskOptions& masks);
 
-  // Makes the datasets write down the places that a run needs to go on quickly, in run.dir. For one
+  // Makes the datasets store the places that a run needs to resume quickly, in run.dir. For one
   // process of a run; the others read them.
   void write_places() { writes_places_ = true; }
 
@@ -30,7 +30,7 @@ class SourceBuilder {
                                        const std::vector<std::string>& entries,
                                        std::int64_t samples);
 
-  // What was noticed about the sources that were built, a line each.
+  // Notes about the sources that were built, a line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

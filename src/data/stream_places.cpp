@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Tokenising so many again takes a moment.
+// Tokenizing this many again takes a moment.
 constexpr std::int64_t tokens_between = 1 << 20;
 
 }  // namespace
@@ -74,7 +74,7 @@ void StreamPlaces::write(const Place& place) {
                                          place.window.position, place.window.row, check_of(place));
     file_.write(line.data(), line.size());
   } catch (const Error&) {
-    writes_ = false;  // a full disk: finding places again takes time, training goes on
+    writes_ = false;  // a full disk: finding places again takes time, but training continues
   }
 }
 

@@ -1,6 +1,6 @@
-// Where in a corpus the tokens of its endless stream lie, kept in a file of the run: what lets a
-// run go on without tokenising again what it has seen. It follows from corpus, tokenizer and seed
-// alone, so that any run may use it, and a file that is lost costs time and nothing else.
+// Places in a corpus of the tokens of its endless stream, kept in a file of the run, so that a
+// resumed run does not tokenize again what it has seen. They follow from corpus, tokenizer and seed
+// only: any run may use the file, and losing it costs nothing but time.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class StreamPlaces {
     CorpusPlace window;
   };
 
-  // The places in `file`, which was made for this key: lines that are damaged or of another key do
-  // not count. With an empty path, or where nothing can be written, they are kept in memory alone.
-  // Among the processes of a run one writes.
+  // The places in `file`, which was made for this key: lines that are damaged or of another key are
+  // ignored. With an empty path, or if nothing can be written, they are kept in memory only. One
+  // process of a run writes.
   StreamPlaces(const fs::path& file, std::uint64_t key, bool writes);
 
   // The last known window that begins with this token or before it; the beginning of all at worst.

@@ -93,7 +93,7 @@ void TokenStream::take_block() {
   TokenBlock block = producer_->next();
   if (block.window) {
     epoch_ = block.window->epoch;
-    // What an epoch lacks, all of them lack.
+    // Keys missing in an epoch are missing in all.
     if (epoch_ > epoch_of_tokens_ + 1) {
       fail_input("'{}' and the other files of its source hold no token", corpus_->file_of(0));
     }

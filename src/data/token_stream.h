@@ -1,4 +1,4 @@
-// The tokens of a corpus as one endless stream, epoch after epoch.
+// A corpus's tokens as one endless stream, epoch after epoch.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,8 @@ struct StreamOptions {
   bool writes = false;  // the places, for the other processes of the run
 };
 
-// A pure function of corpus, tokenizer and window options: which tokens are at a place depends on
-// nothing else, and whoever asks for places in about their order does no work twice. All methods
-// may be called from several threads at once.
+// A pure function of corpus, tokenizer and window options: the tokens at a place depend on nothing
+// else, and reading places in about their order does no work twice. All methods are thread-safe.
 class TokenStream {
  public:
   // Throws bad_input for a tokenizer without an id that ends documents. No thread runs before the

@@ -42,8 +42,8 @@ constexpr std::string_view name_of(TokenType type) {
   return names[code >= 1 && code <= 8 ? code : 0];
 }
 
-// What the preprocessor writes for a vocabulary of `vocab_size` ids. The border is Megatron's, so
-// that the files are the same byte for byte.
+// The token type of a vocabulary of `vocab_size` ids. The limit is Megatron's, so that the files
+// are the same byte for byte.
 constexpr TokenType token_type_for(std::int64_t vocab_size) {
   return vocab_size < 65500 ? TokenType::u16 : TokenType::i32;
 }

@@ -1,4 +1,4 @@
-// Stands for a dataset on a rank whose stages read nothing of it but the numbers of the samples.
+// Placeholder for a dataset on a rank whose stages read only the numbers of the samples.
 #pragma once
 
 #include <limits>

@@ -20,7 +20,7 @@ WindowReader::WindowReader(const Corpus& corpus, const WindowOptions& options,
       options_(options),
       place_(place),
       documents_({corpus.options().key}),
-      // Of an epoch that is in progress nobody knows here; another one follows.
+      // Whether an epoch that is in progress has documents is unknown here; another one follows.
       epoch_has_documents_(place.position > 0 || place.row > 0) {}
 
 std::uint64_t WindowReader::key_of(std::uint64_t site, std::uint64_t a, std::uint64_t b) const {

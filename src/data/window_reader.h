@@ -1,5 +1,5 @@
 // The documents of a corpus in the order of training: units by a keyed permutation for each epoch,
-// and inside windows of so many documents another one.
+// and by another one inside windows of documents.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// Where a window begins: with row `row` of the unit at `position` in the order of its epoch. A row
-// is a document or what was passed over in its place.
+// Start of a window: row `row` of the unit at `position` in the order of its epoch. A row is a
+// document or what was skipped in its place.
 struct CorpusPlace {
   std::int64_t epoch = 0, position = 0, row = 0;
   bool operator==(const CorpusPlace&) const = default;
@@ -44,14 +44,14 @@ struct WindowOptions {
   std::int64_t shuffle_buffer = 10000;
 };
 
-// Memory: a window, of at most shuffle_buffer documents, and no more of them after 64 MiB; what is
-// read at once of a file (Chunk).
+// Memory: a window, of at most shuffle_buffer documents, and no more of them after 64 MiB; and the
+// chunk of a file that is being read.
 class WindowReader {
  public:
   static constexpr std::size_t most_bytes = std::size_t{64} << 20;
   static constexpr std::int64_t plain_window = 1024;  // documents, where none are shuffled
 
-  // Goes on at `place`. The corpus outlives the reader.
+  // Continues at `place`. The corpus outlives the reader.
   WindowReader(const Corpus& corpus, const WindowOptions& options, const CorpusPlace& place);
 
   // The next window; there is always one, since epochs follow each other. A window ends with its

@@ -12,7 +12,7 @@ namespace trireme {
 
 inline constexpr std::size_t action_kinds = static_cast<std::size_t>(ActionKind::step) + 1;
 
-// Where a table by chunk and kind holds an action.
+// Index of an action in a table by chunk and kind.
 inline std::size_t slot_of(const Action& action) {
   return static_cast<std::size_t>(action.chunk) * action_kinds +
          static_cast<std::size_t>(action.kind);

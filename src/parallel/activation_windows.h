@@ -1,6 +1,5 @@
-// Activations of layers that lie in windows (StageOptions::windowed_layers): after a layer's
-// forward pass they are taken to where they are kept, ahead of its backward pass they are brought
-// back, and both goes on while other layers compute.
+// Activations of layers that lie in windows (StageOptions::windowed_layers): stored after a layer's
+// forward pass, fetched ahead of its backward pass, both while other layers compute.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,7 @@
 
 namespace trireme {
 
-// Where a stage keeps what its windows cannot hold. A window has one thing under way at a time.
+// Backing store of a stage's windows. A window has one transfer in progress at a time.
 class ActivationStore {
  public:
   virtual ~ActivationStore() = default;
@@ -24,7 +23,7 @@ class ActivationStore {
   virtual void bring(int segment, Slot slot) = 0;
   // The window of a segment may be read and written now.
   virtual void settle(int segment) = 0;
-  // What it takes outside of the memory of the device.
+  // Bytes stored outside of the memory of the device.
   virtual std::int64_t stored_bytes() const { return 0; }
   virtual void set_trace(Trace*) {}
 };
@@ -53,7 +52,7 @@ class ActivationWindows {
   void after(Pass pass, int segment, Slot slot);
 
  private:
-  // What a window holds; segment -1: nothing that may be needed again.
+  // Contents of a window; segment -1: nothing that may be needed again.
   struct Contents {
     int segment = -1, slot = -1;
     bool operator==(const Contents&) const = default;

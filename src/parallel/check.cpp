@@ -27,14 +27,14 @@ std::string describe(const Schedule& schedule, int rank, std::size_t index, cons
 
 namespace {
 
-// What has happened to one micro-batch in one chunk so far.
+// Progress of one micro-batch in one chunk.
 struct Progress {
   bool forward = false, input_grad = false, weight_grad = false;
   bool activation_posted = false, gradient_posted = false;
   bool activation_sent = false, gradient_sent = false;
 };
 
-// The ranks of the stages before and after a chunk of a rank; -1: there is none.
+// The ranks of the stages before and after a chunk; -1: none.
 struct Neighbors {
   int stage = 0, before = -1, after = -1;
 };
@@ -208,7 +208,7 @@ struct Counter {
   }
 };
 
-// Counts what a rank's list keeps at once.
+// Counts the buffers that a rank's list holds at the same time.
 class BufferCounter {
  public:
   BufferCounter(const Schedule& schedule, int rank) {

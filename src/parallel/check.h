@@ -13,8 +13,8 @@ namespace trireme {
 enum class TransferModel {
   // Receives are posted, sends are started, nothing waits but the passes that need the data (MPI).
   asynchronous,
-  // One after another on a queue of their own, both sides at once; passes wait for their data only
-  // (NCCL on one stream).
+  // Transfers run one after another on a queue of their own, both sides at the same time; passes
+  // wait for their data only (NCCL on one stream).
   queued,
   // The rank itself waits until both sides are there and the data is across.
   blocking,
@@ -26,9 +26,9 @@ struct CheckOptions {
   TransferModel model = TransferModel::asynchronous;
 };
 
-// Buffers that a chunk needs at once, besides the slots that all chunks of a rank share. Every pass
-// handles the micro-batches of a chunk in ascending order, so whatever is held is a run of
-// neighbors: micro-batch m can always use buffer m % count.
+// Buffers that a chunk needs at the same time, in addition to the slots that all chunks of a rank
+// share. Every pass handles the micro-batches of a chunk in ascending order, so the live ones are
+// consecutive: micro-batch m can always use buffer m % count.
 struct ChunkBuffers {
   int activations = 0;   // from receive_activation to forward
   int gradients = 0;     // from receive_gradient to input_grad (or backward)

@@ -1,4 +1,4 @@
-// Context parallelism: ranks that share every sequence, and how their attention meets.
+// Context parallelism: ranks that share every sequence, and how their attention communicates.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ContextParallel {
   ContextAttention attention = ContextAttention::all_gather;
 
   GraphGroup group() const { return {GroupKind::context, size}; }
-  // Of `seq` positions, a multiple of 2 * size.
+  // Share of `seq` positions, a multiple of 2 * size.
   std::int64_t share(std::int64_t seq) const { return seq / size; }
   SequenceCut cut(std::int64_t seq) const {
     if (size == 1) return {};

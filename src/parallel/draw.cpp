@@ -38,7 +38,7 @@ std::string legend(const Schedule& schedule) {
   return text;
 }
 
-// What is drawn where: the schedule, its spans, and the numbers of its micro-batches.
+// A drawing: the schedule, its spans, and the numbers of its micro-batches.
 struct Picture {
   const Schedule& schedule;
   const ScheduleReport& report;
@@ -54,7 +54,7 @@ struct Picture {
   }
 };
 
-// One cell of a line: "F12 ", "B3--- ", or just letters where there is no room.
+// One cell of a line: "F12 ", "B3--- ", or just letters if there is no room.
 std::string cell(const Action& action, int number, int width) {
   std::string text = fmt::format("{}{}", letter(action), number);
   if (static_cast<int>(text.size()) > width) return std::string(width, letter(action));

@@ -1,5 +1,5 @@
-// Expert parallelism: the experts of a layer, dealt out over ranks that see different tokens, each
-// whole or in slices.
+// Expert parallelism: the experts of a layer, distributed over ranks that see different tokens,
+// each expert whole or split by expert tensor parallelism.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Three ways for a gradient from the kernel that makes it to the optimizer:
 // - in place: kernels add to accumulators in full, in floating point or (exact blocks) as integers;
 //   after the last micro-batch buckets are reduced;
-// - exact or narrow: each segment's gradients are added to integers or to bf16, which are reduced
-// at
-//   the end;
-// - sharded (ZeRO 2, 3): each segment's gradients are reduced at once, and parts are added up.
+// - exact or narrow: each segment's gradients are added to integers or to bf16, which are
+//   reduced at the end;
+// - sharded (ZeRO 2, 3): each segment's gradients are reduced immediately, and the shards are
+//   accumulated.
 #include "parallel/gradients.h"
 
 #include <algorithm>
@@ -255,7 +255,7 @@ bool Gradients::is_partial(const OwnedSlice& slice) const {
   return stage_.definition().parameters[slice.parameter].spec.partial_gradient;
 }
 
-// Of any rank that shares the states: a plan is the same on all of them.
+// The largest over the ranks that share the states, since a plan is the same on all of them.
 std::int64_t Gradients::most_partial_elements() const {
   std::vector<std::int64_t> by_bucket(static_cast<std::size_t>(layout_.buckets()));
   const auto& parameters = stage_.definition().parameters;
@@ -295,7 +295,7 @@ void Gradients::sum_partial_gradients() {
   for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(own, at, size); });
 }
 
-// The first rows of a slice may be this rank's alone.
+// The first rows of a slice may exist on this rank only.
 void Gradients::sum_copied_rows() {
   if (!groups_->kv) return;
   std::vector<Work> sums_of_rows;

@@ -1,6 +1,6 @@
 // The gradients of a stage among data-parallel ranks: summed over micro-batches and ranks, in full
-// on every rank or (ZeRO) each rank's part only, in floating point or exactly. Sums travel while
-// the backward pass goes on.
+// on every rank or (ZeRO) each rank's part only, in floating point or exactly. Reductions overlap
+// with the backward pass.
 #pragma once
 
 #include <vector>
@@ -18,10 +18,10 @@ class Gradients {
   const MemoryPlan& memory() const { return memory_; }
   void allocate(const Groups& groups);
 
-  // A step begins, in which a gradient gets so many summands on all ranks together: one from each
-  // micro-batch, or from each exact block. `block`, in device memory, has
-  // the factor on the loss and chooses how sums in bf16 are rounded, differently on every rank.
-  // `overflows`, likewise, counts what exact sums cannot hold. Both stay until the step's end.
+  // Begins a step in which a gradient gets `global_summands` summands on all ranks together: one
+  // from each micro-batch, or from each exact block. `block`, in device memory, has the factor on
+  // the loss and selects how sums in bf16 are rounded, differently on every rank. `overflows`, also
+  // in device memory, counts what exact sums cannot hold. Both stay valid until the step's end.
   void begin_step(const StepBlock* block, std::int64_t global_summands, std::int64_t* overflows);
   // For passes whose graphs add to fixed-point gradients themselves.
   FixedPoint fixed_point() const { return {limit_, overflows_}; }

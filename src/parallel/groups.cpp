@@ -41,7 +41,7 @@ Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, 
   if (has_library && mesh.size() > 1)
     groups.watch = std::make_unique<DeviceWatch>(device, transport);
   const auto make_on_host = [&](std::vector<int> ranks, const char* name) {
-    // What does not compute has no memory behind its addresses.
+    // A device that does not compute has no memory behind its addresses.
     if (ranks.size() < 2) return make_self_communicator(rank, name, device.computes());
     return transport.group(std::move(ranks), name);
   };

@@ -23,15 +23,15 @@ struct Groups {
   std::unique_ptr<Communicator> shard;   // one copy of the states: gradients
   std::unique_ptr<Communicator> gather;  // the same ranks: parameters
   std::unique_ptr<Communicator> replicate;  // copies of such a group: gradients
-  // Those that share the experts of a layer, null without expert parallelism; and, of those that
-  // have the same experts, as above, null where they are the ranks above
+  // Ranks that share the experts of a layer, null without expert parallelism; and, among those that
+  // have the same experts, the groups as above, null if they equal the ranks above
   // (MeshDegrees::experts_apart).
   std::unique_ptr<Communicator> expert, expert_shard, expert_gather, expert_replicate;
   std::unique_ptr<Communicator> pipeline;   // stages, by pipeline rank
   std::unique_ptr<Communicator> embedding;  // first and last stage; one member where they are one
   std::unique_ptr<Communicator> world;      // the step's totals, in the host's memory
 
-  // Those of a bucket's gradients, of its parameters, and of copies of its gradients.
+  // Groups of a bucket's gradients, of its parameters, and of copies of its gradients.
   Communicator& shard_of(bool experts) const { return experts ? *expert_shard : *shard; }
   Communicator& gather_of(bool experts) const { return experts ? *expert_gather : *gather; }
   Communicator& replicate_of(bool experts) const {
@@ -55,14 +55,14 @@ struct SumOptions {
   std::byte *tensor = nullptr, *gradients = nullptr;
   std::int64_t tensor_bytes = 0, gradient_bytes = 0;
 };
-// What such a memory has at least: 16 bytes for each rank.
+// Least size of such a memory: 16 bytes for each rank.
 std::int64_t least_sum_bytes(const Mesh& mesh);
 
 // All ranks together; all but `world` are for data in the memory of `device`: by its library of
 // collectives, or without one by way of the host. `ring`: attention passes keys and values on.
 Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, Device& device,
                    const SumOptions& sums);
-// For a rank that is alone.
+// Groups of a single rank.
 Groups make_lone_groups();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Copies on queues of their own, ordered by events alone: the host waits for none of them.
+// Copies on dedicated queues, ordered by events only: the host waits for none of them.
 #include "parallel/host_store.h"
 
 namespace trireme {

@@ -33,7 +33,7 @@ class HostStore final : public TransferStore {
   Device& device_;
   HostBlock memory_;
   Event read_, written_;          // the last of each
-  std::map<Ticket, Event> open_;  // that nobody has waited for
+  std::map<Ticket, Event> open_;  // not waited for yet
   Ticket next_ = 1;
 };
 

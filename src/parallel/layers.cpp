@@ -1,4 +1,4 @@
-// How each layer cuts its parameters, and where ranks meet.
+// Partition of each layer's parameters, and its collectives.
 #include "parallel/layers.h"
 
 #include <algorithm>
@@ -178,7 +178,8 @@ ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId t
   return leave(g, tp, x, false);
 }
 
-// Of logits: each is a few nodes of the graph, whose plan must not grow with the sequence.
+// Limits the slices of logits: each is a few nodes of the graph, whose plan must not grow with the
+// sequence.
 constexpr std::int64_t most_slices = 1024;
 
 void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,

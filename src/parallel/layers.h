@@ -52,8 +52,7 @@ struct HeadProjection {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
-// What multiplies queries and keys that are normalized over all heads: weights of their widths, cut
-// like the heads.
+// Weights of the norm of queries and keys over all heads: partitioned like the heads.
 struct HeadWeights {
   std::string name;  // of the parameters, before ".query_norm.weight" and ".key_norm.weight"
   std::int64_t heads, kv_heads, head_dim;
@@ -62,8 +61,9 @@ struct HeadWeights {
   ValueId keys(Graph& g, const TensorParallel& tp) const;
 };
 
-// What all heads share, of the rows that this rank has and a small layer without a cut: [rows, in]
-// to [rows, out]. Its gradient is that of these rows, or of all of them the same on all ranks.
+// A small unpartitioned layer shared by all heads, applied to this rank's rows: [rows, in] to
+// [rows, out]. Its gradient is that of these rows, or of all of them and then the same on all
+// ranks.
 struct SharedLinear {
   std::string name;
   std::int64_t in, out;
@@ -72,7 +72,7 @@ struct SharedLinear {
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };
 
-// x of all rows, where each rank goes on with heads of its own.
+// All rows of x, of which each rank then computes its own heads.
 ValueId all_rows(Graph& g, const TensorParallel& tp, ValueId x);
 
 // y = x W^T + b with the outputs cut: [rows, in] to [all rows, out / size].
@@ -81,7 +81,8 @@ struct ColumnLinear {
   std::int64_t in, out;
   bool bias;
   double init_std;
-  int blocks = 1;  // the outputs are so many equal blocks (gate and up); each is cut by itself
+  int blocks =
+      1;  // the outputs are this many equal blocks (gate and up); each is partitioned by itself
 
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };

@@ -151,7 +151,7 @@ PassMaker interleaved_passes(const ScheduleRequest& request, const StagePlacemen
 
 PassMaker zb1p_passes(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
-  // What the first rank of 1F1B holds at its peak, every rank may hold.
+  // Every rank may hold as much as the first rank of 1F1B holds at its peak.
   return with_weight_grads({[p](int m) { return one_f_one_b_order(p, m, true); }}, request,
                            placement, p);
 }

@@ -14,15 +14,15 @@ class ParameterStore {
   // Plans, without allocating. `stage` and `layout` must outlive it.
   ParameterStore(const Stage& stage, const StateLayout& layout, const OffloadOptions& where);
 
-  // Of two slots in memory, each with room for the parts of any segment.
+  // Size of two slots, each with room for the parts of any segment.
   std::int64_t memory_bytes() const { return slots * slot_bytes_; }
   std::int64_t stored_bytes() const { return stored_bytes_; }
   void allocate(const MemoryRegion& region);
 
-  // For passes. Starts to read the parts of a segment unless they are there or on their way; nobody
-  // may read those of the segments two before and two after it any more.
+  // For passes. Starts to read the parts of a segment unless they are present or in flight; the
+  // segments two before and two after it must not be read any more.
   void bring(int segment);
-  // Where the part of one of the segment's buckets is, once it is there.
+  // Address of the part of one of the segment's buckets, once it is present.
   std::byte* part(int segment, int bucket);
 
   // For the optimizer, bucket after bucket, while no pass runs. Where the part of a bucket is made,
@@ -45,7 +45,7 @@ class ParameterStore {
   std::byte* memory_of(int number) const {
     return in_flight_.data() + (number % slots) * slot_bytes_;
   }
-  // What a part takes in memory and in the store.
+  // Bytes of a part in memory and in the store.
   std::int64_t room(int bucket) const;
   void settle(Slot& slot);
 

@@ -20,7 +20,7 @@ class Parameters {
 
   const MemoryPlan& memory() const { return memory_; }
   bool elsewhere() const { return store_ != nullptr; }
-  // Of what keeps them elsewhere.
+  // Bytes that parameters take in the store, if they are offloaded.
   std::int64_t stored_bytes() const { return store_ ? store_->stored_bytes() : 0; }
   // `groups` outlive this.
   void allocate(const Groups& groups);
@@ -45,8 +45,8 @@ class Parameters {
     int segment = -1;
     std::vector<Work> works;
   };
-  // What a window has to hold when a pass reaches a segment: the segment's parameters, soon those
-  // of the next one, and later those of the one after it; -1 for each that the pass does not read.
+  // Segments that a window has to hold when a pass reaches a segment: this one, the next one, and
+  // the one after that; -1 for each that the pass does not read.
   std::array<int, 3> wanted(Pass pass, int segment) const;
   // Starts to read what a window lacks from where it is kept.
   void bring(int segment);

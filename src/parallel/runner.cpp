@@ -7,8 +7,8 @@ namespace trireme {
 
 namespace {
 
-// Where the next stage lies on the same rank its input gradients are taken from where they were
-// made: the most that wait there at once.
+// Most input gradients that wait on this rank at the same time, if the next stage is on the same
+// rank and takes them in place.
 int handed_over(const Schedule& schedule, int rank, int chunk) {
   int waiting = 0, most = 0;
   const int stage = schedule.placement.stage(rank, chunk);
@@ -268,7 +268,7 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
   if (!split) release_slot(action);
 }
 
-// Through a copy: the stage may need the memory for the next micro-batch at once.
+// Sends a copy: the stage may need the memory for the next micro-batch immediately.
 void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   const int out = next_out_;
   next_out_ = 1 - next_out_;

@@ -46,7 +46,7 @@ class PipelineClient {
   virtual void step() = 0;
 };
 
-// A stage of this rank with what its passes read and write besides. All outlive the runner.
+// A stage of this rank with everything else that its passes read and write. All outlive the runner.
 struct PipelineChunk {
   Stage* stage;
   Parameters* parameters;
@@ -75,7 +75,7 @@ class PipelineRunner {
 
   // Records what runs when; null: nothing. Must outlive the runner.
   void set_trace(Trace* trace) { trace_ = trace; }
-  // What the micro-batches in flight hold, of which a trace has the course: of one of them.
+  // Bytes that one micro-batch in flight holds, which a trace plots.
   void set_slot_bytes(std::int64_t bytes) { slot_bytes_ = bytes; }
 
  private:
@@ -88,7 +88,7 @@ class PipelineRunner {
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
     std::vector<Work> activation_in, gradient_in;               // by buffer
-    // Where gradients of activations lie. Micro-batches take late slots in rotation.
+    // Slot for the gradients of activations. Micro-batches take late slots in rotation.
     Slot late_slot(std::int64_t micro_batch) const {
       return {0, static_cast<int>(micro_batch % buffers.late_slots)};
     }
@@ -104,7 +104,7 @@ class PipelineRunner {
   void take_slot(const Action& action);
   void release_slot(const Action& action);
   void note_slots();
-  // Of a micro-batch in flight.
+  // Slot of a micro-batch in flight.
   Slot slot_of(const Action& action) const;
   void act(const Action& action, const Schedule& schedule, PipelineClient& client,
            const StepBlock* block, Observer* observer);
@@ -117,7 +117,7 @@ class PipelineRunner {
   std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   // The chunk of this rank that holds a stage, or null.
   Chunk* chunk_of_stage(int stage);
-  // Of a message: shorter sequences make shorter ones.
+  // Size of a message: shorter sequences make shorter ones.
   std::int64_t message_bytes() const { return chunks_.front().stage->boundary_bytes(); }
   bool is_first(const Chunk& chunk) const { return chunk.number == 0; }
   bool is_last(const Chunk& chunk) const { return chunk.number == placement_.stages() - 1; }

@@ -99,8 +99,8 @@ PassMaker passes_of(const ScheduleRequest& request, const StagePlacement& placem
   return passes[static_cast<std::size_t>(request.kind)](request, placement);
 }
 
-// After so many micro-batches the middle of a step repeats itself, as a rule. Where they take turns
-// in groups, those that are larger by one come first.
+// Number of micro-batches after which the middle of a step usually repeats. If they take turns in
+// groups, the larger groups come first.
 int settled_after(const ScheduleRequest& request) {
   const int p = request.ranks;
   const int groups = entry_of(request.kind).in_groups ? request.micro_batches % p : 0;

@@ -5,14 +5,15 @@
 // are ranks x chunks stages, numbered along the model. A micro-batch goes forward through the
 // stages 0, 1, 2, ... and backward through them in reverse.
 //
-// What a walker does per action:
+// Actions of a walker:
 //   forward            waits for the activation (unless stage 0), computes, keeps what the backward
 //                      pass needs
-//   backward           waits for the gradient (unless last stage), computes both gradients at once
+// backward           waits for the gradient (unless last stage), computes both gradients
 //   input_grad         waits for the gradient, computes the gradient of the input only
 //   weight_grad        computes the gradient of the weights, later; then nothing is kept any more
-//   receive_*          posts the receive and goes on; the compute action named alike waits for it
-//   send_*             starts the send and goes on; its buffer is free when it is complete
+// receive_*          posts the receive and continues; the compute action of the same name waits for
+// it
+// send_*             starts the send and continues; its buffer is free when it is complete
 //   reduce_gradients   the weight gradients of a chunk are complete: their reduction may start
 //   step               everything of this step has been computed
 // Between stages that lie on one rank nothing is sent: the walker hands the buffer over.
@@ -81,8 +82,8 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// How long the passes of one stage take for one micro-batch, in any one unit. A backward that is
-// not split takes input_grad + weight_grad.
+// Durations of the passes of one stage for one micro-batch, in any one unit. A backward that is not
+// split takes input_grad + weight_grad.
 struct PassTimes {
   double forward = 1;
   double input_grad = 1;
@@ -115,10 +116,10 @@ struct ScheduleRequest {
   int micro_batches = 1;
   // Virtual stages per rank; 0: what the schedule needs (2 for interleaved, zbv, vhalf; else 1).
   int chunks = 0;
-  // Of every stage in order, or one for all. They steer where weight gradients go and in which
-  // order receives appear; any times give a correct schedule.
+  // One entry per stage in order, or one for all. They decide where weight gradients are placed and
+  // in which order receives appear; any times give a correct schedule.
   std::vector<PassTimes> times = {PassTimes{}};
-  // Posts every receive so many compute actions earlier, so that data can arrive while a rank
+  // Posts every receive this many compute actions earlier, so that data can arrive while a rank
   // computes: for walkers whose receives do not block (MPI).
   int early_receives = 0;
   bool written_out = false;  // without loops, however long: to check that they change nothing

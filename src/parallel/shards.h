@@ -1,4 +1,4 @@
-// Who owns which elements when gradients, optimizer states or parameters are sharded (ZeRO 1, 2, 3
+// Ownership of elements when gradients, optimizer states or parameters are sharded (ZeRO 1, 2, 3
 // and hybrid sharding): pure data, the same on every rank.
 //
 // Parameters are laid one after another into flat buckets; a bucket is cut into `degree` equal
@@ -56,11 +56,11 @@ class ShardPlan {
 
   const ShardOptions& options() const { return options_; }
   const std::vector<ShardBucket>& buckets() const { return buckets_; }
-  // Where a parameter lies.
+  // The bucket of a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
   std::int64_t offset_of(int parameter) const;
 
-  // What a rank owns of a bucket; offset in its part. Gaps are padding.
+  // The slices of a bucket that a rank owns; offset in its part. Gaps are padding.
   std::vector<ShardSlice> owned(int bucket, int rank) const;
 
   // Elements of all buckets, padding included: in full, and per rank.

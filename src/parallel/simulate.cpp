@@ -1,5 +1,4 @@
-// Each rank goes on as far as it can and is called again when a transfer that it takes part in
-// ends.
+// Each rank advances as far as it can and is called again when one of its transfers ends.
 #include "parallel/simulate.h"
 
 #include <fmt/format.h>

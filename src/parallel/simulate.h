@@ -11,7 +11,7 @@ namespace trireme {
 // one in order, or if the ranks deadlock. The lists obey the rules of check_schedule already.
 std::vector<std::vector<Span>> simulate(const Schedule& schedule, const CheckOptions& options);
 
-// What a rank computes, from its first pass to its last.
+// Time that a rank computes, from its first pass to its last.
 struct RankTimes {
   double busy = 0, first = -1, last = 0;
 

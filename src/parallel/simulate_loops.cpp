@@ -1,5 +1,5 @@
-// Long schedules: each rank walks as far as its inputs are known. Of every stage only the ends of
-// the micro-batches in flight are kept, in a ring.
+// Long schedules: each rank advances as far as its inputs are known. A ring keeps only the ends of
+// each stage's micro-batches in flight.
 #include <algorithm>
 #include <bit>
 
@@ -18,7 +18,7 @@ class EndRing {
   // Negative: not known yet.
   double of(int micro_batch) const {
     const Entry& entry = ends_[index(micro_batch)];
-    // Whoever needs an end walks on before the ring comes round.
+    // A stage that needs an end reads it before the ring wraps around.
     TRIREME_CHECK(entry.micro_batch <= micro_batch);
     return entry.micro_batch == micro_batch ? entry.end : -1;
   }
@@ -35,7 +35,7 @@ class EndRing {
   std::vector<Entry> ends_;  // a power of two
 };
 
-// What passed between two ranks in one direction, as a hash of the messages in their order.
+// Hash of the messages between two ranks in one direction, in order.
 struct Messages {
   int peer = -1;
   std::uint64_t sent = 0, received = 0;

@@ -20,7 +20,7 @@ class SlotTable {
     holders_[static_cast<std::size_t>(slot)] = {chunk, micro_batch};
     return slot;
   }
-  // Of a micro-batch that holds one.
+  // The slot of a micro-batch that holds one.
   int of(int chunk, std::int64_t micro_batch) const { return find({chunk, micro_batch}); }
   void release(int chunk, std::int64_t micro_batch) {
     holders_[static_cast<std::size_t>(of(chunk, micro_batch))] = {};

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Who uses a parameter and in which pass its gradient arises.
+// A use of a parameter, and the pass that produces its gradient.
 struct Use {
   bool tied = false, matrix = false, of_experts = false;
   std::vector<int> segments;

@@ -1,4 +1,4 @@
-// Where a stage's parameters, gradients and optimizer states live when data-parallel ranks share
+// Layout of a stage's parameters, gradients and optimizer states when data-parallel ranks share
 // them (ZeRO): buckets in the flat layout, and the part of each that this rank owns.
 #pragma once
 
@@ -22,8 +22,8 @@ struct StateOptions {
   bool exact_blocks = false;          // and arise as integers (Graph::exact_block)
   bool narrow_gradients = false;      // gradients are summed as bf16; excludes exact
   bool split_weight_grad = false;     // as in StageOptions
-  bool matrices_apart = false;        // whole matrices share no bucket with other parameters
-  bool parameters_elsewhere = false;  // even where a rank shares them with nobody
+  bool matrices_apart = false;        // unsharded 2-D parameters share no bucket with others
+  bool parameters_elsewhere = false;  // even if no other rank shares them
   // A parameter that another stage has a copy of: it gets a bucket of its own, which then is cut in
   // the same way there.
   std::string tied;
@@ -58,7 +58,8 @@ class StateLayout {
   int buckets() const { return static_cast<int>(ranges_.size()); }
   // A bucket in the flat layout.
   FlatRange range(int bucket) const { return ranges_[bucket]; }
-  // Whether it holds experts that are dealt out: other ranks then share its states.
+  // Whether it holds expert parameters under expert parallelism: different ranks then share its
+  // states.
   bool of_experts(int bucket) const { return of_experts_[bucket]; }
   // The ranks that share a bucket, and this rank among them.
   int degree(int bucket) const {
@@ -78,7 +79,7 @@ class StateLayout {
   // The gaps of a bucket, after each parameter and at the end: ranges from the bucket's start.
   const std::vector<FlatRange>& padding(int bucket) const { return padding_[bucket]; }
 
-  // What this rank owns, by bucket.
+  // The slices that this rank owns, by bucket.
   const std::vector<OwnedSlice>& owned() const { return owned_; }
   // Buckets of a segment's parameters, in the order of its window.
   const std::vector<int>& buckets_of(int segment) const { return segment_buckets_[segment]; }
@@ -90,8 +91,8 @@ class StateLayout {
   int writers(int bucket) const { return writers_[bucket]; }
   // The bucket that holds a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
-  // What a rank of those that share the parameter's bucket owns of it; nothing (count() is 0)
-  // perhaps.
+  // The slice of a parameter that a rank owns, among those that share the parameter's bucket;
+  // possibly empty (count() is 0).
   OwnedSlice slice_of(int parameter, int rank) const;
 
  private:

@@ -10,7 +10,7 @@ namespace trireme {
 // Each call but start_send_receive() waits for its result: what follows in a layer needs it.
 class TensorGroup : public RankGroup {
  public:
-  // What the operations are called in messages and traces.
+  // Names of the operations in messages and traces.
   struct Names {
     const char *sum, *maximum, *gather, *scatter, *exchange, *messages;
   };

@@ -1,4 +1,4 @@
-// Data flow over an order: each rank goes on as far as its inputs are known, then waits to be
+// Data flow over an order: each rank advances as far as its inputs are known, then waits to be
 // called.
 #include "parallel/timeline.h"
 

@@ -20,7 +20,7 @@ class Trace : public OperationListener {
 
   // `name`: a literal; `chunk`: of the rank's stages.
   void computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end);
-  // From `at` on a rank holds so many bytes of `what`, a literal.
+  // From `at` on a rank holds this many bytes of `what`, a literal.
   void holds(const char* what, std::int64_t bytes, Time at);
   void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time begin,
                  Time end) override;
@@ -29,7 +29,7 @@ class Trace : public OperationListener {
   // the machine's start, so that ranks of one machine fit together.
   std::string json() const;
 
-  // What holds() was told of, in its order.
+  // The calls of holds(), in order.
   struct Held {
     const char* what;
     std::int64_t bytes;

@@ -185,7 +185,7 @@ TransferFile::~TransferFile() {
       shared_->waiting.clear();
     }
     shared_->changed.notify_all();
-    // What is under way uses memory that is about to go.
+    // Transfers in progress use memory that is about to be freed.
     stuck = shared_->stuck ||
             !shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_),
                                        [&] { return shared_->open.empty(); });

@@ -8,9 +8,9 @@ namespace trireme {
 
 class TransferFile final : public TransferStore {
  public:
-  // Makes the file in a folder, which is created, and reserves its bytes: 0 from the beginning. It
-  // has no name, so that nothing is left of it however the process ends. Fails, naming the folder,
-  // where there is no space. A transfer that takes longer than `timeout_s` fails.
+  // Creates the file in a folder, which is created too, and reserves its bytes: 0 from the
+  // beginning. The file is unnamed, so nothing is left of it however the process ends. Fails,
+  // naming the folder, if there is no space. A transfer that takes longer than `timeout_s` fails.
   TransferFile(const TransferUse& use, const std::string& folder, std::int64_t bytes,
                double timeout_s);
   ~TransferFile() override;

@@ -30,7 +30,7 @@ class RecordedStore final : public TransferStore {
   Ticket write(std::vector<Piece> pieces, std::int64_t) override {
     return add(Kind::store, in_file_ ? use_.to_file : use_.to_host, pieces);
   }
-  // What an earlier record has is over: its numbers mean nothing in this one.
+  // Transfers of an earlier record are complete: its tickets mean nothing in this one.
   void wait(Ticket ticket) override {
     if (ticket > 0 && ticket >> 32 == record_.cleared())
       record_.add_wait(static_cast<std::int32_t>(ticket & 0xffffffff) - 1);

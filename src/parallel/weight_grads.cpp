@@ -1,4 +1,5 @@
-// Where weight gradients go: no pass waits for them, so they fill the waits of the other passes.
+// Placement of weight gradients: no pass waits for them, so they fill the bubbles of the other
+// passes.
 #include <algorithm>
 #include <climits>
 #include <cmath>

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// What transfers from and to files are multiples of.
+// Alignment of transfers from and to files.
 constexpr std::int64_t page = 4096;
 
 }  // namespace

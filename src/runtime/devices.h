@@ -12,7 +12,7 @@ namespace trireme {
 
 // `name` as in run.device: the CPU, or the GPU of a plug-in, which is loaded now. TRIREME_WAVE=64
 // in the environment gives the emulated GPU waves of 64 lanes instead of 32. Lives until the
-// process ends. Throws Error where there is no such device.
+// process ends. Throws Error if there is no such device.
 Device& device_of(const std::string& name);
 
 // Before MPI, which some machines need to be second: loads the plug-in and starts the GPU's
@@ -26,7 +26,7 @@ void choose_device(const std::string& name, int visible, const Place& place);
 // Refuses (exit code 2), on all ranks alike, ranks that share a GPU.
 void check_devices_differ(const Device& device, const Place& place, Communicator& world);
 
-// What a plan for such a device is made for; needs no device and no plug-in.
+// The target that plans for such a device use; needs no device and no plug-in.
 Target target_of(const std::string& name);
 
 }  // namespace trireme

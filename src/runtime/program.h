@@ -46,7 +46,7 @@ class PerRegion {
   std::array<T, all_regions.size()> items_{};
 };
 
-// The address of each region for one micro-batch; null where there is none.
+// The address of each region for one micro-batch; null if it has none.
 using RegionBases = PerRegion<std::byte*>;
 
 struct Operand {
@@ -86,7 +86,7 @@ class Observer {
   virtual void after(const Launch& launch) = 0;
 };
 
-// Where and for what a program runs.
+// Context of a program's execution.
 struct Execution {
   Device& device;
   const RankGroups& groups;

@@ -26,7 +26,7 @@ class SlotMemory {
   int slots() const { return slots_; }
   // Makes a region of every slot at least this many bytes large; before allocate().
   void fit(StageRegion region, std::int64_t bytes);
-  // Of one slot.
+  // Bytes of one slot.
   std::int64_t bytes(StageRegion region) const { return parts_[index_of(region)].bytes; }
   // All slots, by region.
   MemoryPlan plan() const;

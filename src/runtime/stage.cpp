@@ -68,7 +68,7 @@ std::int64_t Stage::parameter_offset(std::size_t segment, int parameter) const {
   return 0;
 }
 
-// Likewise.
+// The same for gradients.
 std::int64_t Stage::gradient_offset(std::size_t segment, int parameter) const {
   const std::int64_t offset = definition_.parameters[parameter].offset;
   const DType made = definition_.gradients();

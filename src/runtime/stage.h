@@ -30,12 +30,12 @@ struct StageOptions {
   // alternately: between segments parameters are brought and gradients taken away.
   bool parameter_windows = false;
   bool gradient_windows = false;
-  // Likewise of the first so many layers, in training, their inputs and what they save: it lies in
-  // windows that they use in turn, whatever the micro-batch, and no slot has room for it. Between
-  // passes it is brought and taken away.
+  // Number of leading layers whose inputs and saved values, in training, lie in windows that they
+  // use in turn for all micro-batches, instead of in the slots. They are stored and fetched between
+  // passes.
   std::int64_t windowed_layers = 0;
-  // Where it is above 0, slots have room for what these layers save, and for one of so many parts
-  // of each input: windows hold inputs alone.
+  // Above 0, slots have room for what these layers save, and for 1/input_parts of each input:
+  // windows hold inputs only.
   int input_parts = 0;
   // Another stage of the same model that outlives this one and is allocated before it: parameters,
   // caches and tables then belong to it and are not counted again (prompts and single tokens of
@@ -43,8 +43,8 @@ struct StageOptions {
   const class Stage* shares = nullptr;
 };
 
-// Where a micro-batch is stored: in a slot from its forward pass to its last gradient, and in a
-// late slot between its input and its weight gradients.
+// Storage of a micro-batch: a slot from its forward pass to its last gradient, and a late slot
+// between its input and its weight gradients.
 struct Slot {
   Slot(int both) : index(both), late(both) {}
   Slot(int slot, int late_slot) : index(slot), late(late_slot) {}
@@ -131,14 +131,14 @@ class Stage {
     return (segment - plan_.first_windowed) % activation_windows();
   }
   std::byte* activation_window(int segment) const;
-  // Of a window, of any shape, and of what a segment has in it now.
+  // Size of a window for any shape, and of what a segment has in it now.
   std::int64_t largest_window() const;
   std::int64_t bytes_in_window(int segment) const;
   void poison_window(int segment) const;
   // Whether the backward pass of a segment changes what its window holds and weight gradients,
   // which run later, still read.
   bool changes_window(int segment) const;
-  // Where a slot keeps a part of a segment's input, and its size.
+  // Address and size of a part of a segment's input in a slot.
   std::byte* input_part(int segment, Slot slot) const;
   std::int64_t input_part_bytes() const { return plan_.input_part_bytes; }
 
@@ -190,7 +190,7 @@ class Stage {
   // Only the forward pass, without dropout, on the inputs of slot 0.
   void evaluate() { run({Pass::evaluate, 0}); }
 
-  // The plan of a template: in training, or of its forward graph alone.
+  // The plan of a template: for training, or of its forward graph only.
   const SegmentPlan& segment_plan(int segment, bool training) const {
     return training ? plan_.train_plans[segment] : plan_.eval_plans[segment];
   }

@@ -38,7 +38,7 @@ struct FlatRange {
   std::int64_t elements = 0;
   bool fixed_point = false;  // gradients arise as 64-bit numbers (ParameterSpec::fixed_point)
 
-  // Of gradients that arise as `made`, or wider.
+  // Data type of gradients that are produced as `made`, or a wider one.
   DType gradients(DType made) const { return fixed_point ? DType::i64 : made; }
   std::int64_t gradient_bytes(DType made) const { return elements * size_of(gradients(made)); }
 };

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Of all kinds, one after the other.
+// Sum over all kinds, one after the other.
 template <std::size_t n>
 std::int64_t sum_of(const std::int64_t (&bytes)[n]) {
   std::int64_t sum = 0;
@@ -122,7 +122,7 @@ void Stage::plan_templates() {
   for (const SegmentTemplate& segment : definition_.templates) {
     PlanOptions plan_options;
     plan_options.forward_in_backward = segment.forward_in_backward;
-    // Logits would have to be kept until the weight gradients of a head run: they run at once.
+    // The weight gradients of a head run immediately: deferring them would keep the logits.
     plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
     if (options_.training)

@@ -128,7 +128,7 @@ class LongMerger {
       while (tokens_[at].merge.rank == rank) {
         merge_at(at);
         if (rank_ < rank) return;
-        // Where different pairs have equal ranks, it may have made one possible further left.
+        // With different pairs of equal rank, it may have made one possible further left.
         const std::uint32_t previous = at > 0 ? tokens_[at].previous : at;
         if (tokens_[previous].merge.rank == rank) at = previous;
       }

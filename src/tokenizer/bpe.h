@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// What a pair of neighboring tokens becomes; of several possible merges the lowest rank goes
-// first.
+// Result of merging a pair of neighboring tokens; of several possible merges the lowest rank is
+// applied first.
 struct Merge {
   std::uint32_t rank;
   std::int32_t id;

@@ -44,8 +44,8 @@ struct TrainedBpe {
 };
 
 // Merges the most frequent pair of neighbors until there are `vocab_size` tokens, <|endoftext|>
-// included, or no pair occurs twice. Of equally frequent pairs the one with the smaller ids goes
-// first, so the result depends on the counts alone. Errors: vocab_size outside 257 .. 2^24.
+// included, or no pair occurs twice. Ties are broken by the smaller ids, so the result depends on
+// nothing but the counts. Errors: vocab_size outside 257 .. 2^24.
 TrainedBpe train_bpe(const PieceCounts& counts, std::int64_t vocab_size);
 
 // Writes vocab.json and merges.txt; <|endoftext|> has the last id.

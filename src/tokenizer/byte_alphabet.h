@@ -1,6 +1,6 @@
 // GPT-2's spelling of bytes as printable characters, which vocab.json, merges.txt and
-// tokenizer.json use: printable Latin-1 stands for itself, every other byte for U+0100 and up ("Ġ"
-// is the space).
+// tokenizer.json use: printable Latin-1 maps to itself, every other byte to U+0100 and up ("Ġ" is
+// the space).
 #pragma once
 
 #include <optional>

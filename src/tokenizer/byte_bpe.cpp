@@ -44,7 +44,7 @@ ByteBpe::ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces)
     const char text = static_cast<char>(byte);
     byte_ids_[static_cast<std::size_t>(byte)] = vocabulary_.find({&text, 1});
   }
-  // A token may stand for a whole piece without a look at the merges if they would make it.
+  // A whole piece maps to its token without a look at the merges if they would make it.
   std::vector<std::int32_t> ids;
   for (std::int32_t id = 0; id < vocabulary_.size(); ++id) {
     if (!vocabulary_.has(id) || vocabulary_.bytes(id).empty()) continue;

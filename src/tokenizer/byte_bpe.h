@@ -15,9 +15,9 @@ namespace trireme {
 
 class ByteBpe {
  public:
-  // With `whole_pieces` a piece that is a token becomes that token even where the merges would not
-  // make it (tiktoken; "ignore_merges" of tokenizer.json). Bytes that no token stands for are left
-  // out, as the reference does.
+  // With `whole_pieces` a piece that is a token becomes that token even if the merges would not
+  // make it (tiktoken; "ignore_merges" of tokenizer.json). Bytes without a token are left out, as
+  // the reference does.
   ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces);
 
   // Appends the ids of a text that holds no special tokens.
@@ -41,10 +41,10 @@ class ByteBpe {
 };
 
 // The merges of a tiktoken vocabulary, whose ids are 0 .. size-1 and their own ranks: any two
-// tokens whose bytes together are a token may merge. Of the ways to make a token only one is ever
-// met: the bytes between two borders that no merge has crossed merge as they would alone, in the
-// same order, so the last step is always the same. Only that one is kept, which makes the table
-// several times smaller. Every single byte must be a token.
+// tokens whose bytes together are a token may merge. Only one of the ways to make a token can
+// occur: the bytes between two borders that no merge has crossed merge as they would in isolation,
+// in the same order, so the last step is always the same. Keeping only that one makes the table
+// several times smaller.
 MergeTable merges_of_ranks(const Vocabulary& ranks);
 
 }  // namespace trireme

@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-// What a byte-level tokenizer is made of.
+// Parts of a byte-level tokenizer.
 struct ByteLevelParts {
   ByteBpe bpe;
   SplitPattern pattern = SplitPattern::gpt2;

@@ -13,7 +13,7 @@ namespace trireme {
 // spells them out holds.
 bool is_special_from(const Tokenizer& tokenizer, std::int64_t rows);
 
-// What the user should know of a tokenizer with more tokens than its model, or "".
+// Note to the user about a tokenizer with more tokens than its model, or "".
 std::string tokenizer_note(const Tokenizer& tokenizer);
 
 class CappedTokenizer : public Tokenizer {
@@ -30,7 +30,7 @@ class CappedTokenizer : public Tokenizer {
   std::string token_bytes(std::int32_t id) const override;
   std::int32_t token_id(std::string_view bytes) const override;
 
-  // What the user should know of it.
+  // Note to the user about it.
   std::string note() const;
 
  private:

@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kMark = "\u2581";  // stands for a space
+constexpr std::string_view kMark = "\u2581";  // marks a space
 
-// Where a mark follows something else, from `from` > 0 on.
+// Position of the next mark after something else, from `from` > 0 on.
 std::size_t next_word(std::string_view text, std::size_t from) {
   for (std::size_t at = text.find(kMark, from); at != std::string_view::npos;
        at = text.find(kMark, at + kMark.size())) {
@@ -95,7 +95,7 @@ bool CharBpe::append_bytes(std::string_view character, std::vector<std::int32_t>
 void CharBpe::append_merged(std::string_view part, std::vector<std::int32_t>& ids) const {
   const std::size_t before = ids.size();
   const char* end = part.data() + part.size();
-  // An unknown token is held back until something that is known by itself follows.
+  // An unknown token is held back until a known one follows.
   bool held = false;
   const auto release = [&] {
     if (held) ids.push_back(options_.unknown);

@@ -23,8 +23,8 @@ class VocabularyReader : public nlohmann::json_sax<json> {
   VocabularyReader(const std::string& file, std::string_view content, Vocabulary& vocabulary)
       : file_(file), content_(content), vocabulary_(vocabulary) {}
 
-  // What is wrong with the content, if anything is. It is told only after the whole file was read,
-  // since in a truncated file the last number may be cut.
+  // Error in the content, or "". Reported only after the whole file was read, since in a truncated
+  // file the last number may be cut.
   const std::string& complaint() const { return complaint_; }
 
   bool start_object(std::size_t) override { return depth_++ == 0 || wrong_value(); }

@@ -180,7 +180,7 @@ class Metaspace : public Decoder {
   }
   void apply(Tokens& tokens) const override {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      // Marks in the first token stand for the space that encoding put in front.
+      // Marks in the first token are the space that encoding prepended.
       const std::string_view space = i == 0 && prepends_ ? "" : " ";
       std::string out;
       std::string_view rest = tokens[i];

@@ -38,8 +38,8 @@ class Sequence : public Normalizer {
   std::vector<Made> parts_;
 };
 
-// One that treats the start of a text no matter what follows it, so that it can be tried on it
-// alone.
+// A normalizer whose result for the start of a text does not depend on what follows, so that it can
+// be tried on the start only.
 class ByPart : public Normalizer {
  public:
   void apply(HfText& text) const final {
@@ -47,7 +47,7 @@ class ByPart : public Normalizer {
     const std::string first = rewrite(std::string_view(text.text).substr(0, text.from_first));
     text.text = rewrite(text.text);
     text.from_first = std::min(first.size(), text.text.size());
-    // What follows may have joined the last character of the start.
+    // The following text may have joined the last character of the start.
     while (text.from_first < text.text.size() && (text.text[text.from_first] & 0xC0) == 0x80) {
       ++text.from_first;
     }

@@ -83,7 +83,7 @@ class ByteLevel : public PreTokenizer {
   bool spell_;
 };
 
-// What happens to the matches of a pattern.
+// Treatment of the matches of a pattern.
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 Behavior behavior_of(const JsonPlace& place, std::string_view absent) {

@@ -29,7 +29,7 @@ class PreTokenizer {
 // does, otherwise it leaves them to a byte-level model. Errors: any other type.
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const JsonPlace& place, bool spell);
 
-// Where in a pre-tokenizer ByteLevel is.
+// Position of ByteLevel in a pre-tokenizer.
 enum class ByteLevelPlace { nowhere, last, earlier };
 ByteLevelPlace place_of_byte_level(const JsonPlace& pre_tokenizer);
 

@@ -8,9 +8,9 @@ namespace trireme {
 
 extern const UnicodeRules hf_unicode;
 
-// What StripAccents removes.
+// Characters that StripAccents removes.
 bool is_hf_mark(char32_t c);
-// What Digits cuts out.
+// Characters that Digits isolates.
 bool is_hf_number(char32_t c);
 
 }  // namespace trireme

@@ -238,8 +238,8 @@ int hex4(std::string_view digits) {
   return value;
 }
 
-// What an escape `\uHHHH` at the beginning of `rest`, and a second one that completes a pair of
-// surrogates, stand for; takes them off.
+// Decodes an escape `\uHHHH` at the beginning of `rest`, and a second one that completes a pair of
+// surrogates; takes them off.
 char32_t take_code_point(std::string_view& rest) {
   const int unit = hex4(rest.substr(2));
   rest.remove_prefix(6);
@@ -251,7 +251,7 @@ char32_t take_code_point(std::string_view& rest) {
   return static_cast<char32_t>(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00));
 }
 
-// What stands between the quotes of a well-formed string that has escapes.
+// Decodes a well-formed string that has escapes, without its quotes.
 std::string decoded(std::string_view rest) {
   constexpr std::string_view letters = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
   std::string out;
@@ -277,14 +277,14 @@ std::string_view JsonLine::text_of(std::string_view quoted) {
   std::string_view text = quoted.substr(1, quoted.size() - 2);
   const bool plain = text.find('\\') == text.npos, valid = is_valid_utf8(text);
   if (plain && valid) return text;
-  // Repaired first: escapes are ASCII, and what they stand for is valid.
+  // Repaired first: escapes are ASCII, and decode to valid text.
   std::string repaired;
   if (!valid) text = repaired = to_valid_utf8(text);
   return decoded_.emplace_back(plain ? std::move(repaired) : decoded(text));
 }
 
 const std::vector<std::vector<std::string_view>>& JsonLine::read(std::string_view line) {
-  std::vector<std::string_view> values(keys_.size());  // empty: there is none
+  std::vector<std::string_view> values(keys_.size());  // empty: none
   Scanner(line).read_object([&](std::string_view quoted, std::string_view value) {
     const std::string_view name = quoted.substr(1, quoted.size() - 2);
     const bool plain = name.find('\\') == name.npos;

@@ -32,14 +32,14 @@ class JsonPlace {
   // Number of elements of an array or object; any other value is refused.
   std::size_t size() const;
 
-  // What must be there. Errors name the missing key or the wrong type, or that values lie within
-  // values without end.
+  // Required members. Errors name the missing key or the wrong type, or report values nested
+  // without end.
   JsonPlace at(const std::string& key) const;
   JsonPlace at(std::size_t index) const;
   const std::string& text() const;
   std::int32_t id() const;
 
-  // What may be there, as null or not at all otherwise.
+  // Optional members, which may be null or missing.
   std::string text_or(const std::string& key, std::string_view absent) const;
   bool flag_or(const std::string& key, bool absent) const;
   std::uint64_t count_or(const std::string& key, std::uint64_t absent) const;

@@ -1,4 +1,4 @@
-// The tokenizer that is none: text is decimal ids with spaces between them (Megatron's
+// Null tokenizer: input is already token ids, in decimal with spaces between them (Megatron's
 // NullTokenizer).
 #pragma once
 

@@ -20,7 +20,7 @@ constexpr unsigned long kMostStepsBack = 100'000'000;  // in one search
 // Processor time that all searches in one text may take.
 constexpr double kSeconds = 20, kSecondsPerByte = 1e-5;
 
-// What a thread needs to match: reused, since to make it costs more than most matches.
+// Match data of a thread: reused, since creating it costs more than most matches.
 struct Workspace {
   OnigRegion* region = onig_region_new();
   OnigMatchParam* limits = onig_new_match_param();
@@ -51,7 +51,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The time that is left for a text of so many bytes.
+// Time left for a text of this size.
 class Deadline {
  public:
   explicit Deadline(std::size_t bytes)

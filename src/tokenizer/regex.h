@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What \w means to the Rust parts of the reference library, as the inside of a bracket.
+// The meaning of \w in the Rust parts of the reference library, as the inside of a bracket.
 inline constexpr const char* kWordCharacters = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control})";
 
 class Regex {

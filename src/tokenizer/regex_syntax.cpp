@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 15> kPosixNames = {
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit",  "graph", "lower",
     "print", "punct", "space", "upper", "word",  "xdigit", ""};
 
-// Properties for which a stand-in agrees with the character that it stands for: the sets of
+// Properties for which a fallback agrees with the character that it replaces: the sets of
 // make_unicode_ranges.py and what follows from them. In the loose spelling of names.
 constexpr std::string_view kExactProperties =
     " any assigned c l m n p s z cc cf cn co cs ll lm lo lt lu mc me mn nd nl no pc pd pe pf pi po "
@@ -75,7 +75,7 @@ class Reader {
     rest_.remove_prefix(count);
   }
 
-  // `opened` is 1 right after a '[' and 2 after '[^', where a ']' stands for itself.
+  // `opened` is 1 right after a '[' and 2 after '[^', where a ']' is literal.
   void follow_brackets(char c, int opened) {
     if (c == '[') {
       ++brackets_;

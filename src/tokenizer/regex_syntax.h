@@ -16,7 +16,7 @@ struct RegexSyntax {
   std::vector<char32_t> named;
   std::vector<std::pair<char32_t, char32_t>> ranges;
   // Whether it looks at more of a character than its kind: back-references, text segments,
-  // properties for which there are no stand-ins.
+  // properties for which there are no fallbacks.
   bool looks_closer = false;
 };
 

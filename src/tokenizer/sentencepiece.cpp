@@ -41,7 +41,7 @@ bool loads(Processor& processor, std::string_view content) {
 }
 
 // Whether every place of the normalization tables that the library can be led to lies inside them.
-// All else it checks by itself.
+// The library checks everything else.
 bool has_sound_charsmaps(std::string_view model) {
   const auto tables = sentencepiece_charsmaps(model);
   return tables && std::ranges::all_of(*tables, SentencePieceCharsmap::is_sound);

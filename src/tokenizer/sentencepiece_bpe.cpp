@@ -18,7 +18,7 @@ using Piece = SentencePieceProto::Piece;
 using Type = SentencePieceProto::Type;
 
 constexpr std::string_view space = "\u2581";
-// What a thread keeps from text to text; the memory of a longer one is given back.
+// Buffer that a thread keeps from text to text; the memory of a longer one is freed.
 constexpr std::size_t kept_bytes = std::size_t{1} << 22;
 
 std::string_view take_character(std::string_view& text) {
@@ -32,7 +32,7 @@ bool is_one_character(std::string_view text) {
   return !text.empty() && take_character(text).size() > 0 && text.empty();
 }
 
-// Where the first word of `text` ends if each word begins with its spaces.
+// End of the first word of `text` if each word begins with its spaces.
 std::size_t end_before_spaces(std::string_view text) {
   std::size_t at = 0;
   while (text.substr(at).starts_with(space)) at += space.size();

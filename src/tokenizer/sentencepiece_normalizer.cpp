@@ -23,7 +23,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceProto& model
   }
 }
 
-// What the beginning of `text`, which is not empty, becomes.
+// Normalizes the beginning of `text`, which is not empty.
 SentencePieceNormalizer::Step SentencePieceNormalizer::next(std::string_view text) const {
   if (const std::size_t length = user_defined_.longest_prefix(text).length) {
     return {text.substr(0, length), length};
@@ -33,7 +33,7 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::next(std::string_view tex
   }
   const DecodedChar c = decode_utf8(text.data(), text.data() + text.size());
   if (c.valid) return {text.substr(0, c.length), c.length};
-  return {"\uFFFD", 1};  // each ill-formed byte by itself
+  return {"\uFFFD", 1};  // each ill-formed byte separately
 }
 
 void SentencePieceNormalizer::apply(std::string_view text, std::string& out) const {

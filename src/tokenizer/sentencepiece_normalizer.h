@@ -46,8 +46,8 @@ class SentencePieceNormalizer {
 
   SentencePieceCharsmap charsmap_;
   PrefixSet user_defined_;
-  // The ASCII characters with which no user-defined symbol begins and no rule that a text of ASCII
-  // characters could meet.
+  // The ASCII characters that begin no user-defined symbol and no rule that a text of ASCII
+  // characters could match.
   std::array<bool, 128> plain_{};
   std::string_view space_;
   bool prefix_, suffix_;  // whether a space is added there

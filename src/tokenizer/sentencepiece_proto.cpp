@@ -28,7 +28,7 @@ struct Field {
   bool is_text() const { return wire == length_delimited; }
 };
 
-// Calls on_field(field) for each field; false where that or the form of a field says so.
+// Calls on_field(field) for each field; false if that or the form of a field says so.
 template <class OnField>
 bool for_each_field(std::string_view bytes, OnField&& on_field) {
   while (!bytes.empty()) {

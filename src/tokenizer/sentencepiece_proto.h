@@ -1,4 +1,4 @@
-// A SentencePiece .model file (sentencepiece_model.proto), as far as encoding needs it.
+// A SentencePiece .model file (sentencepiece_model.proto), limited to what encoding needs.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,7 @@ struct SentencePieceProto {
 // a file, but in a way that is not worth following.
 std::optional<SentencePieceProto> parse_sentencepiece(std::string_view model);
 
-// The normalization tables of a model, in order; nothing where it is not a protocol buffer as far
-// as that takes to see.
+// The normalization tables of a model, in order; nothing if it is recognizably no protocol buffer.
 std::optional<std::vector<std::string_view>> sentencepiece_charsmaps(std::string_view model);
 
 }  // namespace trireme

@@ -57,7 +57,7 @@ inline const char* skip_newlines(const char* p, const char* end) {
 }
 
 // `\s+(?!\S)|\s+` at a white-space character: a run before other text leaves its last character to
-// the next piece, unless it is alone.
+// the next piece, unless it is the only one.
 inline const char* skip_spaces_but_one(const CharClasses& classes, const char* p, const char* end) {
   const char* last = p;
   const char* q = p;

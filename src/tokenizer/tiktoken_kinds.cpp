@@ -129,7 +129,7 @@ using enum SplitPattern;
 constexpr std::string_view kEnd = "<|endoftext|>";
 constexpr std::string_view kLlamaBegin = "<|begin_of_text|>", kLlamaEnd = "<|end_of_text|>";
 
-// The first kind of a number of ranks is the one that the number stands for.
+// The first kind with a number of ranks is the one that the number means.
 constexpr TiktokenKind kKinds[] = {
     {"gpt2", 50256, gpt2, nullptr, false, gpt2_tokens, kEnd, kEnd, false},
     {"cl100k_base", 100256, cl100k, nullptr, false, cl100k_tokens, kEnd, kEnd, false},

@@ -18,7 +18,7 @@ struct TiktokenKind {
   std::string_view name;
   std::int32_t ranks;  // of the published file; 0: another kind's number, so the name must be given
   SplitPattern pattern;
-  const char* regex;  // where there is no hand-written splitter: used instead of `pattern`
+  const char* regex;  // used instead of `pattern` if there is no hand-written splitter
   bool nfc;           // texts are brought into normal form C first
   // The special tokens of a file of `ranks` ranks.
   std::vector<AddedToken> (*special)(std::int32_t ranks);

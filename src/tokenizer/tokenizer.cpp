@@ -36,7 +36,7 @@ const std::string& existing(const Config& config, const FileFlag& which) {
   need(config, which);
   const std::string& file = config.*which.file;
   if (fs::exists(file)) return file;
-  // What looks like the name of a model on a hub: "gpt2", "org/model".
+  // Whether it looks like the name of a model on a hub: "gpt2", "org/model".
   const bool name = which.file == &Config::model_file && !fs::path(file).has_extension();
   fail_input("{} ({}): there is no '{}'{}", which.flag, which.key, file,
              name ? "; models are not downloaded: give the file, tokenizer.json for hf, or the "
@@ -59,7 +59,7 @@ struct Maker {
 };
 
 Made make_gpt2(const Config& c) {
-  // A folder as `tokenizer train` writes it stands for both of its files.
+  // A folder as `tokenizer train` writes it means both of its files.
   if (c.vocab_file.empty() && c.merge_file.empty() && !c.model_file.empty()) {
     const std::string& folder = model(c);
     return load_gpt2(folder + "/vocab.json", folder + "/merges.txt", c.special_text);

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What a tokenizer is made from. `type` is one of our names or one of Megatron's:
+// Specification of a tokenizer. `type` is one of our names or one of Megatron's:
 //   gpt2           GPT2BPETokenizer        vocab_file (vocab.json), merge_file (merges.txt)
 //   tiktoken       TikTokenizer            model_file (ranks in base64), pattern
 //   hf             HuggingFaceTokenizer    model_file (tokenizer.json, or the folder that holds it)
@@ -52,7 +52,7 @@ struct Encoding {
   std::vector<std::int32_t> type_ids;
 };
 
-// All methods are const and may be called from several threads at once.
+// All methods are const and thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

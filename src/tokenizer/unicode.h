@@ -18,8 +18,7 @@ void append_normal_form(NormalForm form, std::string_view text, std::string& out
 
 // How a program that normalizes texts sees characters, which depends on its versions of Unicode.
 struct UnicodeRules {
-  // What BERT calls control characters: general category Cc, Cf, Cs or Co, tab and line ends
-  // included.
+  // BERT's control characters: general category Cc, Cf, Cs or Co, tab and line ends included.
   bool (*is_control)(char32_t);
   // General category P*, or any visible ASCII character that is neither letter nor digit.
   bool (*is_punctuation)(char32_t);

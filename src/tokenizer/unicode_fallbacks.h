@@ -11,8 +11,8 @@ namespace trireme {
 // is old enough.
 char32_t fallback(char32_t c);
 
-// A copy of `text`, valid UTF-8, in which stand-ins replace the young characters: as long as `text`
-// and with the same borders between characters. Empty where there are none.
+// A copy of `text`, valid UTF-8, in which fallbacks replace the characters that Oniguruma lacks: as
+// long as `text` and with the same borders between characters. Empty if there are none.
 std::string with_fallbacks(std::string_view text);
 
 }  // namespace trireme

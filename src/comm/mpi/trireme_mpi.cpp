@@ -122,7 +122,7 @@ const char* listen() {
                 "MPI_Irecv");
 }
 
-// The first part of MPI's description of itself, which may go on with a page about its build.
+// The first part of MPI's version string, since a page about its build may follow.
 const char* library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = {};
   int length = 0;

@@ -23,7 +23,7 @@ namespace {
 using Texts = std::vector<trireme::ArrowPluginText>;
 using Columns = std::vector<std::string>;
 
-// What a plug-in throws inside; nothing leaves it.
+// Thrown inside the plug-in; no exception leaves it.
 [[noreturn]] void refuse(const std::string& reason) {
   throw std::runtime_error(reason);
 }

@@ -1,4 +1,4 @@
-// What the plug-in with the Arrow library exports: columns of texts or of lists of texts, row group
+// Interface of the plug-in with the Arrow library: columns of texts or of lists of texts, row group
 // by row group. Plain C, since the library may come from another compiler than the program.
 #pragma once
 
@@ -23,8 +23,8 @@ struct ArrowPluginText {
 
 struct ArrowPluginColumn {
   const ArrowPluginText* texts;
-  // Of lists: the number of texts up to the end of each row; a list that is null has one null text.
-  // Null where each row has one text.
+  // For lists: the number of texts up to the end of each row; a list that is null has one null
+  // text. Null if each row has one text.
   const std::int64_t* ends;
 };
 
@@ -34,7 +34,7 @@ struct ArrowPluginRows {
   const ArrowPluginColumn* columns;
 };
 
-// Where an operation fails, the reason is written here, without the name of the file.
+// Reason of a failure, without the name of the file.
 struct ArrowPluginFault {
   char reason[2048];
 };
