@@ -1,5 +1,5 @@
-// A trace that is being recorded: whoever writes into it is told to stop before it goes, however
-// the run ends.
+// Registration of the trace that is being recorded: its writers are stopped before it is destroyed,
+// however the run ends.
 #pragma once
 
 #include <functional>

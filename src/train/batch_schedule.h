@@ -21,9 +21,9 @@ class BatchSchedule {
   // Micro-batches that each data-parallel rank computes in that step.
   std::int64_t micro_batches(std::int64_t consumed) const;
 
-  // Further steps of a run over `samples` samples that has consumed so many: as many whole batches
-  // as fit, but a ramp is always finished. With a schedule the last step is the one that reaches
-  // `samples`. Both as upstream counts them.
+  // Further steps of a run over `samples` samples that has consumed `consumed`: as many whole
+  // batches as fit, but a ramp is always finished. With a schedule the last step is the one that
+  // reaches `samples`. Both as upstream counts them.
   std::int64_t steps(std::int64_t samples, std::int64_t consumed = 0) const;
 
   // Samples that the first `steps` steps consume.

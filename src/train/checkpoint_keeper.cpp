@@ -58,7 +58,7 @@ const std::string& first_parameter(const Engine& engine) {
   return engine.stage().definition().parameters.front().name;
 }
 
-// What is wrong with a checkpoint, if that is what `body` finds; "" otherwise.
+// Runs `body` and returns the damage of a checkpoint that it finds; "" if it finds none.
 std::string damage_found_by(const std::function<void()>& body) {
   try {
     body();
@@ -68,7 +68,7 @@ std::string damage_found_by(const std::function<void()>& body) {
   }
 }
 
-// What a checkpoint consists of. It is only looked at: what cannot be read is left out.
+// Lists the files of a checkpoint. Unreadable ones are left out, since this is for display only.
 void list_files(const fs::path& folder, Console& console) {
   std::map<std::string, std::uintmax_t> files;
   std::error_code error;
@@ -90,8 +90,8 @@ std::string first_of(const std::vector<std::string>& reports) {
 
 }  // namespace
 
-// The checkpoint's own folder; empty where there is none. One rank looks: others may see a shared
-// folder later than it does.
+// The checkpoint's own folder, or empty. Only one rank looks: others may see a shared folder later
+// than it does.
 fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
   std::string folder;
   if (leads()) {
@@ -105,7 +105,7 @@ fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
   return from_rank_0(job_.transport, folder);
 }
 
-// Of the run's own, or nothing.
+// The newest checkpoint of the run itself, or nothing.
 fs::path CheckpointKeeper::newest_checkpoint() {
   const fs::path folder = fs::path(job_.config.run.dir) / "checkpoints";
   if (leads()) {
@@ -188,7 +188,7 @@ void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& 
   if (!message.empty()) throw DamagedCheckpoint(message);
 }
 
-// What rank 0 has opened, for all: one rank alone reads the manifest.
+// Sends what rank 0 has opened to all ranks: a single rank reads the manifest.
 void CheckpointKeeper::hand_on(std::optional<CheckpointReader>& reader, const fs::path& folder) {
   const std::string text =
       from_rank_0(job_.transport, reader && ranks() > 1 ? to_text(reader->manifest()) : "");
@@ -259,15 +259,15 @@ void CheckpointKeeper::go_on_from(const CheckpointState& saved, const std::strin
   }
 }
 
-// Moments fit by their shapes alone: what one optimizer calls its first moment is another's
-// momentum, in other units.
+// Moments of another optimizer fit by their shapes: its momentum would be taken for a first moment,
+// in other units.
 void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& saved,
                                                           const fs::path& folder) {
   std::string before;
   try {
     before = parse_config(saved, folder.string()).optimizer.name;
   } catch (const Error&) {
-    return;  // warn_of_another_model() says so
+    return;  // warn_of_another_model() reports it
   }
   const std::string& now = job_.config.optimizer.name;
   const auto is_adam = [](const std::string& name) { return name.starts_with("adam"); };
@@ -279,7 +279,7 @@ void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& sav
       folder.string(), before, now, before);
 }
 
-// Of experts: they are tensors that routers have from a run's first step on, or never.
+// Counts of experts are tensors that routers have from a run's first step on, or never.
 void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& reader) {
   const auto has = [&](const std::string& ending) {
     return std::ranges::any_of(reader.manifest().tensors, [&](const StoredTensor& tensor) {
@@ -298,7 +298,8 @@ void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& 
   }
 }
 
-// Weights fit by their shapes alone: what a model computes with them is for the user to keep.
+// Weights of another model fit by their shapes: the user is responsible for what a model computes
+// with them.
 void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs::path& folder) {
   if (saved.empty()) return;
   try {
@@ -336,7 +337,7 @@ bool CheckpointKeeper::load_newest(RunState& run) {
   return true;
 }
 
-// Of the run's own, where it is newer than `shared`, the newest in its folder.
+// Loads the newest local checkpoint of the run itself if it is newer than `shared`.
 bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   if (!local_.active() || !job_.config.checkpoint.load_optimizer) return false;
   const std::optional<std::int64_t> step = local_.newest(shared);
@@ -351,7 +352,7 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
   go_on_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
              run);
-  // What others can read is still the one in the run's folder.
+  // The newest checkpoint that others can read is still the one in the run's folder.
   saved_step_ = saving_step_ = shared;
   locally_saved_step_ = *step;
   warn_of_another_model(saved.config_toml, job_.config.checkpoint.local_dir);

@@ -1,4 +1,4 @@
-// The checkpoints of a run: what it goes on from, and what it saves on the way.
+// The checkpoints of a run: the one that it resumes from, and those that it saves.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class CheckpointKeeper {
   struct Job {
     const Config& config;
     Engine& engine;
-    Transport* transport;  // null: alone
+    Transport* transport;  // null: a single rank
     Console& console;
     FileProgress* files;  // told what this rank does with files
     std::function<std::string()> data_order;
@@ -42,7 +42,7 @@ class CheckpointKeeper {
   // Returns false where there is nothing to load: the engine is then as it was.
   bool load(RunState& run);
 
-  // The record of algorithms of the checkpoint that load() went on from, or "".
+  // The record of algorithms of the checkpoint that load() resumed from, or "".
   const std::string& loaded_tuning() const { return loaded_tuning_; }
 
   // Loads the run's own checkpoint of an earlier step. Returns false where it is not there; nothing

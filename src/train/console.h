@@ -1,4 +1,4 @@
-// Where a run talks to its user: a terminal or a pipe, and the same lines, plain, in a file.
+// Output of a run for its user: a terminal or a pipe, and the same lines, plain, in a file.
 #pragma once
 
 #include <cstdio>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// What a line is, from what always matters to what helps to find a cause. Errors themselves are
-// thrown, and shown by who catches them. In the order of log_level_names.
+// Importance of a line, from what always matters to what helps to find a cause. Errors themselves
+// are thrown, and printed by their catcher. In the order of log_level_names.
 enum class LogLevel { error, warning, info, debug };
 
 // "error", "warning", "info" or "debug", as log.level has them.
@@ -23,8 +23,8 @@ LogLevel log_level(std::string_view name);
 class Console {
  public:
   // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal. Lines beyond `level` are
-  // not shown; the file has them all the same, but for those of LogLevel::debug.
-  // `files`, which outlives it, is told when this process waits for the storage of the file.
+  // not shown; the file still gets them, except for those of LogLevel::debug. `files`, which
+  // outlives it, is notified when this process waits for the storage of the file.
   explicit Console(std::FILE* out, bool live = true, LogLevel level = LogLevel::info,
                    FileProgress* files = nullptr);
   ~Console();
@@ -39,7 +39,7 @@ class Console {
   void print(const std::string& lines);
   // A line with the time of day in front.
   void print_now(const std::string& line);
-  // The same, with a longer line in its place in the file.
+  // The same, with a longer line in the file.
   void print_now(const std::string& shown, const std::string& kept);
   // The same for a warning, which is colored on a terminal: "warning: " is put in front of it.
   void warn(const std::string& line);
@@ -47,7 +47,7 @@ class Console {
   // A line with the time of day in front, where LogLevel::debug is shown.
   void debug(const std::string& line);
   bool shows(LogLevel level) const { return level <= level_; }
-  // A line for the file alone.
+  // Writes a line to the file only.
   void record(const std::string& line);
 
   // A line that the next one replaces; only on a terminal.
@@ -77,7 +77,7 @@ class Console {
 // The environment variable with the columns of the terminal to which output is passed on.
 inline constexpr const char* terminal_columns_variable = "TRIREME_COLUMNS";
 
-// Columns of the terminal that `out` is; 0: it is none, or does not know.
+// Columns of the terminal `out`; 0 if it is no terminal or the number is unknown.
 int terminal_columns(std::FILE* out);
 
 // Whether text to `out` is colored: on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1

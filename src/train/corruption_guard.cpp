@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
 
-// Of all slices, block by block, on all threads.
+// Hash of all slices, block by block, on all threads.
 std::uint64_t hash_of(const std::vector<SourceSlice>& slices) {
   struct Block {
     const SourceSlice* slice;
@@ -133,7 +133,7 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   }
   hashed_bytes_ = 0;
   for (const Common& common : all) {
-    // Where no rank has what another one has, there is nothing to compare.
+    // Nothing can be compared if no rank has a copy of what another one has.
     bool several = false;
     for (int rank = 0; rank < mesh.size() && !several; ++rank)
       several = common.ranks(rank).size() > 1;
@@ -169,7 +169,7 @@ int CorruptionGuard::partner(int rank, int shift) const {
   return mesh.rank_of(place);
 }
 
-// Ranks that deal out experts among them compute together.
+// Ranks of one expert-parallel group compute together.
 int CorruptionGuard::shift() const {
   const MeshDegrees& d = engine_.mesh().degrees();
   const int sharing = d.tp * d.cp;  // of a data-parallel rank's samples
@@ -187,7 +187,7 @@ std::vector<OpHash> CorruptionGuard::hashes_of_passes(const StepInput& input,
   return hashes.ops();
 }
 
-// What the rank whose micro-batches this one has computed got for them.
+// The hashes of the rank whose micro-batches this one has recomputed.
 std::vector<OpHash> CorruptionGuard::list_of_partner(const std::vector<OpHash>& own, int shift) {
   const int rank = transport_ ? transport_->place().rank : 0;
   const int from = partner(rank, shift), to = partner(rank, -shift);
@@ -218,7 +218,8 @@ CorruptionGuard::Finding CorruptionGuard::compute_twice(const StepInput& input,
     differ |= own[static_cast<std::size_t>(partner(r, by))] != other[static_cast<std::size_t>(r)];
   if (!differ) return {};
 
-  // Where along the model it begins, since a wrong number spreads to all that comes after it.
+  // Finds the first difference along the model, since a wrong number spreads to everything after
+  // it.
   const std::vector<OpHash> expected = list_of_partner(mine, by);
   const OpHash none{.order = std::numeric_limits<std::int64_t>::max()};
   const auto firsts = of_all(first_difference(expected, theirs).value_or(none), "what differs");

@@ -16,12 +16,11 @@
 
 namespace trireme {
 
-// Of a group of ranks that must have the same hash, those that have another one than most; all
-// where none is that of most.
+// The ranks of a group whose hash differs from that of most; all if no hash is that of most.
 std::vector<int> ranks_that_differ(std::span<const int> ranks, std::span<const std::uint64_t> all);
 
-// What computed the same micro-batch has had as digests: the rank whose micro-batch it is, and
-// another one, each twice; and a third one, where there is one.
+// Digests of the same micro-batch: by the rank whose micro-batch it is and by another one, each
+// twice; and by a third one, if there is one.
 struct Digests {
   std::uint64_t owner[2] = {}, other[2] = {}, third = 0;
 };
@@ -31,8 +30,8 @@ std::vector<int> suspects_of(int owner, int other, const Digests& digests, bool 
 
 class CorruptionGuard {
  public:
-  // All outlive it. Without a transport this rank is alone. `comparable`: other ranks get the same
-  // bits for a micro-batch; they do not where a library orders their sums.
+  // All outlive it. Without a transport this rank is the only one. `comparable`: other ranks get
+  // the same bits for a micro-batch; they do not if a library orders their sums.
   CorruptionGuard(Engine& engine, Device& device, Transport* transport, bool comparable)
       : engine_(engine), device_(device), transport_(transport), comparable_(comparable) {}
 

@@ -1,4 +1,4 @@
-// Times a linear layer's products alone on a device whose queues run behind the host.
+// Times only the products of a linear layer, on a device whose queues run asynchronously.
 #pragma once
 
 #include "backend/device.h"

@@ -17,7 +17,7 @@ struct DiskSpace {
   bool has_room() const { return checkpoint * more <= free; }
 };
 
-// Of the disk where the run's folder lies or will lie. `config` knows its vocabulary.
+// Space on the disk of the run's folder, which need not exist. `config` knows its vocabulary.
 DiskSpace disk_space(const Config& config);
 
 // Refuses (exit code 2) a run that could not save once. Returns a warning where not all checkpoints

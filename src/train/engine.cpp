@@ -43,7 +43,7 @@ StagePlacement placement_of(const ParallelConfig& p) {
   return placement;
 }
 
-// Micro-batches per rank that steps of the run have: some schedules hold more at once with fewer.
+// Micro-batches per rank of the run's steps: some schedules hold more at the same time with fewer.
 std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int dp) {
   const std::int64_t unit = config.train.micro_batch_size * dp;
   std::set<std::int64_t> counts;

@@ -43,7 +43,7 @@ struct StepInput {
   std::function<bool()> stop, saving;
 };
 
-// What the routers of a step did.
+// Load of the routers in a step.
 struct ExpertLoad {
   double aux_loss = 0, z_loss = 0;  // of all layers, means over sequences
   // By layer of the model with experts: the largest number of choices that an expert kept, over the
@@ -123,28 +123,25 @@ class Engine {
   // saves it.
   bool owns(int chunk, const ParameterSpec& spec) const;
 
-  // The schedule for so many micro-batches per rank, and what it costs.
+  // The schedule for `micro_batches` per rank, and its cost.
   const Schedule& schedule(std::int64_t micro_batches);
   const ScheduleReport& schedule_report(std::int64_t micro_batches);
 
   // Runs one step, on all ranks together.
   StepResult train_step(const StepInput& input, const MicroBatches& next,
                         Observer* observer = nullptr);
-  // Loss of so many micro-batches per rank, without dropout, summed over all ranks. All ranks
-  // together.
+  // Loss of `micro_batches` per rank, without dropout, summed over all ranks. Collective.
   LossSum evaluate(std::int64_t micro_batches, const MicroBatches& next);
 
-  // Runs the passes of a step for the observer alone: neither weights nor states change. All ranks
-  // together.
+  // Runs the passes of a step only for the observer: neither weights nor states change. Collective.
   void observe(const StepInput& input, const MicroBatches& next, Observer& observer);
-  // Where the first NaN or infinity arises, in words: runs the step's passes again. All ranks
-  // together.
+  // Description of the first NaN or infinity: runs the step's passes again. Collective.
   std::string explain_not_finite(const StepInput& input, const MicroBatches& next);
 
   // Records computation and communication; null: nothing.
   void set_trace(Trace* trace);
 
-  // What this rank keeps in a place other than the memory of its device.
+  // Bytes that this rank keeps outside of the memory of its device.
   StoredBytes stored(OffloadPlace place) const;
 
   // Hash of what must be the same on all ranks of a stage.
@@ -178,7 +175,7 @@ class Engine {
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void finish_gradients();
   StepResult update(const StepInput& input);
-  // What changes per step and what a step adds up, in device memory.
+  // Step-dependent scalars and a step's accumulators, in device memory.
   struct StepMemory {
     StepBlock block;
     StepTotals totals;
@@ -186,7 +183,7 @@ class Engine {
   };
   StepBlock* block() const { return &step_memory_.as<StepMemory>()->block; }
   StepTotals* totals() const { return &step_memory_.as<StepMemory>()->totals; }
-  // What the routers add up lies after it; none without experts.
+  // Bytes of the routers' accumulators, which follow it; 0 without experts.
   std::int64_t expert_bytes() const;
   ExpertTotals* expert_totals() const {
     return reinterpret_cast<ExpertTotals*>(step_memory_.data() + align_up(sizeof(StepMemory)));

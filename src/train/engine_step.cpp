@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// What a step adds up, on the host: of this rank, then of all.
+// A step's accumulators on the host: first of this rank, then of all.
 struct Sums {
   StepTotals totals;
   std::vector<std::byte> experts;  // ExpertTotals with its choices; empty without experts
@@ -61,8 +61,8 @@ void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
   sums.saves = from[2];
 }
 
-// What gradients of a step are divided by: the tokens that it predicts. A step that predicts none
-// trains on its losses per sample alone.
+// Divisor of a step's gradients: the tokens that it predicts. A step that predicts none trains on
+// its losses per sample only.
 double divisor_of(const LossSum& loss) {
   for (const LossSum::Part& part : loss.parts)
     if (part.count > 0) return part.count;
@@ -71,7 +71,7 @@ double divisor_of(const LossSum& loss) {
 
 }  // namespace
 
-// What the runner needs of the engine while it walks.
+// Callbacks of the runner into the engine.
 class Engine::Client : public PipelineClient {
  public:
   // `finish`: called when every reduction of gradients has been started.
@@ -95,7 +95,7 @@ class Engine::Client : public PipelineClient {
   }
   void step() override { finish_(); }
 
-  // What the runner calls micro-batch 0 is this one.
+  // Sets the micro-batch that is number 0 to the runner.
   void start_at(std::int64_t first) { first_ = first; }
 
  private:

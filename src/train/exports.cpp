@@ -30,7 +30,7 @@ std::int64_t bytes_of(const fs::path& folder) {
   return bytes;
 }
 
-// The special tokens of the run's tokenizer, as far as Hugging Face's files name them.
+// The special tokens of the run's tokenizer that Hugging Face's files name.
 SpecialTokens special_tokens(const Config& config) {
   if (config.data.tokenizer.empty()) return {};
   const auto tokenizer = make_tokenizer(config);

@@ -1,4 +1,4 @@
-// Checkpoints that a run also writes as Hugging Face folders (checkpoint.export), beside training.
+// Export of checkpoints as Hugging Face folders (checkpoint.export) while training continues.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace trireme {
 
-// What an export of this run says besides its weights: the tokenizer's files and special tokens.
-// Reads the tokenizer.
+// Contents of an export besides the weights: the tokenizer's files and special tokens. Reads the
+// tokenizer.
 ExportOptions export_options(const Config& config);
 
 // One folder at a time, RUN/exports/step-<step>. It appears under that name when it is complete;
@@ -25,9 +25,9 @@ class Exports {
  public:
   // The arguments outlive it. Refuses (exit code 2) a model that no class of transformers is.
   Exports(const Config& config, Console& console, FileProgress* files);
-  // Makes the folder, removes what a killed run left in it, and makes up for exports that are
-  // missing up to the step that the run goes on from (-1: none); one whose checkpoint is gone is
-  // named. Refuses a folder that cannot be made.
+  // Creates the folder, removes what a killed run left in it, and writes the exports that are
+  // missing up to the step that the run resumes from (-1: none); names those whose checkpoint no
+  // longer exists. Rejects a folder that cannot be created.
   void open(std::int64_t loaded_step, std::int64_t last_step);
   ~Exports() { stop(); }
 

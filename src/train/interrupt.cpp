@@ -1,4 +1,4 @@
-// A handler that remembers, and says so.
+// Signal handler that sets a flag and prints a line.
 #include "train/interrupt.h"
 
 #include <atomic>

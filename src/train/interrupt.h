@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// What is said as soon as a run is asked to end.
+// Printed as soon as a run is asked to end.
 inline constexpr std::string_view stopping_words =
     "\ntrireme: stopping after the step at hand, which is then saved; Ctrl-C again ends at once\n";
 inline constexpr std::string_view signalled_words =
@@ -15,7 +15,7 @@ inline constexpr std::string_view signalled_words =
 
 // While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
 // walltime) are noted instead of ending the process, unless they were ignored. A second SIGINT ends
-// it at once.
+// it immediately.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -24,8 +24,8 @@ class InterruptGuard {
   // The signal that arrived first, or 0.
   static int pending();
 
-  // From now on this process says on standard error, as soon as a signal comes, what it will do:
-  // one process of a job, and not where another one speaks for it.
+  // Makes this process announce on standard error, as soon as a signal arrives, what it will do:
+  // for the one process of a job that prints.
   static void speak();
 
  private:

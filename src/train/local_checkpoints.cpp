@@ -1,4 +1,4 @@
-// Each slice of a rank is a tensor by itself there: to others it means nothing.
+// Each slice of a rank is a tensor of its own in these checkpoints: other ranks cannot use it.
 #include "train/local_checkpoints.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ std::vector<SourceSlice> sources(Engine& engine) {
   return slices;
 }
 
-// What such a checkpoint consists of, and for whom.
+// Describes the contents and the owner of such a checkpoint.
 std::string layout_text(const Config& config, Engine& engine, int rank) {
   std::string text = fmt::format("{} {} {}", engine.mesh().text(), rank, config.optimizer.name);
   for (const TargetSlice& slice : targets(engine))
@@ -64,7 +64,8 @@ std::string read_identity(const fs::path& path) {
 
 }  // namespace
 
-// A run that begins anew in the same folder has another one; so has a copy of the run.
+// A run that is restarted from the beginning in the same folder has another one; so has a copy of
+// the run.
 const fs::path& LocalCheckpoints::folder() {
   if (!folder_.empty()) return folder_;
   const fs::path run = fs::absolute(config_.run.dir).lexically_normal();

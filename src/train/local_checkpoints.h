@@ -15,8 +15,8 @@
 
 namespace trireme {
 
-// Every rank keeps all that it owns in a folder of its own, as a checkpoint that it alone can read:
-// no rank needs another one's disk. All ranks together call what this offers.
+// Every rank stores all that it owns in a folder of its own, as a checkpoint that no other rank can
+// read: none needs another one's disk. All methods are collective.
 class LocalCheckpoints {
  public:
   // All outlive it.
@@ -28,7 +28,7 @@ class LocalCheckpoints {
   // The newest step that every rank has whole and undamaged, of this run on this layout, and which
   // came after the checkpoint `shared` in the run's folder (-1: after none) and after no other.
   std::optional<std::int64_t> newest(std::int64_t shared);
-  // The run goes on from `step`: what was saved after it belongs to a branch that was left.
+  // The run resumes from `step`: later saves belong to an abandoned branch.
   void forget_after(std::int64_t step);
   // Loads that one.
   CheckpointState load(std::int64_t step);
@@ -51,7 +51,7 @@ class LocalCheckpoints {
   Transport* transport_;
   FileProgress* files_;
   fs::path folder_;
-  std::string branch_;  // drawn anew by each start, when it saves first
+  std::string branch_;  // random for each start, drawn at its first save
 };
 
 }  // namespace trireme

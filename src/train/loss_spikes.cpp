@@ -1,4 +1,4 @@
-// Medians of a window that is small enough to be sorted anew in each step.
+// Medians of a window that is small enough to be sorted in each step.
 #include "train/loss_spikes.h"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ void LossSpikes::saved(std::int64_t step) {
   if (!active()) return;
   spikes_ = 0;
   saves_.push_back(step);
-  // Of those that are old enough for every spike to come only the newest counts.
+  // Only the newest save that is old enough for every future spike counts.
   while (saves_.size() > 1 && saves_[1] + back_steps_ <= step + 1) saves_.erase(saves_.begin());
 }
 
@@ -92,7 +92,7 @@ std::optional<std::int64_t> LossSpikes::rollback_step(std::int64_t step) const {
 
 void LossSpikes::rolled_back(const LossSpikes& then, std::int64_t step) {
   losses_ = then.losses_;
-  // What was saved later belongs to a branch that the run has left.
+  // Later saves belong to a branch that the run has abandoned.
   std::erase_if(saves_, [step](std::int64_t saved) { return saved > step; });
 }
 

@@ -1,4 +1,4 @@
-// Spikes of the loss: which step is one, and how a run goes on after it.
+// Spikes of the loss: detection, and how a run continues after one.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-// Decides by losses and counts alone, which are the same on all ranks and in every run: the same
-// run meets the same spikes and goes on in the same way.
+// Decides by losses and counts only, which are the same on all ranks and in every run: a repeated
+// run has the same spikes and continues in the same way.
 class LossSpikes {
  public:
   LossSpikes() = default;  // finds none
@@ -36,15 +36,15 @@ class LossSpikes {
   // A checkpoint of the run's own plan was saved. Others, as of a run that is interrupted, would
   // not be there in another run, and are no places to go back to.
   void saved(std::int64_t step);
-  // Where the run goes on after a spike in that step: the newest such checkpoint that is old
-  // enough. Nothing where the step is skipped alone.
+  // The step to roll back to after a spike in that step: the newest such checkpoint that is old
+  // enough. Nothing if only the step is skipped.
   std::optional<std::int64_t> rollback_step(std::int64_t step) const;
   // The states are those of that checkpoint again, which had these spikes.
   void rolled_back(const LossSpikes& then, std::int64_t step);
 
-  // What a checkpoint keeps of it.
+  // Text that a checkpoint keeps of it.
   std::string json() const;
-  // Takes that over, as far as it fits this run's configuration. Refuses (exit code 2) what json()
+  // Restores from that, if it fits this run's configuration. Rejects (exit code 2) what json()
   // cannot have written.
   void restore(const std::string& json);
 

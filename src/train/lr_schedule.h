@@ -20,7 +20,7 @@ struct LrSchedule {
   double min_lr = 0;
   double init_lr = 0;         // at sample 0 of a warm-up
   double warmup_samples = 0;  // a fraction of the decay need not be whole
-  double decay_samples = 1;   // afterwards min_lr, except for constant
+  double decay_samples = 1;   // min_lr after that, except for constant
   double anneal_samples = 0;  // wsd: length of the fall at the end of the decay
   // Above 0 the decay counts tokens: from decay_begin, the tokens of the warm-up, to here.
   double decay_tokens = 0;

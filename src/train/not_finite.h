@@ -18,7 +18,7 @@ class NotFiniteSearch : public Observer {
   void look_at_masters(Optimizer& optimizer, const Stage& stage);
   void after(const Launch& launch) override;
 
-  // What comes first along the model among the findings of all ranks, which call this together.
+  // The first finding along the model among those of all ranks, which call this together.
   std::string first_of_all(Communicator& world) const;
 
  private:

@@ -1,4 +1,4 @@
-// What each kind of op takes of training steps on random tokens: for `trireme bench` and `trireme
+// Times each kind of op in training steps on random tokens: for `trireme bench` and `trireme
 // profile`.
 #pragma once
 
@@ -31,7 +31,7 @@ class OpTimes : public Observer {
   void after(const Launch& launch) override;
 
   double seconds() const;  // of all ops so far
-  // By kind, of so many steps.
+  // Per step and kind, over this many steps.
   std::map<OpKind, OpTime> per_step(int steps) const;
 
  private:

@@ -22,7 +22,7 @@ std::int64_t order_of(const Launch& launch) {
   return launch.node.phase == Phase::forward ? along : way_back + at_head - along;
 }
 
-// What lies in buffers of rows for experts: only so much of them is written as there are rows.
+// Whether only the used rows of its buffers of rows for experts are written.
 bool has_room_to_spare(OpKind op) {
   using enum OpKind;
   switch (op) {

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// What a launch has written. Plain data, to be sent.
+// Hash of the output of a launch. Plain data, to be sent.
 struct OpHash {
   std::uint64_t hash = 0;
   // Rises along the model: forward by layer, then backward from the end; within a layer, in the

@@ -63,7 +63,7 @@ namespace {
 // A piece of a line of progress, with what separates it from the piece before it.
 struct Piece {
   std::string text;
-  int rank;  // where there is no room for all, those of the lowest ranks stay; 0: always
+  int rank;  // if there is no room for all, those of the lowest ranks stay; 0: always
 };
 
 std::vector<Piece> pieces_of(const ProgressReport& r) {

@@ -1,4 +1,4 @@
-// What a user sees while training: a line per log interval, and a live bar on a terminal.
+// Progress display: a line per log interval, and a live bar on a terminal.
 #pragma once
 
 #include <chrono>
@@ -50,7 +50,7 @@ std::string bytes_text(std::uint64_t bytes);
 // "980", "51.2k", "1.30M".
 std::string count_text(double count);
 
-// Not thread-safe. Prints nothing by itself but what it is told.
+// Not thread-safe. Prints only when it is called.
 class Progress {
  public:
   // Draws on `console`, which outlives it. `first` is the number of iterations that were done

@@ -12,8 +12,8 @@ namespace trireme {
 // The transport must outlive what is made from it.
 Ranks checkpoint_ranks(Transport& transport);
 
-// All ranks together; null: alone. What all pass, on rank 0 in rank order, the others get nothing;
-// and what rank 0 passes, on all of them.
+// Collective; null: a single rank. Gathers the reports on rank 0 in rank order, and sends what rank
+// 0 passes to all of them.
 std::vector<std::string> reports_of_ranks(Transport* transport, const std::string& report);
 std::string from_rank_0(Transport* transport, const std::string& text);
 

@@ -26,7 +26,7 @@ using SteadyClock = std::chrono::steady_clock;
 // nothing.
 constexpr std::chrono::seconds between_signs{15}, silence{60};
 
-// What status.json says, where it says that somebody trains.
+// The writer of status.json, if it says that a process trains.
 std::optional<StatusWriter> who_trains(const fs::path& folder) {
   const fs::path path = folder / "status.json";
   std::error_code error;
@@ -122,7 +122,7 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
   }
 }
 
-// Nobody trains here now, whatever status.json says.
+// No process trains here now, whatever status.json says.
 std::string RunFolder::killed_start() const {
   const fs::path path = path_ / "status.json";
   std::error_code error;

@@ -18,12 +18,12 @@
 
 namespace trireme {
 
-// What is written here no checkpoint needs: where it fails, as on a full disk, that is a warning,
-// and training goes on. Nothing is written before open().
+// No checkpoint needs what is written here: if it fails, as on a full disk, that is a warning, and
+// training continues. Nothing is written before open().
 class RunFolder {
  public:
-  // `console` outlives it.
-  // So does `files`, which is told when this process waits for the storage; null: nobody is.
+  // `console` outlives it. So does `files`, which is notified when this process waits for the
+  // storage; may be null.
   RunFolder(const Config& config, Console& console, FileProgress* files = nullptr);
 
   const fs::path& path() const { return path_; }
@@ -35,16 +35,17 @@ class RunFolder {
   // After each step, where the lock is not held: says that this process trains here, and fails
   // where another one has said so in the meantime.
   void guard_without_lock(const std::function<void()>& say);
-  // After lock(): where the start before this one ended without a word, a sentence that says so.
+  // After lock(): a sentence about the previous start if it was killed without a message.
   std::string killed_start() const;
-  // Copies of the configuration and of the tokenizer, and the files of the log, which go on after
-  // `step`.
+  // Writes copies of the configuration and of the tokenizer, and opens the log files, which
+  // continue after `step`.
   void open(const Config& config, std::int64_t step);
 
   void write_metrics(std::int64_t step, std::span<const Metric> line);
   void write_timings(std::int64_t step, std::span<const Metric> line);
   void write_scalars(std::int64_t step, std::int64_t samples, std::span<const Scalar> scalars);
-  // A line of events.jsonl, with the time. It is not taken back where a run goes on from before it.
+  // Appends a line to events.jsonl, with the time. It stays if the run resumes from an earlier
+  // step.
   void write_event(std::int64_t step, std::span<const Metric> line);
   // Makes all lines of the metrics durable.
   void sync();

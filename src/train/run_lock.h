@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Holds the lock of a folder while it lives; the system lets go of it when the process ends,
-// however it ends.
+// Holds the lock of a folder while it lives; the system releases it when the process ends, however
+// it ends.
 class RunLock {
  public:
   // Refuses (exit code 2) a folder that another process holds.

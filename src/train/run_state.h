@@ -1,4 +1,4 @@
-// Where a run is: what a checkpoint keeps besides weights and the optimizer's states.
+// Position of a run: what a checkpoint stores besides weights and the optimizer's states.
 #pragma once
 
 #include <cstdint>

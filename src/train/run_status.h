@@ -26,26 +26,26 @@ struct RunStatus {
 // One JSON object: the above, the process that wrote it and when.
 std::string to_json(const RunStatus& status);
 
-// What such a text says; nothing where it is not an object. A value that is absent or of another
-// type is 0 or "".
+// Parses such a text; nothing if it is not an object. A value that is absent or of another type is
+// 0 or "".
 std::optional<RunStatus> parse_status(const std::string& text);
 
-// Who wrote such a text, and when.
+// Process and time of such a text.
 struct StatusWriter {
   std::string host, updated;  // "2026-01-31T12:00:00Z"
   std::int64_t pid = 0;
 
   bool operator==(const StatusWriter&) const = default;
   bool is_this_process() const;
-  double age_s() const;  // since then, by the clock of this machine; endless where it says no time
+  double age_s() const;  // since then, by the clock of this machine; infinite if it has no time
 };
 std::optional<StatusWriter> parse_status_writer(const std::string& text);
 
 // Replaces the file as a whole. `durable`: synced too.
 void write_status(const fs::path& path, const RunStatus& status, bool durable);
 
-// Where the file in the folder of a run still says "running": the run failed, for this reason. For
-// whoever is left when a run ended without a word; does nothing where there is no such file.
+// Changes a status that still says "running" to failed, for this reason. For a process that
+// survives a run that ended without a message; does nothing if there is no such file.
 void mark_failed(const fs::path& run_folder, const std::string& reason);
 
 }  // namespace trireme

@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-// Of what a checkpoint has of this rank, where it is copied before it is written during training.
+// Bytes of this rank's part of a checkpoint, if it is copied before it is written during training.
 std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
   if (!config.checkpoint.async) return 0;
   std::int64_t bytes = 0;
@@ -63,7 +63,7 @@ BuildOptions build_options(const Config& config) {
 
 void refuse_foreign_folders(const Config& config) {
   const fs::path run = config.run.dir;
-  if (!saved_steps(run / "checkpoints").empty()) return;  // it goes on from its own
+  if (!saved_steps(run / "checkpoints").empty()) return;  // it resumes from its own
   const auto refuse = [](const char* key, const fs::path& path, const std::string& foreign) {
     if (!foreign.empty()) fail_input("{} = '{}': {}", key, path.string(), foreign);
   };
@@ -118,9 +118,9 @@ namespace {
 
 constexpr std::int64_t mib = 1 << 20;
 
-// Estimates, since neither is documented and nobody has measured them for this program: a context
-// with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to 32
-// channels with up to 8 MiB for each neighbor.
+// Estimates, since neither is documented and they have not been measured for this program: a
+// context with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to
+// 32 channels with up to 8 MiB for each neighbor.
 MemoryPlan held_by_gpu(const std::string& device, bool has_peers) {
   MemoryPlan plan;
   plan.add("context of the driver", 512 * mib);
@@ -134,8 +134,8 @@ MemoryPlan held_by_process(const Engine& engine, const Config& config, int threa
   // Attention, and packing for matrix units: 4 MiB each. The rest is stack.
   plan.add(fmt::format("scratch of {} threads", threads), threads * 9 * mib);
 
-  // What is read ahead, and the micro-batches of a step, which stay until its end. Evaluation reads
-  // ahead too.
+  // Batches that are read ahead, and the micro-batches of a step, which stay until its end.
+  // Evaluation reads ahead too.
   const std::int64_t batch = Batch::bytes(config.train.micro_batch_size, config.model.seq_length);
   const int dp = engine.mesh().degrees().dp();
   const std::int64_t step =

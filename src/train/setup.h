@@ -9,23 +9,23 @@ namespace trireme {
 
 BuildOptions build_options(const Config& config);
 
-// Refuses (exit code 2) to start from, or to start anew in, a folder that holds a checkpoint of
-// another system: it would be ignored.
+// Rejects (exit code 2) a start from, or a new run in, a folder that holds a checkpoint of another
+// system: it would be ignored.
 void refuse_foreign_folders(const Config& config);
 
 // check_run(), and what the folders of the run say against a start.
 void check_start(const Config& config, std::int64_t ranks);
 
-// What a run holds on one rank in the memory of its device: the engine's memory, and on the CPU
-// with checkpoint.async the copy that is written during training.
+// Device memory of a run on one rank: the engine's, and on the CPU with checkpoint.async the copy
+// that is written during training.
 MemoryPlan planned_memory(const Engine& engine, const Config& config);
-// What it holds in the memory of the host of a GPU: what is offloaded, and that copy.
+// Host memory of a run on a GPU: what is offloaded, and that copy.
 StoredBytes planned_on_host(const Engine& engine, const Config& config);
 
-// What a rank of the run holds in addition, estimated from above. Of the process: scratch of so
-// many compute threads, batches, staging of messages, the program itself. That is memory of the
-// device where the device is the processor, and else of its host, whose GPU has the driver's
-// context and the buffers of NCCL or RCCL.
+// Additional memory of a rank, estimated from above. Of the process: scratch of its compute
+// threads, batches, staging of messages, the program itself. On the CPU that is memory of the
+// device, otherwise of its host, and the GPU has the driver's context and the buffers of NCCL or
+// RCCL.
 struct MemoryBesides {
   MemoryPlan on_device, on_host;
 };

@@ -23,13 +23,13 @@ struct PlacedRegion {
   std::int64_t offset = 0;  // elements
 };
 
-// What elements [begin, end) of a rank's part of a parameter are in the whole; nothing of the
+// Regions of the whole parameter that elements [begin, end) of a rank's part are; nothing for the
 // padding.
 std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t begin,
                                      std::int64_t end);
 
-// What this rank must save: `saves(parameter)` is true on one of the ranks that hold copies. Valid
-// while nothing is reallocated.
+// Slices that this rank saves: `saves(parameter)` is true on one of the ranks that hold copies.
+// Valid until something is reallocated.
 std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves);
 // Everything that this rank owns, as targets of a load.

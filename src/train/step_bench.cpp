@@ -48,7 +48,7 @@ class ProductCounter : public Observer {
   std::map<Key, int> counts;
 };
 
-// Of the products alone on the CPU: each shape once, however many ops have it.
+// Time of the products only, on the CPU: each shape once, however many ops have it.
 double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& counts) {
   std::vector<LinearShape> shapes;
   for (const auto& [key, count] : counts) {
@@ -118,7 +118,7 @@ StepBench bench_step(const Config& config, int steps, bool products_alone,
       input, [&](std::int64_t) { return &batch; }, &products);
   OpTimes times;
   std::vector<double> seconds, outside;
-  // Where the profile's waits would slow a step down, it is timed without.
+  // Times the steps without the profile if its waits would slow them down.
   for (int s = 0; s < (on_cpu ? 0 : steps); ++s) {
     say(fmt::format("step {} of {}", s + 1, steps));
     const Clock::time_point begin = Clock::now();

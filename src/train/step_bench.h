@@ -20,12 +20,12 @@ struct StepBench {
   double linear_flops = 0;       // of linear layers, per step
   double attention_flops = 0;    // counted causally
   double linear_seconds = 0;     // in linear layers, per step
-  double ceiling_seconds = 0;    // the same products alone, from operands in memory, per step
+  double ceiling_seconds = 0;    // only the same products, from operands in memory, per step
   std::int64_t planned_bytes = 0, peak_resident_bytes = 0;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   double linear_share() const { return linear_seconds / seconds; }
-  // Speed of the step's linear flops over the whole step, against that of the products alone.
+  // Speed of the step's linear flops over the whole step, relative to that of the products only.
   double of_ceiling() const { return ceiling_seconds / seconds; }
 };
 

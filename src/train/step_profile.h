@@ -1,5 +1,5 @@
-// Where the time of training steps goes on one rank: by kind of op, by group of messages, and what
-// is neither; for `trireme profile`.
+// Breakdown of the time of training steps on one rank: by kind of op, by group of messages, and the
+// remainder; for `trireme profile`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// Of all operations of a group, per step. They go on next to computation, and several at a time.
+// Sum over all operations of a group, per step. They overlap with computation and with each other.
 struct MessageTime {
   std::string group;
   double calls = 0, sent_bytes = 0;
@@ -28,8 +28,8 @@ struct StepProfile {
   std::vector<OpTime> ops;            // slowest first
   std::vector<MessageTime> messages;  // slowest first
   MemoryPlan memory;                  // which a run allocates at its start and keeps
-  // What the micro-batches in flight hold of that: from so many seconds after the step's begin on.
-  // All else is needed for the whole step.
+  // The part that micro-batches in flight hold, from `at` seconds after the step's begin on.
+  // Everything else is needed for the whole step.
   struct Held {
     double seconds;
     std::int64_t bytes;

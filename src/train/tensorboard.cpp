@@ -69,7 +69,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// The first whole and sound record at the beginning of `bytes`; empty if there is none.
+// The first complete and valid record at the beginning of `bytes`; empty if there is none.
 std::string_view first_record(std::string_view bytes) {
   constexpr std::size_t kFrame = 16;  // length, its checksum, the checksum of the bytes
   if (bytes.size() < kFrame) return {};

@@ -133,8 +133,8 @@ void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatche
       consumed_samples + samples - 1);
 }
 
-// The step counts as done and its data as read: what comes next is the same whether the run got
-// here at once or was killed on the way and computed these steps again.
+// The step counts as done and its data as read: the result is the same whether the run got here
+// directly or was killed on the way and computed these steps again.
 void Trainer::Parts::after_spike() {
   checkpoints.finish();
   const double loss = last.loss.mean();
@@ -271,7 +271,7 @@ TrainSummary Trainer::Parts::run() {
     take_step();
     const bool last_step = step == total_steps;
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
-    if (last_step) test();  // before the last save: whoever finds that one finds its lines too
+    if (last_step) test();  // before the last save, so that its lines exist whenever the save does
     if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
     save_due |= every > 0 && step % every == 0;
@@ -304,7 +304,7 @@ void Trainer::Parts::save(bool planned) {
     spikes.saved(step);
   }
   folder.sync();  // a resume finds the lines of all steps that it does not repeat
-  // What is being exported must not be the one that checkpoint.keep removes.
+  // checkpoint.keep must not remove the checkpoint that is being exported.
   checkpoints.finish();
   exports.finish();
   checkpoints.save(*this);

@@ -26,14 +26,14 @@ struct TrainSummary {
   double tokens_per_second = 0;     // of this process's steps
   double seconds = 0;               // spent in this process's steps
   // done: all steps. stopped: as planned, by train.exit_interval or exit_duration_minutes.
-  // interrupted: by a signal. Either way everything is saved, and the same command goes on.
+  // interrupted: by a signal. Either way everything is saved, and the same command resumes.
   enum class End { done, stopped, interrupted } end = End::done;
 };
 
 // "done", "stopped" or "interrupted", as in status.json.
 std::string_view name_of(TrainSummary::End end);
 
-// Where a learning rate is asked for.
+// The position at which a learning rate is evaluated.
 struct LrPlace {
   std::int64_t step = 0;     // done before
   std::int64_t samples = 0;  // of steps that were not skipped
@@ -53,8 +53,8 @@ struct TrainerOptions {
   // Which signal it was that a launcher passed on to this process as the given one; null: that one.
   std::function<int(int)> original_signal;
 
-  // In the place of what the configuration says; null: as it says. The rate is the same on all
-  // ranks. Validation needs train.eval_interval as well.
+  // Overrides the configuration if set. The rate is the same on all ranks. Validation needs
+  // train.eval_interval as well.
   std::function<double(const LrPlace&)> learning_rate;
   std::shared_ptr<const Dataset> train_data, valid_data;
 };
@@ -72,7 +72,7 @@ class Trainer {
   // Writes the graphs of all segments with their plans: FOLDER/<segment>.txt and .dot.
   void dump_graphs(const std::string& folder) const;
 
-  // Allocates, loads what there is to load, trains, saves. Goes on from where the calls below are.
+  // Allocates, loads, trains, saves. Resumes after the steps of the calls below.
   TrainSummary run();
 
   // The parts of run(), for a loop of one's own; all ranks call each together. First begin(), which

@@ -1,4 +1,4 @@
-// What a trainer measures on data that it does not train on.
+// Evaluation of a trainer on data that it does not train on.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ LossSum Trainer::Parts::evaluate_on(Loader& data, std::int64_t from) {
 
 void Trainer::Parts::evaluate() {
   const TrainConfig& t = config.train;
-  // Each evaluation goes on where the one before ended, also after a resume.
+  // Each evaluation continues where the previous one ended, also after a resume.
   const std::int64_t earlier =
       std::max<std::int64_t>(0, (step + t.eval_interval - 1) / t.eval_interval - 1);
   const std::int64_t from = earlier * evaluation_samples();

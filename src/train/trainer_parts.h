@@ -39,7 +39,7 @@ class StartUp {
  public:
   // `console` outlives it. The first part begins now.
   explicit StartUp(Console& console) : console_(console) {}
-  // What has happened since the last call.
+  // Reports what has happened since the last call.
   void done(const std::string& what) {
     const Clock::time_point now = Clock::now();
     console_.debug(fmt::format("start-up: {} ({:.3f} s)", what,
@@ -58,20 +58,20 @@ struct Trainer::Parts : RunState {
 
   TrainSummary run();
   TrainSummary finish();
-  // Writes down why the run failed; the error itself goes on.
+  // Records why the run failed; the error itself propagates.
   void note_failure(const std::exception& error);
 
   // --- the run's parts ---
   void open_data();
   void open_own_data();
   void open_data_in_turn();
-  // What the first rank found when it opened data: whether it could, the order of the samples, and
-  // whether any are for validation.
+  // Results of opening the data on the first rank: success, the order of the samples, and whether
+  // any are for validation.
   struct Opened {
     std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
   };
-  // The first rank opens, and waits for nobody; `describe` says what it found. Its failure comes
-  // out on that rank, in `failure`.
+  // The first rank opens without waiting for others; `describe` stores what it found. Its failure
+  // is in `failure` on that rank.
   Opened open_first(const std::function<void()>& open, const std::function<void(Opened&)>& describe,
                     std::exception_ptr& failure);
   // Null where no data is for testing; a problem is a sentence, the first rank's.
@@ -89,9 +89,10 @@ struct Trainer::Parts : RunState {
   void save(bool planned);
   void save_locally();
 
-  // Tokens that the run has read after so many samples.
+  // Tokens that the run has read after this many samples.
   std::int64_t tokens_after(std::int64_t samples) const;
-  // Of the whole run as iters or samples say, from where it is now; and as train.tokens ends it.
+  // Steps of the whole run as iters or samples define them, from its position; and as train.tokens
+  // ends it.
   std::int64_t steps_in_order() const;
   std::int64_t steps_to_take() const;
   // By all steps of the run.
@@ -113,7 +114,7 @@ struct Trainer::Parts : RunState {
   [[noreturn]] void refuse_corruption(const CorruptionGuard::Finding& found);
   void after_step();
   void report();
-  // Who waits for the first log interval sees how long a step takes.
+  // Shows how long a step takes before the first log interval is over.
   void report_first_step();
   std::int64_t next_report() const;  // the step of the next line
   void name_slow_ranks();
@@ -121,7 +122,7 @@ struct Trainer::Parts : RunState {
   void evaluate();
   void test();
   bool has_test() const;
-  // Of one evaluation; its loss from that sample on.
+  // Samples of one evaluation, and its loss from that sample on.
   std::int64_t evaluation_samples() const;
   LossSum evaluate_on(Loader& data, std::int64_t from);
   bool wants_to_stop() const;
@@ -140,9 +141,9 @@ struct Trainer::Parts : RunState {
   const TrainerOptions options;
   std::optional<InterruptGuard> guard;  // from the start: opening the data may take long
   Config config;
-  Transport* transport;  // null: alone
+  Transport* transport;  // null: a single rank
   RankOf rank;
-  // What this rank does with files, for ranks that wait for it; the transport shares it.
+  // File work of this rank, for ranks that wait for it; the transport shares it.
   const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   Console console;
   StartUp start_up{console};

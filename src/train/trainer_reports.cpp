@@ -1,4 +1,4 @@
-// What a trainer prints and writes for people and tools.
+// Output of a trainer for people and tools.
 #include <fmt/ranges.h>
 
 #include <algorithm>

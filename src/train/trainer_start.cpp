@@ -1,5 +1,5 @@
-// What a trainer does before its first step: refuses what cannot work, opens the data, agrees with
-// the other ranks, allocates, and goes on from a checkpoint.
+// Start of a trainer: rejects what cannot work, opens the data, agrees with the other ranks,
+// allocates, and loads a checkpoint.
 #include <algorithm>
 #include <future>
 
@@ -40,7 +40,7 @@ bool sums_are_the_same_on_all_ranks(const Config& config) {
          (p.tp == 1 && p.ep * p.expert_tp == 1);
 }
 
-// What a rank that is busy with files answers to those that wait for it.
+// The answer of a rank that is busy with files to those that wait for it.
 ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
   return [files = std::move(files)] {
     const FileProgress::State now = files->state();
@@ -328,7 +328,7 @@ void Trainer::Parts::open_data() {
   const SampleCounts counts = sample_counts(config, ordered_steps, rank.size);
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("the training split is empty: check data.split and data.path");
-  // Where the batch has changed, or the last step goes beyond train.samples.
+  // The batch may have changed, or the last step may go beyond train.samples.
   if (const std::int64_t taken = samples_to_consume(); train_data->size() < taken)
     train_data = builder.build(Split::train, taken);
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
@@ -375,7 +375,7 @@ void Trainer::Parts::begin() {
     folder.lock();
     killed = folder.killed_start();
   }
-  // Before they meet in groups, which differ where the configuration does.
+  // Before groups are created, which differ if the configuration does.
   check_ranks_agree();
   // From here on the folder is this run's, whichever rank ends the job.
   if (transport) {
@@ -415,7 +415,7 @@ void Trainer::Parts::begin() {
       bytes_to_text(sent.bytes)));
 }
 
-// A checkpoint's record comes first: a run that goes on computes as before.
+// A checkpoint's record has priority, so that a resumed run computes as before.
 void Trainer::Parts::agree_on_algorithms() {
   const fs::path file = folder.path() / "tuning.json";
   Tuning::Record record{checkpoints.loaded_tuning(), "the checkpoint"};

@@ -61,7 +61,7 @@ bool same_library(const LibraryChoices& a, const LibraryChoices& b) {
   return a.device == b.device && a.library == b.library;
 }
 
-// What is not there yet.
+// Adds the missing entries.
 void add(LibraryChoices& to, const LibraryChoices& from) {
   to.algorithms.insert(from.algorithms.begin(), from.algorithms.end());
 }

@@ -1,5 +1,5 @@
-// Which algorithms the library of a GPU's vendor uses in a run: written to tuning.json in its
-// folder and into its checkpoints, so that a run that goes on computes the same bits.
+// Algorithms that the library of a GPU's vendor uses in a run: written to tuning.json in its folder
+// and into its checkpoints, so that a resumed run computes the same bits.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ LibraryChoices parse_choices(const std::string& text, const std::string& name);
 
 class Tuning {
  public:
-  // A record on rank 0; the other ranks' are not read. Empty text: there is none.
+  // A record on rank 0; the other ranks' are not read. Empty text: none.
   struct Record {
     std::string text, name;  // the name as in messages: a path
   };
