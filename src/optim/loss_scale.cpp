@@ -47,7 +47,7 @@ void LossScale::restore(const LossScaleState& state) {
     fail_input("the checkpoint holds an impossible loss scale: {} after {} good steps", state.scale,
                state.good_steps);
   }
-  // The configuration may have changed: a smaller window or hysteresis takes effect at once.
+  // The configuration may have changed: a smaller window or hysteresis takes effect immediately.
   state_.scale = std::max(min_scale_, state.scale);
   state_.good_steps = std::min(state.good_steps, window_ - 1);
   state_.hysteresis = std::clamp<std::int64_t>(state.hysteresis, 0, hysteresis_);

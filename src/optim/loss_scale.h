@@ -31,7 +31,7 @@ class LossScale {
 
   // Takes note of a step's outcome. After an overflow the optimizer and schedule steps are skipped.
   void update(bool overflow);
-  // Whether so many steps in a row overflowed at the smallest scale that no scale will help.
+  // Whether this many steps in a row overflowed at the smallest scale, so that no scale will help.
   bool is_stuck() const { return overflows_at_smallest_ >= patience; }
   static constexpr int patience = 20;
 

@@ -21,11 +21,11 @@ class NewtonSchulz final : public MatrixStep {
   double cost(std::int64_t rows, std::int64_t cols) const override;
   void run(void* matrix, std::int64_t rows, std::int64_t cols, std::byte* scratch) override;
 
-  // What the update of a matrix [out, in] is multiplied by.
+  // Factor on the update of a matrix [out, in].
   static double scale(const OptimizerConfig& config, std::int64_t out, std::int64_t in);
 
  private:
-  // Of a matrix x [short, long]: x x^T, its square, and a square matrix times x.
+  // Products for a matrix x [short, long]: x x^T, its square, and a square matrix times x.
   struct Products {
     std::shared_ptr<const LinearProduct> gram, square, times;
   };

@@ -140,7 +140,7 @@ void Optimizer::add_squares(ExactSum* sum,
   Device& device = stage_.device();
   Queue& queue = device.queue();
   for (const OwnedSlice& slice : layout_.owned()) {
-    // Of rows that ranks have in common one of them counts.
+    // Rows that ranks have in common are counted by one of them.
     const std::int64_t own = std::min(slice.end, spec(slice).owned_count()) - slice.begin;
     if (own <= 0 || !counts(spec(slice))) continue;
     const std::byte* all = gradient(slice);
@@ -183,7 +183,7 @@ std::vector<unsigned> Optimizer::arrays(unsigned mask) const {
   return seen;
 }
 
-// Of whole matrices the direction needs the momentum, and the update the masters.
+// The direction of an unsharded 2-D parameter needs the momentum, its update the masters.
 std::vector<unsigned> Optimizer::arrays(Phase phase) const {
   std::vector<unsigned> seen = arrays(~0U);
   std::vector<bool> of_matrices(seen.size());
@@ -231,7 +231,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   }
   range.gradient = wide(gradients_.dtype(), gradient(slice));
   range.count = count;
-  // Moments of whole matrices are part of the direction alone.
+  // Moments of unsharded 2-D parameters are used only for the direction.
   const bool has_moments = !rule.direct || phase == Phase::direct;
   for (int m = 0; has_moments && m < moments(slice.parameter); ++m)
     range.moments[m] = wide(moment_dtype_, moment(slice, m));
@@ -301,7 +301,7 @@ void Optimizer::describe_next_step(StepBlock& block) const {
   block.bias_correction2 = 1 - std::pow(config_.beta2, t);
 }
 
-// Where expect_step() has not done it.
+// Unless expect_step() has done it.
 void Optimizer::begin_phase(Phase phase) {
   if (!std::exchange(expected_, false)) states_.begin_pass(arrays(phase), true, true);
 }

@@ -22,8 +22,8 @@ class Optimizer {
             const Gradients& gradients, const OptimizerConfig& config,
             const OffloadOptions& offload = {});
 
-  // Master weights (where the compute type is not the accumulation type), moments, and what whole
-  // matrices need.
+  // Master weights (if the compute type is not the accumulation type), moments, and buffers of
+  // unsharded 2-D parameters.
   const MemoryPlan& memory() const { return memory_; }
   // The groups outlive this.
   void allocate(const Groups& groups);
@@ -33,7 +33,7 @@ class Optimizer {
   // counts it: one of several copies does.
   void add_squares(ExactSum* sum, const std::function<bool(const ParameterSpec&)>& counts) const;
 
-  // What the next step's kernels read of it: updates and bias corrections.
+  // Scalars for the next step's kernels: updates and bias corrections.
   void describe_next_step(StepBlock& block) const;
   // The passes of a step begin, whose gradients this will use: reads ahead what it needs first of
   // states elsewhere. They do not depend on the gradients, and the step need not come.
@@ -67,12 +67,12 @@ class Optimizer {
   const States& states() const { return states_; }
   States& states() { return states_; }
 
-  // Where the states of an owned slice begin, where they are in memory.
+  // Address of the states of an owned slice that are in memory.
   std::byte* master(const OwnedSlice& slice) const;
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
-  // What the step does to a range: the direction of whole matrices, or the update.
+  // Phase of the step for a range: the direction of unsharded 2-D parameters, or the update.
   enum class Phase : std::uint8_t { direct, update };
 
   const OptimizerEntry& entry_for(int parameter) const {
@@ -87,8 +87,7 @@ class Optimizer {
   // Calls body(piece) for the parts of a slice that are there at a time.
   template <class Body>
   void for_each_piece(const OwnedSlice& slice, const Body& body);
-  // What a pass sees of each bucket: the arrays of `mask` that it has, or what a phase of the step
-  // needs.
+  // For each bucket the arrays of `mask` that it has, or those that a phase of the step needs.
   std::vector<unsigned> arrays(unsigned mask) const;
   std::vector<unsigned> arrays(Phase phase) const;
   void begin_phase(Phase phase);

@@ -1,5 +1,5 @@
-// The rules of the optimizers, one file each: what a step does to a range of a parameter's states,
-// and, where the rule is one for whole matrices, what it does to a matrix.
+// The rules of the optimizers, one file each: the step on a range of a parameter's states and, for
+// rules on unsharded 2-D parameters, on a matrix.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct UpdateRange {
 // Elementwise, so that any cut into ranges gives the same.
 using RangeUpdate = void (*)(Device&, DType compute, const OptimizerConfig&, const UpdateRange&);
 
-// What a rule does to a whole matrix [rows, cols] of directions, in the type of arithmetic, in
+// The step of a rule on a whole matrix [rows, cols] of directions, in the type of arithmetic, in
 // place. One shape gives one order of operations.
 class MatrixStep {
  public:
@@ -38,10 +38,10 @@ class MatrixStep {
 };
 
 struct UpdateRule {
-  // Master, moments and copy from the gradient; of rules for whole matrices master and copy from
-  // the direction, which lies in the gradient's place.
+  // Computes master, moments and copy from the gradient; for rules on matrices, master and copy
+  // from the direction, which is stored in place of the gradient.
   RangeUpdate update;
-  // Rules for whole matrices: first turns the gradient into the direction, with the moments;
+  // Rules on matrices: first turns the gradient into the direction, with the moments;
   RangeUpdate direct = nullptr;
   // then each matrix is taken as a whole;
   std::unique_ptr<MatrixStep> (*matrix_step)(Device&, DType compute,

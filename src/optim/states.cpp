@@ -12,10 +12,10 @@ namespace {
 
 constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_moment,
                                      StateArray::second_moment};
-// Of a block, at most: a megabyte and more of each array, enough for the full speed of a disk or a
+// Limit of a block: a megabyte and more of each array, enough for the full speed of a disk or a
 // link.
 constexpr std::int64_t most_elements = 1 << 20;
-// So many elements of two bytes fill what transfers are multiples of.
+// Elements of two bytes per unit of alignment of transfers.
 constexpr std::int64_t unit = TransferStore::alignment / 2;
 // Blocks begin where ranks may begin: what no cut between ranks goes through lies in one block.
 static_assert(unit % ShardOptions{}.grain == 0 && most_elements % unit == 0);
@@ -158,7 +158,8 @@ void States::begin_pass(const std::vector<unsigned>& arrays, bool reads, bool wr
   read_ahead();
 }
 
-// As far as slots are free: but for the block before the current one, which is being written.
+// Reads ahead into free slots, except the slot of the block before the current one, which is being
+// written.
 void States::read_ahead() {
   const int last = std::min(static_cast<int>(order_.size()), std::max(current_, 0) + slots - 1);
   for (; next_ < last; ++next_) {

@@ -23,7 +23,7 @@ constexpr unsigned bit_of(StateArray array) {
   return 1U << static_cast<unsigned>(array);
 }
 
-// What is kept, by array.
+// Types of the stored states, by array.
 struct StateKinds {
   std::vector<int> moments;  // by bucket: 1 or 2
   bool masters = true;       // false: the compute copies are the masters
@@ -45,7 +45,7 @@ class States {
 
   const StateKinds& kinds() const { return kinds_; }
   bool elsewhere() const { return offload_.elsewhere(); }
-  // Of what keeps them elsewhere; null where this rank has none.
+  // Bytes of offloaded states.
   std::int64_t stored_bytes() const { return stored_bytes_; }
   TransferStore* store() const { return store_.get(); }
 
@@ -62,9 +62,9 @@ class States {
   // Elements from the beginning of a slice that lie in one block.
   std::int64_t left_in_block(const OwnedSlice& slice) const;
 
-  // Where the states of an owned slice begin; if elsewhere, of the slice that was entered.
+  // Address of the states of an owned slice; if offloaded, of the slice that was entered.
   std::byte* at(StateArray array, const OwnedSlice& slice) const;
-  // Likewise in the store.
+  // The same in the store.
   std::int64_t place(StateArray array, const OwnedSlice& slice) const;
   // Reading and writing the store outside of passes; what is under way is waited for.
   void open();

@@ -1,4 +1,4 @@
-// Who owns which matrix, what travels, and how matrices are put together from their pieces.
+// Assignment of matrices to owners, their transfers, and their assembly from pieces.
 #include "optim/whole_matrices.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ std::int64_t period(const ParameterSpec& spec) {
   return std::accumulate(spec.matrix_rows.begin(), spec.matrix_rows.end(), std::int64_t{0});
 }
 
-// Rows of what the matrices are cut from: an expert-parallel rank has whole matrices of its own.
+// Rows of the tensor that the matrices are cut from: an expert-parallel rank has matrices of its
+// own.
 std::int64_t all_rows(const ParameterSpec& spec) {
   return spec.of_experts ? spec.shape[0] : spec.saved_shape[0];
 }
@@ -145,7 +146,7 @@ std::byte* WholeMatrices::gradient(const OwnedSlice& slice) const {
   return gradients_.part(slice.bucket) + slice.offset * width_;
 }
 
-// A rank that shares its states with nobody has it where the gradient is.
+// An unshared state is next to the gradient.
 std::byte* WholeMatrices::local(const Item& item) const {
   if (layout_.degree(bucket(item)) == 1) return gradient(layout_.slice_of(item.parameter, 0));
   return local_ + slot(item) * largest_piece_;
@@ -220,7 +221,7 @@ std::vector<WholeMatrices::Rows> WholeMatrices::rows_of(const ParameterSpec& spe
   std::vector<RowPiece> pieces = spec.pieces;
   if (spec.of_experts) pieces.clear();
   if (pieces.empty()) pieces.push_back({0, 0, spec.shape[0]});
-  // Those of another rank lie as many pieces further on.
+  // Pieces of another rank follow at a multiple of the number of pieces.
   const std::int64_t away = spec.split ? tensor_rank - groups_->tensor->rank() : 0;
   const bool cuts_columns = spec.shape[1] < spec.saved_shape[1];
   const std::int64_t column = cuts_columns ? spec.first_column + away * spec.shape[1] : 0;

@@ -1,9 +1,9 @@
-// Brings the matrices of a stage, whose directions lie in parts on the ranks, to one owner each,
-// which takes the whole matrix, and brings the results back.
+// Gathers the 2-D parameters of a stage, whose directions are sharded over the ranks, to one owner
+// each, which takes the step on the whole matrix, and scatters the results.
 //
-// Parameters are dealt out over all ranks that share the states or split the layers, those that
-// take longest first, in rounds of one parameter for each rank: a pure function of shapes and
-// degrees. A parameter that every tensor-parallel rank has in full is taken by all of them.
+// Parameters are distributed over all ranks that share the states or split the layers, the most
+// expensive first, in rounds of one parameter for each rank: a pure function of shapes and degrees.
+// All tensor-parallel ranks take the step of a parameter that each of them has in full.
 #pragma once
 
 #include <memory>
@@ -23,10 +23,10 @@ class WholeMatrices {
                 std::unique_ptr<MatrixStep> step);
 
   std::int64_t bytes() const { return memory_bytes_; }
-  // `memory`: so many bytes of the device.
+  // `memory`: a region of the device of the size that memory() says.
   void allocate(std::byte* memory, const Groups& groups);
 
-  // Takes every matrix, in the place of the gradients. All ranks of the stage together.
+  // Takes the step of every matrix, in place of the gradients. Collective over the stage.
   void run();
 
  private:
