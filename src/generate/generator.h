@@ -20,7 +20,8 @@ struct GenerateOptions {
 
 class Generator {
  public:
-  // For up to `batch` sequences at once, each of at most `capacity` tokens including the prompt.
+  // For up to `batch` sequences at the same time, each of at most `capacity` tokens including the
+  // prompt.
   Generator(TrainedModel& model, std::int64_t batch, std::int64_t capacity);
 
   // Continues each prompt (none may be empty); sequence i draws from its own stream. The output

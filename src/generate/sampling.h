@@ -39,9 +39,9 @@ std::int32_t argmax(std::span<const float> logits);
 // The token at which the cumulative probability exceeds `u` in [0, 1). Never one that was dropped.
 std::int32_t draw(std::span<const float> logits, double u);
 
-// The whole chain; `logits` is overwritten. The draw is a function of (seed, sequence, position)
-// alone: neither the batch nor the number of threads changes it. A logit that is NaN is an error
-// (fail).
+// The whole chain; `logits` is overwritten. The draw is a function of nothing but (seed, sequence,
+// position): neither the batch nor the number of threads changes it. A logit that is NaN is an
+// error (fail).
 std::int32_t next_token(std::span<float> logits, std::span<const std::int32_t> history,
                         const SamplingOptions& options, std::uint64_t seed, std::uint64_t sequence,
                         std::uint64_t position);
