@@ -1,4 +1,4 @@
-// A file of lines that another process goes on writing: what is new is read, and nothing twice.
+// Reads the new lines of a file that another process appends to, each of them once.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ class FollowedFile {
   // waits until its end is written. False where there is more to read.
   bool read(std::size_t budget, const std::function<void(std::string_view)>& line);
 
-  // What there is to say to whoever looks at the run; "" if nothing.
+  // Fault to report to the viewers of the run, or "".
   std::string fault() const;
   bool is_there() const { return there_; }
 
  private:
   // Longer lines are left out: none of ours comes near.
   static constexpr std::size_t longest_line = 64 << 10;
-  // Bytes before the place where reading goes on, by which the file is known again.
+  // Bytes before the position of the next read that identify the file.
   static constexpr std::size_t seam_bytes = 256;
 
   bool begins_as_before(const File& file) const;

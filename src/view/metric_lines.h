@@ -25,8 +25,8 @@ class MetricLines {
   ~MetricLines();
   MetricLines(MetricLines&&) noexcept;
 
-  // Reads what is new; what is added gets `version`. True where the file began anew and all that
-  // was known is forgotten. Reads at most about `budget` bytes.
+  // Reads new lines; new points get `version`. True if the file was replaced and all points are
+  // forgotten. Reads at most about `budget` bytes.
   bool refresh(std::uint64_t version, std::size_t budget);
 
   const SeriesByName& series() const { return series_; }

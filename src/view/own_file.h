@@ -1,5 +1,6 @@
-// Files of a run's folder, opened for whoever looks at the page. The folder may be somebody else's:
-// a symbolic link in it could lead to any file that the reader may read and its writer may not.
+// Files of a run's folder, opened on behalf of a viewer of the page. The folder may belong to
+// another user: a symbolic link in it could lead to any file that the reader may read and its
+// writer may not.
 #pragma once
 
 #include "base/file.h"
@@ -13,7 +14,7 @@ bool is_own_file(const fs::path& path);
 // Opens it for reading. Fails where it is a symbolic link or no regular file.
 File open_own_file(const fs::path& path);
 
-// All of it, of at most so many bytes.
+// Reads the whole file, of at most `max_bytes`.
 std::string read_own_file(const fs::path& path, std::uint64_t max_bytes);
 
 // A folder within that of a run. What it holds is opened by path() / name.

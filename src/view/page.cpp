@@ -16,7 +16,7 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   text.replace(at, what.size(), by);
 }
 
-// JSON in which no text ends the script that it stands in.
+// Escapes JSON for a script element, so that no text in it closes the element.
 std::string inside_script(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());

@@ -18,8 +18,7 @@ struct Beginning {
   Kind kind;
 };
 
-// Of a line without its time of day.
-// The first that fits counts.
+// Beginnings of a line without its time of day. The first match counts.
 constexpr std::array<Beginning, 13> beginnings = {{
     {"model: ", Kind::start},
     {"resumed from ", Kind::start},
@@ -46,7 +45,7 @@ bool begins_with_time(std::string_view line) {
   });
 }
 
-// The number after the last of these words; -1 where there is none.
+// The number after the last occurrence of these words, or -1.
 std::int64_t number_after(std::string_view text, std::string_view words) {
   const std::size_t at = text.rfind(words);
   if (at == std::string_view::npos) return -1;
@@ -94,7 +93,7 @@ void RunEvents::add_line(std::string_view line, std::uint64_t version) {
   if (event.kind == Kind::start && line.starts_with("model: "))
     ++starts_;
   else if (event.kind == Kind::start && !events_.empty() &&
-           events_.back().kind == Kind::start)  // where the start goes on from
+           events_.back().kind == Kind::start)  // the step that the start resumes from
     events_.pop_back();
   events_.push_back(std::move(event));
   if (events_.size() > most_events) {

@@ -1,5 +1,5 @@
-// What happened in a run, as its log tells: starts and restarts, saves, steps that were skipped,
-// stops, warnings, errors.
+// Events of a run, read from its log: starts and restarts, saves, steps that were skipped, stops,
+// warnings, errors.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class RunEvents {
  public:
   explicit RunEvents(const fs::path& log) : file_(log) {}
 
-  // True where the log began anew.
+  // True if the log was replaced.
   bool refresh(std::uint64_t version, std::size_t budget);
 
   // The newest; of warnings that repeat themselves all count.

@@ -75,7 +75,7 @@ RunStatusText understood(const std::string& text) {
   return status;
 }
 
-// What differs from the defaults, as TOML.
+// Keys that differ from the defaults, as TOML.
 std::string config_json(Config config) {
   Config defaults;
   Json json = Json::object();
@@ -118,7 +118,7 @@ double flops_per_token(const Config& config) {
   return config.model.vocab_size > 0 ? training_flops_per_token(config.model) : 0;
 }
 
-// Of a device at the precision of the run; 0: not known.
+// Peak of a device at the precision of the run; 0: not known.
 double peak_of(const MachineSpeed* speed, const Config& config) {
   if (!speed || config.run.precision == "fp64") return 0;
   return (config.run.precision == "fp32" ? speed->fp32 : speed->bf16).peak;

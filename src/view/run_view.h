@@ -20,7 +20,7 @@ class WatchedFile {
   explicit WatchedFile(fs::path path) : path_(std::move(path)) {}
   // True where it is not what it was: take a look at text().
   bool has_changed();
-  // Nothing where there is no such file; throws Error where it cannot be read.
+  // Nothing if there is no such file; throws Error if it cannot be read.
   std::optional<std::string> text() const;
   const fs::path& path() const { return path_; }
 
@@ -37,9 +37,9 @@ struct SavedCheckpoint {
   std::int64_t time = 0;  // when it was complete, in seconds since 1970
 };
 
-// What status.json says.
+// Contents of status.json.
 struct RunStatusText {
-  std::string json = "{}";  // the object, as far as it is understood
+  std::string json = "{}";  // the object, with the members that are known
   std::string note;
   bool running = false;
   int ranks = 0;  // 0: it does not say
@@ -55,11 +55,11 @@ class RunView {
   // Reads what is new. What can be wrong with the files becomes a note; nothing throws.
   void refresh();
 
-  // What a page needs that knows the reading `version` of this `generation`; everything, if it
-  // knows another generation. Members of a JSON object, without its brackets.
+  // The changes for a page that has the reading `version` of this `generation`; everything, if it
+  // has another generation. Members of a JSON object, without its brackets.
   std::string update(std::uint64_t generation, std::uint64_t version) const;
 
-  // What layouts are drawn for; nothing where config.toml cannot be used.
+  // The configuration that layouts are drawn for; nothing if config.toml cannot be used.
   const std::optional<Config>& config() const { return config_; }
   int ranks() const;
   // Changes when config() or ranks() do.

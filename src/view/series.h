@@ -17,7 +17,7 @@ struct SeriesPoint {
   std::uint64_t version = 0;  // of the reading that changed it last
 };
 
-// Each point stands for `stride()` values; only the last one may stand for fewer. When there are
+// Each point covers `stride()` values; only the last one may cover fewer. When there are
 // `most_points`, neighbors are joined in pairs. So adding takes constant time, old points stay as
 // they are until the stride doubles, and a spike never disappears: it stays in `low` and `high`.
 class Series {

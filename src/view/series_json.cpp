@@ -18,7 +18,7 @@ bool is_counter(std::string_view name) {
   return name.starts_with("consumed_") || name == "elapsed" || name == "skipped_steps";
 }
 
-// What the page does not draw.
+// Series that the page does not draw.
 bool is_left_out(std::string_view name) {
   return name == "consumed_samples" || name == "seconds";
 }

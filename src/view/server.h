@@ -1,4 +1,4 @@
-// A web server for this machine alone, by the plug-in that knows HTTP.
+// A web server for this machine only, with the HTTP plug-in.
 #pragma once
 
 #include <memory>

@@ -36,7 +36,7 @@ bool is_this_machine(std::string_view host) {
   return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
 }
 
-// What a page knows of a run.
+// A page's copy of a run.
 struct Known {
   std::uint64_t generation = 0, version = 0;
 };

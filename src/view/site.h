@@ -1,4 +1,4 @@
-// What the page asks for, and the report that needs nobody to ask: pages and data of some runs.
+// Pages and data of some runs: answers to requests, and the report, which needs no server.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,11 @@ class WebSite {
   // whose peak utilization is counted with.
   WebSite(std::vector<fs::path> named, std::optional<Machine> machine);
 
-  // GET of the few paths that there are, by the names of this machine: else a web site could make a
-  // browser read them for it. All else is refused with a line that says why. Never throws; safe
-  // from several threads at once.
+  // GET of the known paths, by the names of this machine: otherwise a web site could make a browser
+  // read them. Everything else is rejected with a line that says why. Never throws; thread-safe.
   HttpReply answer(const HttpRequest& request);
 
-  // One page that stands alone, with everything that is known now.
+  // A self-contained page with everything that is known now.
   std::string report();
 
   std::size_t runs() const { return runs_.size(); }

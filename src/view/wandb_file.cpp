@@ -15,7 +15,7 @@ using namespace protobuf;
 
 constexpr std::size_t block = 32 << 10, piece_head = 7, buffered = 1 << 20;
 
-// Where a piece stands in its record.
+// Position of a piece in its record.
 enum Piece : std::uint8_t { whole = 1, first = 2, middle = 3, last = 4 };
 
 // Fields of the message Record.

@@ -14,9 +14,9 @@ namespace trireme {
 // A name, and its value as JSON.
 using WandbItem = std::pair<std::string, std::string>;
 
-// What a run is called, and where it will be found.
+// Name and location of a run.
 struct WandbRun {
-  std::string id, project, entity, name;  // entity "": the default of whoever sends it
+  std::string id, project, entity, name;  // entity "": the default of the sender
   double start = 0;                       // seconds since 1970
 };
 

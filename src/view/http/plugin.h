@@ -1,4 +1,4 @@
-// What the plug-in with the HTTP library exports: a server on the loopback interface. A plug-in,
+// Interface of the plug-in with the HTTP library: a server on the loopback interface. A plug-in,
 // since the library brings others with it that no other command needs, and a job of thousands of
 // processes would open their files at every start.
 #pragma once
@@ -24,7 +24,7 @@ struct HttpReply {
   std::string type, body;
 };
 
-// Called by several threads at once; must not throw.
+// Called by several threads at the same time; must not throw.
 using HttpHandler = std::function<HttpReply(const HttpRequest&)>;
 
 class HttpServer {
