@@ -37,7 +37,7 @@ std::vector<std::string> hosts_suspected_in(std::string_view text) {
 void Blame::read_line(std::string_view line) {
   const int rank = ending_rank(line);
   a_rank_ended_ |= rank >= 0;
-  // Where a job has fallen into two halves, each blames the other: the one with the lower rank is
+  // If a job has fallen into two halves, each blames the other: the one with the lower rank is
   // believed, whichever is read first.
   if (std::vector<std::string> hosts = hosts_suspected_in(line); !hosts.empty()) {
     const bool counts = hosts_.empty() || (accuser_ >= 0 && rank >= 0 && rank < accuser_);

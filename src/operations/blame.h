@@ -20,7 +20,7 @@ std::vector<std::string> hosts_suspected_in(std::string_view text);
 class Blame {
  public:
   void read(std::string_view piece);
-  // What was said first, which the rest followed.
+  // The hosts blamed first, whose failure the rest followed.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Whether a rank said it, which has not seen what happened there.
   bool is_suspicion() const { return accuser_ >= 0; }

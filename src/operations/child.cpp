@@ -111,7 +111,7 @@ class OverdueEnd {
 [[noreturn]] void become(const std::vector<std::string>& command, pid_t parent,
                          const ErrorPipe& errors) {
   ::setpgid(0, 0);
-  // Where this process is killed, the run saves and stops.
+  // The run saves and stops if this process is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (::getppid() != parent) ::_exit(1);
   errors.become_in_child();
@@ -144,7 +144,7 @@ ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const 
   const pid_t child = ::fork();
   if (child < 0) fail("cannot start a process: {}", std::strerror(errno));
   if (child == 0) become(command, self, errors);
-  ::setpgid(child, child);  // whoever comes first: a signal now must find the group
+  ::setpgid(child, child);  // also set in the parent: a signal now must find the group
   errors.close_child_end();
   int passed_on = 0;  // of: the first signal, a second Ctrl-C, a third one
   int status = 0;

@@ -27,8 +27,8 @@ struct ChildEnd {
   bool hung = false;  // it had to be ended, long after the run was over
 };
 
-// How the end of a command is found where it does not end by itself, as launchers that have lost a
-// node may not.
+// Detection of the end of a command that does not end by itself, as launchers that have lost a node
+// may not.
 struct ChildLimit {
   std::function<bool()> is_over;  // whether the run is over, whatever its launcher does
   double seconds = 0;             // that it may be over; 0: no limit

@@ -33,7 +33,7 @@ class HostList {
   // These hosts are used only where no others are left: they go to the end. Returns those of them
   // that were used.
   std::vector<std::string> replace(const std::vector<std::string>& hosts);
-  // Of the hosts that run the job, those that are not among these.
+  // The hosts that run the job and are not among these.
   std::vector<std::string> used_but_not(const std::vector<std::string>& hosts) const;
   // The lines of the hosts that run the job.
   std::string text() const;

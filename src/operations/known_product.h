@@ -18,7 +18,7 @@ struct KnownProduct {
   std::vector<float> x = numbers(shape.rows * shape.in, 7);
   std::vector<float> weight = numbers(shape.out * shape.in, 11);
 
-  // Of the product, by definition.
+  // Flops of the product, by definition.
   static double flops() {
     return 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) *
            static_cast<double>(shape.out);

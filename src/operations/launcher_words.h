@@ -1,5 +1,5 @@
-// What launchers print about hosts: Open MPI's mpirun and prterun, MPICH's Hydra, srun, and the ssh
-// that some of them start.
+// Messages of launchers about hosts: Open MPI's mpirun and prterun, MPICH's Hydra, srun, and the
+// ssh that some of them start.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// What stands between two texts, to the end of the line for an empty second one; "" where they do
-// not follow each other.
+// The text between two others, to the end of the line for an empty second one; "" if they do not
+// follow each other.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after);
 std::string_view without_blanks(std::string_view text);
 

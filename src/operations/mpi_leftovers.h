@@ -1,4 +1,4 @@
-// What jobs of MPI that were killed leave on this machine: shared memory and session folders.
+// Leftovers of killed MPI jobs on this machine: shared memory and session folders.
 #pragma once
 
 #include <cstdint>

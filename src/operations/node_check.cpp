@@ -147,7 +147,7 @@ void measure(Transport& transport, const NodeCheckOptions& options, CheckedRank&
   }
 }
 
-// What all ranks have measured, on rank 0.
+// Measurements of all ranks, on rank 0.
 std::vector<CheckedRank> gathered(Transport& transport, const CheckedRank& own) {
   const std::vector<std::string> texts =
       reports_of_ranks(&transport, own.host + "\n" + own.problem);
@@ -174,7 +174,7 @@ std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOption
   for (int attempt = 1;; ++attempt) {
     measure(transport, options, own);
     std::vector<CheckedRank> ranks = gathered(transport, own);
-    // Rank 0 alone has measurements to judge.
+    // Only rank 0 has measurements to judge.
     std::int64_t again = attempt < attempts && !all_good(judge_nodes(ranks, options.slow));
     transport.world().all_reduce(&again, 1, DType::i64, Reduction::max, "node check").wait();
     if (again == 0) return ranks;

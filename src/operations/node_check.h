@@ -20,8 +20,8 @@ std::string_view name_of(Speed speed);
 // "GFLOP/s" or "GB/s".
 std::string_view unit_of(Speed speed);
 
-// What a rank has measured. A speed below 0 was not measured: a job of one rank has no link, and
-// the first rank of a node alone writes files.
+// Measurements of a rank. A speed below 0 was not measured: a job of one rank has no link, and only
+// the first rank of a node writes files.
 struct NodeMeasure {
   std::array<double, speeds> speed = {-1, -1, -1, -1};  // by Speed, in its unit
   double wrong = 0;  // products with other bits than they must have
@@ -44,7 +44,7 @@ struct NodeCheckOptions {
 // up to three times, and the best of each speed counts.
 std::vector<CheckedRank> check_nodes(Transport& transport, const NodeCheckOptions& options);
 
-// What is wrong with a host: its sentences; none: it is good.
+// Faults of a host, as sentences; none: it is good.
 struct CheckedHost {
   std::string host;
   std::vector<std::string> faults;

@@ -1,4 +1,4 @@
-// What the exit code says comes first, then what status.json says, then the count of failures.
+// The exit code decides first, then status.json, then the count of failures.
 #include "operations/restart_policy.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// What a shell says of a command that it cannot start or does not find.
+// Exit codes of a shell for a command that it cannot start or does not find.
 constexpr int not_executable = 126, not_found = 127;
 
 bool has_ended_as_meant(const Ending& e) {
@@ -46,7 +46,7 @@ Decision RestartPolicy::after(const Ending& ending) {
   using enum Decision::Action;
   if (has_ended_as_meant(ending)) return {end, 0, ""};
   if (std::string why = why_no_restart_helps(ending); !why.empty()) return {give_up, 0, why};
-  // Where a node has taken its local checkpoints along, getting as far as before is no progress.
+  // A node may have taken its local checkpoints along: reaching the same step again is no progress.
   const std::int64_t saved = std::max(ending.saved, ending.saved_locally);
   if (saved > saved_) failures_ = 0;
   saved_ = std::max(saved, saved_);

@@ -1,5 +1,5 @@
-// Whether a run that has ended is started again, and after which wait. Pure: it is told how each
-// start ended.
+// Decides whether a run that has ended is restarted, and after which wait. Pure: a function of how
+// each start ended.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace trireme {
 struct Ending {
   int code = 0;            // exit code; minus the signal that killed it
   std::string state;       // in status.json, where this start wrote it; else ""
-  std::string reason;      // likewise
+  std::string reason;      // as above
   std::int64_t saved = 0;  // step of the newest checkpoint now; 0: none
   bool asked = false;      // a signal asked it to save and stop
   bool hung = false;       // its launcher had to be ended, long after the run was over

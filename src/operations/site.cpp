@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Who says what a variable is for. The guides of both sites change: each entry has its date.
+// Source of a variable's purpose. The guides of both sites change: each entry has its date.
 constexpr std::string_view olcf =
     "OLCF's guide \"PyTorch on Frontier\", variables that HPE and AMD recommend, read in 2026-11";
 constexpr std::string_view olcf_rendezvous =
@@ -21,8 +21,8 @@ constexpr std::string_view own = "Trireme";
 
 constexpr int nodes_of_many_connections = 8;
 
-// What the library of the network and RCCL need on Slingshot. NCCL_NET_GDR_LEVEL is left to RCCL,
-// which finds it out: PHB and SYS hang jobs of several nodes since ROCm 7
+// Variables of the network's library and RCCL on Slingshot. NCCL_NET_GDR_LEVEL is left to RCCL,
+// which detects it: PHB and SYS hang jobs of several nodes since ROCm 7
 // (lumi-ai-factory/laifs-container-recipes #30, 2026-04-23; LUMI-AI-Guide #97, 2026-05-04, took it
 // out without losing speed).
 std::vector<SiteVariable> slingshot_variables() {
@@ -76,7 +76,7 @@ Site lumi() {
   site.machine = "lumi-g";
   site.source = "LUMI's user guide, partitions and binding, read in 2026-11";
   site.partition = "standard-g";
-  // Of GCDs 0 to 7, whose cores lie in another order than they do.
+  // Cores of GCDs 0 to 7, whose order differs from that of the GCDs.
   site.launch =
       "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,"
       "0xfe00000000,0xfe0000000000";

@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-// An environment variable of the ranks, of jobs of more than so many nodes.
+// An environment variable of the ranks, in jobs of more than `above` nodes.
 struct SiteVariable {
   std::string_view name, value, reason;
-  std::string_view source;  // who says so, and when that was written or read
+  std::string_view source;  // the source, and when it was written or read
   int above_nodes = 0;
 };
 
-// Jobs of at most so many nodes may run for so long; the first row that holds a job counts.
+// Longest time of jobs of at most this many nodes; the first row that holds a job counts.
 struct WalltimeLimit {
   int nodes;
   int minutes;
@@ -43,15 +43,15 @@ struct Site {
 
 std::span<const Site> all_sites();
 
-// By its name or that of its machine. Fails (exit code 2), naming those that are known, where there
-// is no such site.
+// Finds a site by its name or that of its machine. Fails (exit code 2), naming those that are
+// known, if there is no such site.
 const Site& find_site(std::string_view name);
 // The machine of the site of that name, as plan --machine takes it; any other name is returned as
 // it is.
 std::string_view machine_of_site(std::string_view name);
 
-// The longest time of a job of so many nodes, in minutes; 0 where it is not known. Fails (exit code
-// 2) where a job may not have so many.
+// The longest time of a job of `nodes`, in minutes; 0 if it is not known. Fails (exit code 2) if a
+// job may not have that many.
 int longest_walltime(const Site& site, int nodes);
 
 }  // namespace trireme

@@ -96,7 +96,7 @@ std::string variables(const Site& site, const SlurmJob& job) {
   return text;
 }
 
-// What stands in front of the program on each node.
+// The container command in front of the program on each node.
 std::string inside(const SlurmJob& job) {
   if (job.container.empty()) return shell_word(job.program);
   // The driver's libraries of CUDA come from the node, not with the image.
@@ -105,7 +105,7 @@ std::string inside(const SlurmJob& job) {
                      shell_word(job.program));
 }
 
-// What a node says of itself: its name where it is good, and otherwise why not.
+// Reports of a node: its name if it is good, and otherwise why not.
 std::string check_of_a_node() {
   return "check='report=$(timeout -k 10 600 \"$@\" 2>&1) || {\n"
          "    printf \"%s\\n\" \"$report\" \"exit code $? (124: it took over ten minutes)\" |\n"
@@ -177,7 +177,7 @@ std::string run_folder_line(const SlurmJob& job) {
   return fmt::format("run={}\n", shell_word(job.run_dir));
 }
 
-// What the run had saved before this start.
+// Progress that the run had saved before this start.
 std::string progress_before() {
   return "# A value in the run's status.json, or nothing.\n"
          "status() {\n"

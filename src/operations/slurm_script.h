@@ -15,7 +15,7 @@ struct SlurmJob {
   std::string name;                    // of the job
   int nodes = 1, ranks_per_node = 1, cores_per_rank = 1;
   int minutes = 60;                 // wall time
-  int save_seconds = 300;           // before its end the ranks are told to save
+  int save_seconds = 300;           // time before its end at which the ranks save
   std::string account, partition;   // "": without the line, or the site's
   std::string mpi;                  // srun --mpi; "": SLURM's default
   std::string container;            // image; "": none
@@ -23,7 +23,7 @@ struct SlurmJob {
   bool requeue = true;              // until the run is done
   bool check_nodes = true;          // by `trireme doctor` on each, before the run
   int restarts = 0;  // after failures, in a row without a new checkpoint, within the job
-  int spare = 0;     // nodes that the job has besides `nodes`, for those that fail
+  int spare = 0;     // nodes of the job in addition to `nodes`, for those that fail
 };
 
 // A script for sbatch, each line that a site asks for with its reason. Fails (exit code 2) where

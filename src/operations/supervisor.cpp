@@ -34,7 +34,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long ranks that outlived their launcher may take to let go of the run's folder.
+// Time for ranks that outlived their launcher to release the lock of the run's folder.
 constexpr double shutdown_timeout_s = 60;
 
 // A file in the folder for temporary ones, removed in the end.
@@ -131,7 +131,7 @@ class Supervisor {
     return ending;
   }
 
-  // What this start has written; an older one's words say nothing about it.
+  // The status that this start has written; that of an older one says nothing about it.
   std::optional<RunStatus> status_since(const std::string& before) const {
     const std::string now = status_text(run_.folder);
     return now == before ? std::nullopt : parse_status(now);
@@ -152,8 +152,8 @@ class Supervisor {
     return static_cast<int>(state == "interrupted" ? ExitCode::interrupted : ExitCode::failed);
   }
 
-  // The hosts that failed, of those that were used: as launcher and ranks said, as the run's status
-  // says, and where nobody said anything before the run had begun, as a check of the nodes finds.
+  // The used hosts that failed: by the messages of launcher and ranks, by the run's status, and if
+  // neither names one before the run had begun, by a check of the nodes.
   std::vector<std::string> failed_hosts(const Ending& ending, const Blame& blame) {
     if (!hosts_) return {};
     std::vector<std::string> hosts = blame.hosts();
@@ -165,9 +165,8 @@ class Supervisor {
     return hosts;
   }
 
-  // Of two hosts that do not reach each other, nobody can say which one is cut off. Where the next
-  // start fails in the same way with another one in the place of the first, it was the one that
-  // stayed.
+  // If two hosts do not reach each other, either may be cut off. If the next start fails in the
+  // same way with a replacement for the first, the one that stayed is the bad one.
   std::vector<std::string> with_the_other_half(std::vector<std::string> hosts) {
     const bool one_of_two = hosts_->used() == 2 && hosts.size() == 1 && hosts_->uses(hosts.front());
     const bool again = one_of_two && suspected_before_ && policy_.failures() > 1;

@@ -19,7 +19,8 @@ struct SupervisedRun {
   RestartLimits limits;
   std::string hosts;  // file of hosts; "": the command says itself where it runs
   int nodes = 0;      // hosts that a start uses; 0: all
-  // That the launcher may go on after the run is over, before it is ended. MPI's own end has less.
+  // Time that the launcher may continue after the run is over, before it is ended. MPI's own end
+  // has less.
   double launcher_limit_s = 90;
   bool reads_errors = false;  // of the command, on their way, without --hosts too
 };
