@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t most_tp = 8;
 
-// What a first run needs, and nothing that only pays where the time of a step is known.
+// Layouts for a first run: none that pays only once the time of a step is known.
 bool is_simple(const Layout& layout, int ranks) {
   const ParallelConfig& p = layout.parallel;
   const bool shared = data_parallel_size(p, ranks) > 1;

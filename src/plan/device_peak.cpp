@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// What is in the names that drivers give, and the machine whose device it is. Variants with another
+// Parts of the names that drivers give, and the machine with that device. Variants with another
 // peak, such as the H100 for PCIe, are left out on purpose.
 constexpr std::array<std::pair<std::string_view, const char*>, 7> known = {{
     {"H100 80GB HBM3", "h100"},

@@ -1,5 +1,5 @@
-// What tables by the size of the model recommend: GPUs, tensor and pipeline parallelism. People
-// know them, and want to see what a search gains.
+// Recommendations of tables by the size of the model: GPUs, tensor and pipeline parallelism. They
+// are well known, so a search is compared with them.
 #pragma once
 
 #include <cstdint>

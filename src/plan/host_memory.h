@@ -1,5 +1,5 @@
-// What the ranks of a node of GPUs hold in the memory of their host: what is offloaded, the copy of
-// checkpoint.async, and what each process holds anyway.
+// Host memory of the ranks of a node of GPUs: what is offloaded, the copy of checkpoint.async, and
+// the base of each process.
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,7 @@ double element_bytes(const Config& config) {
   return config.run.precision == "fp64" ? 8 : config.run.precision == "fp32" ? 4 : 2;
 }
 
-// Of an element's master weight and moments, where memory has them.
+// Bytes of an element's master weight and moments, if they are in memory.
 double state_bytes(const Config& config) {
   if (leaves_memory(config, config.offload.optimizer)) return 0;
   const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
@@ -97,8 +97,8 @@ double state_bytes(const Config& config) {
   return master + moment * (optimizer ? optimizer->moments : 0);
 }
 
-// Micro-batches that the first rank holds at its worst, in chunks. A schedule that nobody has
-// counted holds one at least.
+// Micro-batches that the first rank holds at its peak, in chunks. A schedule that is not counted
+// here holds one at least.
 std::int64_t slots_at_least(const Cut& cut) {
   const std::int64_t m = cut.micro_batches, p = cut.placement.ranks, chunks = cut.placement.chunks;
   if (p == 1) return 1;
@@ -148,7 +148,8 @@ double send_seconds(const CostModel& costs, const Cut& cut, int ranks) {
   return least;
 }
 
-// Of a rank: what it sends for gradients and parameters, and its optimizer.
+// Work of a rank that all its layers share: its messages for gradients and parameters, and its
+// optimizer.
 struct SharedWork {
   double at_the_end = 0;  // of gradients, once the last backward pass has begun
   double all_along = 0;   // on the busiest of its queues
@@ -239,7 +240,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
   const double expert_shares =
       std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep * p.expert_tp));
   std::int64_t slot = 0;
-  // What files, the host or other ranks keep, in part or in full.
+  // Kept by files, the host or other ranks, in part or in full.
   const bool elsewhere = leaves_memory(config_, config_.offload.activations);
   const std::int64_t boundary =
       elsewhere || p.distribute_saved_activations ? 0 : cut.plain.boundary;

@@ -1,5 +1,5 @@
-// What a layout needs at least, in memory and in time, without planning it: a search looks no
-// closer at layouts whose bounds are too high.
+// Lower bounds on a layout's memory and time, without planning it: a search skips layouts whose
+// bounds are too high.
 #pragma once
 
 #include <map>

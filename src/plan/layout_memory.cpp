@@ -1,4 +1,4 @@
-// Plans ranks of a pipeline, and leaves out those that others stand for.
+// Plans the ranks of a pipeline, except those that equal others.
 #include "plan/layout_memory.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// What the memory of a pipeline position follows from, besides its buffers.
+// Everything that determines the memory of a pipeline position, except its buffers.
 struct PositionKind {
   bool first = false, last = false;
   std::vector<std::vector<LayerKind>> layers;  // by chunk

@@ -1,4 +1,4 @@
-// What the ranks of a layout need, without recording what they do.
+// Memory of the ranks of a layout, without recording what they do.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace trireme {
 
 struct LayoutMemory {
-  // Bytes of the rank that needs most, to the byte what plan_layout() says: its memory, and what it
-  // holds besides.
+  // Bytes of the rank that needs most, to the byte those of plan_layout(): its memory, and what it
+  // holds in addition.
   std::int64_t needed = 0;
   // Bytes that the ranks of the fullest node of GPUs keep in the memory of their host, at most.
   std::int64_t on_host = 0;
 
-  // Into so much of a rank's memory, and of a node's host where that is known.
+  // Whether it fits into `room` of a rank's memory, and of a node's host if that is known.
   bool fits(std::int64_t room, std::int64_t host) const {
     return needed <= room && (host == 0 || on_host <= host);
   }

@@ -62,7 +62,8 @@ StepCosts costs_of(const Record& record) {
   return costs;
 }
 
-// Of a longer step with `turns` turns more, each of which costs what `two` has more than `one`.
+// Costs of a longer step with `turns` more turns, each of which costs the difference of `two` and
+// `one`.
 StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
   const auto extend = [&](double a, double b) { return a + turns * (b - a); };
   const Traffic &a = one.traffic, &b = two.traffic;
@@ -74,8 +75,8 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
           {extend(one.host.read, two.host.read), extend(one.host.written, two.host.written)}};
 }
 
-// A long step repeats turns of its schedule: with so many of them all that can happen has happened,
-// and each further turn is like the last.
+// A long step repeats turns of its schedule: after this many it is settled, and each additional
+// turn is like the last.
 constexpr int recorded_turns = 2;
 
 StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, RankPlan& plan,
@@ -248,7 +249,7 @@ std::vector<const RankPlan*> shown(const LayoutPlan& plan) {
   return ranks;
 }
 
-// Columns as wide as what stands in them.
+// A table whose columns fit their contents.
 class TextTable {
  public:
   // The first row is the head of the columns.
@@ -256,7 +257,7 @@ class TextTable {
   // A line over the whole width.
   void add_title(std::string title) { rows_.push_back({std::move(title)}); }
 
-  // The first column, and the second too where `two_texts` says so, begin at the left.
+  // The first column, and the second too with `two_texts`, are left-aligned.
   std::string text(bool two_texts = false) const {
     std::vector<std::size_t> widths;
     for (const auto& row : rows_) {

@@ -1,6 +1,6 @@
-// What a layout takes, known without running it: memory, flops, traffic and the bubble of every
-// pipeline stage. The engine that trains runs one step on a device that allocates and computes
-// nothing and writes down what it is told; the plan is the sum of that record.
+// Cost of a layout without running it: memory, flops, traffic and the bubble of every pipeline
+// stage. The engine that trains runs one step on a device that allocates and computes nothing but
+// records its calls; the plan is the sum of that record.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ struct RankPlan {
   StoredBytes in_files, on_host;   // what is offloaded
   MemoryPlan besides;              // what its device holds in addition, estimated from above
   MemoryPlan besides_on_host;      // of a GPU: what its process holds there in addition
-  // What the ranks of a node have to share, where the rank computes on a GPU.
+  // Host memory that the ranks of a node share, if the rank computes on a GPU.
   std::int64_t host_bytes() const { return on_host.total() + besides_on_host.total(); }
   std::int64_t device_bytes() const { return memory.total() + besides.total(); }
   double flops = 0;  // executed per step, recomputation included
@@ -70,7 +70,7 @@ struct LayoutPlan {
 LayoutPlan plan_layout(const Config& config, int ranks, const Target& target = cpu::this_machine(),
                        std::shared_ptr<PlannedSchedules> schedules = nullptr);
 
-// What every rank of the plan is told to do in a step, as text.
+// The program of every rank of the plan in a step, as text.
 std::string program_text(const LayoutPlan& plan);
 
 // A plan does not read the tokenizer's files if it need not. Where model.vocab_size is not set, the

@@ -27,7 +27,7 @@ struct Bounded {
   double seconds = 0;
 };
 
-// What became of a layout that was looked at closely.
+// Result for a layout that was planned in full.
 struct Outcome {
   enum { refused, too_large, too_large_on_host, simulated } what = refused;
   FoundLayout found;
@@ -120,7 +120,7 @@ class Search {
       try {
         work();
       } catch (...) {
-        end();  // nobody waits for what does not come
+        end();  // releases the waiting threads
         throw;
       }
     });

@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-// Where the time of a step goes, as the mean over the positions of the pipeline: kernels, what the
-// device waits for, and the rest. The parts add up to the step.
+// Breakdown of a step's time, as the mean over the positions of the pipeline: kernels, waits of the
+// device, and the rest. The parts add up to the step.
 struct StepParts {
   TimeByKind busy{}, waits{};
   double idle = 0;  // before the first and after the last pass of a position
 
-  // Of the pipeline: nothing to compute, or a message of it on its way.
+  // Bubble of the pipeline: nothing to compute, or waiting for one of its messages.
   double bubble() const { return idle + waits[static_cast<std::size_t>(TimeKind::pipeline)]; }
   double exposed() const;  // waits for all other messages
 };
@@ -55,8 +55,8 @@ struct LayoutSearch {
   GuidelineChoice guideline;
   std::int64_t limit = 0;       // bytes that a rank may need
   std::int64_t host_limit = 0;  // bytes that the ranks of a node may keep on its host; 0: any
-  // Where nothing fits: what the layout that needs least needs; and of those that fit into devices,
-  // what the one that keeps least on a host keeps there, or 0.
+  // If nothing fits: the needs of the smallest layout; and among those that fit into devices, the
+  // least that one keeps on a host, or 0.
   std::int64_t closest = 0, closest_on_host = 0;
   Layout closest_layout, closest_layout_on_host;
 };
@@ -74,7 +74,7 @@ constexpr std::int64_t usable_of(std::int64_t memory) {
 }
 
 // `config` is valid, has its global batch and knows its vocabulary; `machine` has figures. Fails
-// (exit code 2) where the model and the batch have no layout on so many ranks, and says what would.
+// (exit code 2) if the model and the batch have no layout on this many ranks, and says what would.
 LayoutSearch search_layouts(const Config& config, const RankSet& set, const Machine& machine,
                             const SearchOptions& options = {});
 

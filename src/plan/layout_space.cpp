@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t widest_micro_batch = 16, most_virtual_stages = 8;
-// Nodes that hybrid sharding deals states over, where there are more.
+// Nodes that hybrid sharding shards states over, if there are more.
 constexpr std::int64_t shard_nodes[] = {1, 8};
 
 std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
@@ -52,7 +52,7 @@ class SpaceMaker {
   }
 
  private:
-  // Of a group that shares sequences. A GPU wants chunks of 4,096 positions at least.
+  // Limit of a group that shares sequences. A GPU wants chunks of 4,096 positions at least.
   std::int64_t most_context() const {
     constexpr std::int64_t most = 16, positions_of_gpu = 8192;
     return config_.run.device == "cpu"

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// What the ranks are.
+// The set of ranks.
 struct RankSet {
   int ranks = 1;
   int ranks_per_node = 1;   // tensor parallelism stays within a node
@@ -38,8 +38,8 @@ struct LayoutSpace {
   // the device or the batch, and the first message that says why.
   std::int64_t refused = 0;
   std::string refusal;
-  // Of the choices whose only fault is the batch: what a batch had to be a multiple of, smallest
-  // first.
+  // For choices whose only fault is the batch: the multiples that a batch would have to be,
+  // smallest first.
   std::vector<std::int64_t> batch_units;
 };
 

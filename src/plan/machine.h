@@ -1,5 +1,5 @@
-// What a plan has to know of the machine that will run it: a file of machines/, which is part of
-// the program, or one of the user's.
+// Properties of the target machine that a plan needs: a file of machines/, which is part of the
+// program, or one of the user's.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,12 @@ struct Machine {
 // Names of the machines that the program knows, in order.
 std::vector<std::string> machine_names();
 
-// The file of one of them; empty where there is none of that name.
+// The file of one of them; empty if there is none of that name.
 std::string machine_text(const std::string& name);
 
 // `name_or_file` is one of machine_names(), or a path. Empty: the processor that the program runs
-// on, of whose speed nothing is known. Fails (exit code 2), naming what is known, where there is no
-// such machine, and with the key where its file has one that is unknown, wrong or missing.
+// on, whose speed is unknown. Fails (exit code 2), naming the known machines, if there is none, and
+// with the key if one in its file is unknown, wrong or missing.
 Machine find_machine(const std::string& name_or_file);
 
 // Bytes of a device of a machine whose file has figures.

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array tables = {"memory", "products", "attention", "launch",
                                "node",   "network",  "fitted"};
 
-// One table of a file: hands out its figures, and then knows which keys nobody asked for.
+// One table of a file: returns its figures, and then knows the unused keys.
 class Table {
  public:
   Table(const toml::table& file, const std::string& name, const std::string& where)
@@ -49,7 +49,7 @@ class Table {
       fail_input("{}: {} of [{}] must be a text that is not empty", where_, key, name_);
     return *given;
   }
-  // Rows of so many figures each, "[[2, 1e11], [8, 1e11]]".
+  // Rows of this many figures each, "[[2, 1e11], [8, 1e11]]".
   std::vector<std::vector<double>> rows(const std::string& key,
                                         const std::vector<std::array<double, 2>>& ranges,
                                         const char* unit) {

@@ -108,9 +108,9 @@ class Measurement {
     return best;
   }
 
-  // There are no tiles to speak of: a product costs its flops, and more where it is shallow. The
-  // best of some rounds that take turns counts: what disturbs a machine for a second would
-  // otherwise make one type look slow next to the other.
+  // Tiles do not matter here: a product costs its flops, and more if it is shallow. The best of
+  // some alternating rounds counts: what disturbs a machine for a second would otherwise make one
+  // type look slow next to the other.
   void measure_products(MachineSpeed& speed) {
     constexpr int rounds = 4;
     constexpr std::int64_t shallow = 64;
@@ -199,7 +199,7 @@ class Measurement {
     speed.pair = sizeof(float) * large / pair_seconds(large);
   }
 
-  // Of the reference step in one precision: the median of its steps, and what its ops take.
+  // The reference step in one precision: the median of its steps, and the times of its ops.
   struct ReferenceStep {
     Config config;
     std::vector<double> seconds;

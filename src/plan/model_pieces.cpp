@@ -41,7 +41,7 @@ Small small_model(const Config& config, const Layout& layout, bool splits,
   const std::int64_t layers = few_layers(kinds, p.pp);
   p.stage_layers = splits ? std::vector<std::int64_t>{layers - 1, 1} : std::vector<std::int64_t>{};
   small.config.model.num_layers = layers;
-  // Those that are left keep their kinds.
+  // The remaining layers keep their kinds.
   std::int64_t& last_in_bf16 = small.config.fp8.last_layers_bf16;
   last_in_bf16 = std::max<std::int64_t>(0, last_in_bf16 - (config.model.num_layers - layers));
   std::int64_t dp = p.zero > 0 ? 2 : 1;

@@ -1,5 +1,5 @@
-// What one layer, the embedding and the head take on a rank: recorded from a model of few layers
-// that is cut in the same way.
+// Cost of one layer, the embedding and the head on a rank: recorded from a model of few layers that
+// is partitioned in the same way.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// Of one micro-batch.
+// Per micro-batch.
 struct ModelPiece {
   // Seconds of the passes (forward, backward, weight gradient), each on its own; a backward pass
   // that is not split makes both gradients.

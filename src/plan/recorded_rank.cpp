@@ -1,4 +1,4 @@
-// The engine that trains, told to run a step that nobody computes.
+// The engine that trains, on a recording device.
 #include "plan/recorded_rank.h"
 
 #include "base/error.h"

@@ -26,7 +26,7 @@ namespace {
 constexpr std::int64_t bytes_of_slice = 260, bytes_of_checksum = 20;  // in a manifest
 constexpr std::int64_t block = std::int64_t{4} << 20;                 // that has a checksum
 
-// What the ranks of a pipeline position have in common.
+// Common to the ranks of a pipeline position.
 struct Position {
   bool reads_data = false;
   bool has_shared = false;     // parameters that tensor-parallel ranks have copies of
@@ -111,8 +111,8 @@ class Start {
     }
   }
 
-  // What a trainer says from its beginning to its first step (train/trainer_start.cpp and
-  // checkpoint_keeper.cpp), said to a mirror.
+  // Messages of a trainer from its beginning to its first step (train/trainer_start.cpp and
+  // checkpoint_keeper.cpp), sent to a mirror.
   SentMessages messages_of(int rank) {
     Place place;
     place.rank = rank;

@@ -1,6 +1,6 @@
-// What the start of a run asks of the network and of a shared file system, counted before it
-// begins: at thousands of ranks a message to everybody or a file that all of them read decides
-// whether a job starts at all.
+// Load of a run's start on the network and on a shared file system, counted before it begins: at
+// thousands of ranks a message to everyone or a file that all of them read decides whether a job
+// starts at all.
 #pragma once
 
 #include <cstdint>

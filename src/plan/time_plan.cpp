@@ -33,7 +33,7 @@ bool is_of_states(const std::string& region) {
   return region.starts_with("master") || region.find("moment") != std::string::npos;
 }
 
-// What the stack needs for a region, as a share of what is planned for it.
+// Memory that the stack needs for a region, as a share of what is planned for it.
 double share_of(const std::string& region, const Stack& stack) {
   if (region == "gradients" || region == "gradient sums") return stack.gradient_memory;
   if (region == "saved activations") return stack.activation_memory;
@@ -55,7 +55,7 @@ double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& con
   return bytes;
 }
 
-// Of it what no allocator and no micro-batch changes: weights, gradients and states.
+// The part that no allocator and no micro-batch changes: weights, gradients and states.
 double lasting_memory_of(const RankPlan& rank, const Stack& stack) {
   double bytes = 0;
   for (const MemoryRegion& region : rank.memory.regions) {
@@ -90,7 +90,7 @@ void extend(TimeByKind& a, const TimeByKind& shorter, double turns) {
   for (std::size_t k = 0; k < time_kinds; ++k) a[k] += turns * (a[k] - shorter[k]);
 }
 
-// Of the whole step: a turn more takes what the last one took.
+// Replays the whole step: each additional turn takes as long as the last one.
 Replay replay_step(const LayoutPlan& plan, const CostModel& costs) {
   Replay step = replay(programs_of(plan, false), costs);
   if (plan.further_turns == 0) return step;
@@ -113,7 +113,7 @@ double sum(const TimeByKind& times) {
   return all;
 }
 
-// Where the published runs end that a fit was compared with, for a run of more devices.
+// Sets the size up to which published runs support a fit, for a run of more devices.
 void set_end_of_band(const Fit& fit, TimePlan& time) {
   if (fit.devices == 0 || time.devices <= fit.devices) return;
   time.band_devices = std::max(time.band_devices, fit.devices);
@@ -153,8 +153,8 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
   }
 }
 
-// Devices of one kind differ, and a step waits for the slowest: about the largest of so many normal
-// deviations, 0.7 of two, 1.5 of eight, 3.3 of a thousand.
+// Devices of one kind differ, and a step waits for the slowest: about the largest of this many
+// normal deviations, 0.7 of two, 1.5 of eight, 3.3 of a thousand.
 double deviation_of_slowest(int devices) {
   if (devices < 2) return 0;
   const double root = std::sqrt(2 * std::log(devices));
@@ -168,8 +168,8 @@ CostModel costs_for(const Config& config, const Machine& machine, const Stack& s
   return {*machine.speed, stack, efficiency / slowest, is_wide(config)};
 }
 
-// What a rank does for one round of another rank's rows in the forward pass of a layer: with even
-// loads each turn is one, and the first turn has no messages.
+// Time of one round of another rank's rows in the forward pass of a layer: with even loads each
+// turn is one, and the first turn has no messages.
 double expert_round(const LayoutPlan& plan, const Config& config, const CostModel& costs) {
   const auto ranks = static_cast<double>(config.parallel.ep * config.parallel.expert_tp);
   double launches = 0, computing = 0, traveling = 0;
@@ -279,7 +279,7 @@ std::string seconds_text(double seconds) {
 
 namespace {
 
-// Where a rank's time goes: computing, waiting, idle at the ends.
+// Breakdown of a rank's time: computing, waiting, idle at the ends.
 std::string rank_table(const TimePlan& time) {
   constexpr std::size_t room = 6;
   const std::size_t count = time.ranks.size();

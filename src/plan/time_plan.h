@@ -39,7 +39,7 @@ struct TimePlan {
   double efficiency = 1;        // as fitted
   double band = 0;              // the error to expect, as a share
   std::string band_reason;
-  // Above so many devices nothing shows that the band holds; 0: not known, or not exceeded.
+  // Above this many devices nothing shows that the band holds; 0: not known, or not exceeded.
   int band_devices = 0;
   double beyond = 0;  // what a published run of more devices took longer than predicted; 0: no such
 

@@ -20,7 +20,7 @@ const RankPlan& largest_rank(const LayoutPlan& plan) {
       [](const RankPlan& a, const RankPlan& b) { return a.device_bytes() < b.device_bytes(); });
 }
 
-// What the ranks of the fullest node keep in the memory of their host.
+// Bytes that the ranks of the fullest node keep in the memory of their host.
 std::int64_t on_host_of(const LayoutPlan& plan, const NodeHost& host) {
   std::vector<std::int64_t> of_position;
   for (const RankPlan& rank : plan.ranks) of_position.push_back(rank.host_bytes());
@@ -76,8 +76,8 @@ std::string key_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
 }
 
-// Bytes of the rank that needs most, with some of the changes; endless memory where that does not
-// fit or the changes make the layout invalid.
+// Bytes of the rank that needs most, with some of the changes; returns max() if that does not fit
+// or the changes make the layout invalid.
 std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks,
                          const Target& target, const NodeHost& host) {
   // A step keeps its samples.
@@ -114,7 +114,7 @@ std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, 
     }
   }
   if (fitting.empty() && !changes.empty()) {
-    // Everything at once: the last change of each key.
+    // Combines the changes: the last one of each key.
     std::vector<const Change*> all;
     for (const Change& change : changes) {
       if (!all.empty() && key_of(all.back()->text) == key_of(change.text)) all.pop_back();

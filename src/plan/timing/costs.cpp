@@ -16,7 +16,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Of what a collective works on, where `message` says what a rank sends for it.
+// Bytes of the buffer of a collective; `message` has what a rank sends for it.
 double whole_bytes(const RecordedWork& message, const RecordedGroup& group) {
   const auto ranks = static_cast<double>(group.ranks.size());
   return message.bytes * ranks / (ranks - 1) / (message.message == MessageKind::all_reduce ? 2 : 1);
@@ -164,7 +164,7 @@ double CostModel::transfer(const RecordedWork& message, const RecordedGroup& gro
     const int peer = group.ranks[static_cast<std::size_t>(message.peer)];
     if (own / devices == peer / devices)
       return machine_.node_latency + message.bytes / machine_.pair;
-    // As many devices of the node send at once as lie between the two, up to all.
+    // All devices between the two on the node send at the same time.
     const int at_once = std::min(std::abs(own - peer), devices);
     return machine_.network_latency +
            message.bytes / std::min(machine_.nic, machine_.nics * machine_.nic / at_once);

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What a stretch of time goes to.
+// Purpose of a stretch of time.
 enum class TimeKind : std::uint8_t {
   products,
   attention,
@@ -31,10 +31,10 @@ inline constexpr std::size_t time_kinds = static_cast<std::size_t>(TimeKind::cou
 const char* name_of(TimeKind kind);
 using TimeByKind = std::array<double, time_kinds>;
 
-// What the messages of a group are for, by its name.
+// Purpose of a group's messages, by its name.
 TimeKind kind_of_group(const std::string& group);
 
-// What all messages of a group have in common.
+// Common to all messages of a group.
 struct GroupCosts {
   TimeKind kind = TimeKind::gradients;
   int on_node = 1, nodes = 1;  // members on the fullest node, and nodes with members
@@ -59,7 +59,7 @@ class CostModel {
   double message(const RecordedWork& one, const RecordedGroup& group) const {
     return message(one, group, costs_of(group));
   }
-  // Of the device itself next to a message: passes over gradients and gathered parameters.
+  // Time of the device itself next to a message: passes over gradients and gathered parameters.
   double beside(const RecordedWork& message, const RecordedGroup& group,
                 const GroupCosts& costs) const;
   double host() const { return host_; }
@@ -71,9 +71,9 @@ class CostModel {
  private:
   double transfer(const RecordedWork& message, const RecordedGroup& group,
                   const GroupCosts& costs) const;
-  // Of the ceiling that a product of this kind reaches.
+  // Share of the ceiling that a product of this kind reaches.
   double share_of(const RecordedWork& product) const;
-  // What a kernel reads and writes.
+  // Bytes that a kernel reads and writes.
   double traffic_of(const RecordedWork& kernel) const;
 
   const MachineSpeed& machine_;

@@ -143,7 +143,7 @@ ForeignKernels::Again ForeignKernels::again(const RecordedPiece& forward) const 
   for (const RecordedWork& work : forward.work) {
     if (is_op(work, "rope")) again.kernels += seconds(work);
     if (work.kind != Kind::product) continue;
-    // Of queries, keys, values, what follows attention, a gate, what it opens, the last.
+    // Widths of queries, keys, values, the projection after attention, gate, up and down.
     const std::vector<std::int64_t> widths = parts(work);
     if (widths.empty()) {
       if (++number % 2 == 0) again.products += costs_.work(work);

@@ -1,5 +1,5 @@
-// What other stacks run instead of the kernels and products that are recorded of a layer: PyTorch's
-// kernels, one after another, where ours are fused, and products that ours join.
+// Kernels of other stacks for a layer: PyTorch's kernels run one after another where ours are
+// fused, and its products are separate where ours are joined.
 #pragma once
 
 #include <optional>

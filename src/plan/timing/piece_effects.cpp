@@ -86,7 +86,7 @@ const RankReplay::Effect& RankReplay::effect_of(const WorkKey& key) {
   return effect;
 }
 
-// All of a piece at once; false where it begins in another state.
+// Applies a whole piece; false if it begins in another state.
 bool RankReplay::apply(const Effect& effect) {
   if (!effect.contained || host_.at + effect.host > compute_.at) return false;
   for (const auto& [name, clock] : effect.lanes)

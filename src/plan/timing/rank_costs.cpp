@@ -1,4 +1,4 @@
-// The cost model's figures for each work, and what another stack does besides.
+// The cost model's figures for each work, and the extra work of another stack.
 #include "plan/timing/rank_costs.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool RankCosts::adds_up_gradients() const {
   return 2 * sums < passes;
 }
 
-// What a stage sends is cut among the ranks of its tensor group, and gathered where it arrives.
+// A stage's message is scattered over the ranks of its tensor group, and gathered by the receiver.
 void RankCosts::share_sends() {
   std::size_t tensor = 0;
   while (tensor < groups_.size() && groups_[tensor].kind != TimeKind::tensor) ++tensor;
@@ -87,7 +87,7 @@ WorkCost RankCosts::cost_of(const RecordedWork& work) const {
   return cost;
 }
 
-// Where a backward pass recomputes a layer, our graph leaves out what nobody reads: the difference
+// Our graph leaves out unused outputs when a backward pass recomputes a layer: adds the difference
 // to the whole forward pass. A sum over ranks has its dual among the gradients too.
 void RankCosts::add_dead_ends() {
   for (auto& [key, cost] : pieces_) {
@@ -109,7 +109,7 @@ void RankCosts::add_dead_ends() {
   }
 }
 
-// What the stack computes again in the backward pass of a layer although ours keeps it.
+// Adds what the stack recomputes in the backward pass of a layer although ours keeps it.
 void RankCosts::add_what_runs_again() {
   for (auto& [key, cost] : pieces_) {
     if (key.pass != backward_pass) continue;

@@ -1,5 +1,5 @@
-// What everything in the record of a rank costs on a machine, as a stack runs it: priced once,
-// before anything is replayed.
+// Cost of everything in the record of a rank on a machine, as a stack runs it: priced once, before
+// anything is replayed.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct WorkCost {
   TimeKind kind = TimeKind::kernels;
 };
 
-// Of a piece: of each work, and what else the device does in it.
+// Cost of each work of a piece, and of the device's other work in it.
 struct PieceCost {
   std::vector<WorkCost> work;
   TimeByKind besides{};

@@ -15,8 +15,8 @@ int first_rank(const std::vector<const Record*>& programs, int position) {
   return groups.empty() ? position : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
 }
 
-// How many positions have ranks in a group. Those that stand for a position are equal steps apart,
-// as the pipeline's group has them.
+// Number of positions that have ranks in a group. The ranks that represent a position are equal
+// steps apart, as the pipeline's group has them.
 int positions_in(const RecordedGroup& group, const std::vector<const Record*>& programs) {
   int members = 0;
   for (int p = 0; p < static_cast<int>(programs.size()); ++p)
@@ -86,7 +86,7 @@ Clock RankReplay::end() const {
   return end;
 }
 
-// Where the last pass began, after whatever it waited for.
+// Notes when the last pass began, after its waits.
 void RankReplay::note_pass(const WorkKey& key) {
   const std::pair pass{key.chunk, key.pass};
   if (!between_passes_ && pass == last_pass_) return;
@@ -149,7 +149,7 @@ void RankReplay::spend(TimeKind kind, double seconds) {
   result_.busy[static_cast<std::size_t>(kind)] += seconds;
 }
 
-// False: the stack waits for it at once, and does not know yet how long.
+// False: the stack waits for it immediately, and does not know yet how long.
 bool RankReplay::start(const RecordedWork& work, const WorkCost& cost) {
   Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
   const bool sends = work.message == MessageKind::send;
@@ -194,7 +194,8 @@ void RankReplay::complete(Operation& operation, Clock begin) {
   keep(group.name.c_str(), at, begin.at, [&] { return std::string(operation.work->name); });
 }
 
-// Of a send, a receive or a collective with other positions. False where it is not known yet.
+// Settles a send, a receive or a collective with other positions. False if its time is not known
+// yet.
 bool RankReplay::settle(Operation& operation) {
   if (operation.flight) {
     const bool sends = operation.work->message == MessageKind::send;

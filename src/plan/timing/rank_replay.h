@@ -1,5 +1,5 @@
-// The replay of one rank's record: what its compute queue, its host and its lanes of messages and
-// copies do when, as far as is known what other ranks have done.
+// The replay of one rank's record: times of its compute queue, its host and its lanes of messages
+// and copies, as far as the progress of other ranks is known.
 #pragma once
 
 #include <map>
@@ -17,12 +17,12 @@ namespace trireme {
 
 class RankReplay {
  public:
-  // All outlive it. `events` gets stretches; null: nobody does.
+  // All outlive it. `events` gets stretches; may be null.
   RankReplay(int position, const std::vector<const Record*>& programs, const CostModel& costs,
              RendezvousTable& rendezvous, std::vector<TimedEvent>* events);
 
   bool is_done() const { return next_ == record_.rest().work.size(); }
-  // Goes on until the end or until something that is not known yet; returns whether it moved.
+  // Advances until the end or until something that is not known yet; returns whether it moved.
   bool advance();
 
   const RankTime& result() const { return result_; }
@@ -34,7 +34,7 @@ class RankReplay {
  private:
   using Kind = RecordedWork::Kind;
 
-  // What a piece does that begins with free lanes and a host that is ahead: everything happens at
+  // Effect of a piece that begins with free lanes and a host that is ahead: everything happens at
   // fixed times after its begin.
   struct Effect {
     bool contained = false;  // what it starts, it waits for, and it waits for nothing else
@@ -86,7 +86,7 @@ class RankReplay {
   std::vector<int> members_;                           // by group: positions
   bool has_chunks_ = false, splits_backward_ = false;  // the schedule
   bool sends_block_ = false;                           // until they are across
-  // Of chunks and kinds of passes: the last one, and when it began.
+  // The last chunk and kind of pass, and when it began.
   std::pair<int, int> last_pass_{-1, -1};
   Clock pass_begin_;
   bool between_passes_ = true;
@@ -98,7 +98,7 @@ class RankReplay {
   RankTime result_;
 };
 
-// Of works: whether the host waits for them, and whether it enqueues a kernel.
+// Whether the host waits for a work, and whether it enqueues a kernel.
 bool host_waits(const RecordedWork& work);
 bool is_kernel(const RecordedWork& work);
 

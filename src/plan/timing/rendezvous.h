@@ -1,5 +1,5 @@
-// What the ranks of different pipeline positions know of each other: the messages and collectives
-// to which both sides have come, or one of them.
+// Messages and collectives between the ranks of different pipeline positions that one or both sides
+// have reached.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,7 @@ struct Flight {
 
 class RendezvousTable {
  public:
-  // `events` gets the stretches of messages; null: nobody does.
+  // `events` gets the stretches of messages; may be null.
   explicit RendezvousTable(std::vector<TimedEvent>* events) : events_(events) {}
 
   // The collective of a group with this number.
@@ -42,7 +42,7 @@ class RendezvousTable {
   // The next message between two positions, as each side comes to it.
   Flight& send(int from, int to, const Flight& begun);
   Flight& receive(int from, int to, const Clock& begin);
-  // As far as is known what `from` sends.
+  // Settles the messages of `from` that are known.
   void settle(int from);
   // When all that `from` has sent is across.
   const Clock& end_of_sends(int from);

@@ -1,4 +1,4 @@
-// Each rank goes on as far as the messages that it waits for are known; then others take their
+// Each rank advances as far as the messages that it waits for are known; then others take their
 // turn.
 #include "plan/timing/replay.h"
 

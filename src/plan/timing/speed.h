@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Of matrix products in one type: the nominal rate, the best that is measured, and how fast the
-// products of gradients are, compared with those of forward passes.
+// Rates of matrix products in one type: the nominal rate, the best that is measured, and the speed
+// of the products of gradients relative to those of forward passes.
 struct ProductRate {
   double peak = 0, ceiling = 0;  // flops per second; 0: not known
   double input_grad = 1, weight_grad = 1;
@@ -20,13 +20,13 @@ struct ProductTile {
   double rows = 1, columns = 1, share = 1;
 };
 
-// What each of `devices` ranks on one node sends per second in a large collective.
+// Bytes per second that each of `devices` ranks on one node sends in a large collective.
 struct BusRate {
   int devices = 2;
   double rate = 0;
 };
 
-// What one published row has shown of a machine and a software stack.
+// Fit of a machine and a software stack to one published row.
 struct Fit {
   std::string stack;
   double efficiency = 1;  // kernels reach this share of what their model says
@@ -41,7 +41,7 @@ struct Fit {
 
 struct MachineSpeed {
   double memory_bytes = 0, memory_rate = 0;  // of one device; the rate is an achieved one
-  ProductRate bf16, fp32;                    // bf16 stands for fp16 too
+  ProductRate bf16, fp32;                    // bf16 applies to fp16 too
   double units = 1;                          // that compute tiles side by side
   double half_depth = 0;  // inner dimension at which a tile runs at half its rate
   std::vector<ProductTile> tiles = {{}};

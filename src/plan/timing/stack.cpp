@@ -78,7 +78,7 @@ const std::vector<Stack>& all_stacks() {
        .gradient_memory = 0.5,
        .logit_memory = 6,
        .runtime_memory = 2e9},
-      // Of its own two schedules the interleaved one sends while it computes; for 1f1b it sets
+      // The interleaved one of its two schedules sends while it computes; for 1f1b it sets
       // overlap_p2p_comm to false (megatron/training/arguments.py). The loss is in fp32, kernel by
       // kernel (megatron/core/tensor_parallel/cross_entropy.py).
       {.name = "megatron-lm",

@@ -1,5 +1,5 @@
-// Software stacks whose published results the time model is held against: how the step that one of
-// them runs differs from the recorded one. Each has one profile for all of its rows.
+// Software stacks whose published results the time model is compared with: how the step of each
+// differs from the recorded one. Each has one profile for all of its rows.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Stack {
   bool eager = false, fused_norm = false;
   // Bytes that the loss and its gradient move for each logit; 0: as ours.
   double loss_traffic = 0;
-  // Whether other kernels run at the measured rate of memory, and what is fitted is the speed of
-  // products and attention alone. Ours also compute on CPUs.
+  // Whether other kernels run at the measured rate of memory, so that only the speed of products
+  // and attention is fitted. Ours also compute on CPUs.
   bool memory_at_rate = true;
   // Whether attention is FlashAttention 2, which is slower on machines that newer ones are made
   // for.
@@ -35,7 +35,7 @@ struct Stack {
   // Recomputed layers run to their end, although nothing reads what comes last.
   bool whole_recomputation = false;
   // Gradients: bytes on the wire relative to ours, passes over them in memory, and whether the
-  // device waits for their sums at once. Gathered parameters: passes over them.
+  // device waits for their sums immediately. Gathered parameters: passes over them.
   double gradient_bytes = 1;
   double gradient_passes = 0, gather_passes = 0;
   // Passes over what ranks of a tensor group gather or scatter, which lies in another order.
