@@ -9,7 +9,7 @@
 namespace trireme::cli {
 
 struct CommandOption {
-  std::vector<std::string> names;  // "-o", "--output"; of a positional its name alone
+  std::vector<std::string> names;  // "-o", "--output"; for a positional only its name
   std::string description;
   std::string value;  // "TEXT", "INT"; "" of a flag
   bool positional = false;

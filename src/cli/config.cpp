@@ -30,7 +30,7 @@ std::string presets_text() {
   return text;
 }
 
-// What a flag answers with a number; 0: there is none.
+// The number that was given for a flag; 0: none.
 std::int64_t count_of(const std::map<std::string, std::string>& answers, const char* name) {
   const auto found = answers.find(name);
   return found == answers.end() ? 0
@@ -38,7 +38,7 @@ std::int64_t count_of(const std::map<std::string, std::string>& answers, const c
                                       std::strtoll(found->second.c_str(), nullptr, 10), 0, 1 << 16);
 }
 
-// Where an answer turns out to be wrong at the end, the others are not lost.
+// An answer that turns out to be wrong at the end must not lose the others.
 std::string answered(Questions& questions, const ConfigArguments& arguments,
                      const settings::SettingsFile* file) {
   try {

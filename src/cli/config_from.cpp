@@ -46,7 +46,7 @@ std::string line_of(const Setting& setting) {
   return fmt::format("{} = {}  # {}", key, setting.value, setting.origin);
 }
 
-// Where a section's last key stands, or its header; the end where it is not there.
+// The line of a section's last key, or its header; the end if it is missing.
 std::size_t last_line(const std::vector<std::string>& lines, const std::string& section) {
   std::size_t last = lines.size();
   bool inside = false;

@@ -1,4 +1,4 @@
-// What `trireme config --from FILE` takes from the settings of another system.
+// Import of other systems' settings by `trireme config --from FILE`.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace trireme::cli {
 settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t nodes,
                                               std::int64_t per_node);
 
-// Answers to the questions of `trireme config`, by name, as far as the file has them.
+// Answers to the questions of `trireme config`, by name, that the file has.
 std::map<std::string, std::string> answers_of(const settings::SettingsFile& file);
 
 // The value of a key ("section.key") as TOML, or "".

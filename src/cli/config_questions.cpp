@@ -78,10 +78,10 @@ const Question& question(Ask which) {
   return table[static_cast<std::size_t>(which)];
 }
 
-// On this machine nodes and GPUs are no matter.
+// On this machine nodes and GPUs do not matter.
 constexpr Question processes_here = {"ranks", "How many processes on this machine?"};
 
-// What the answers have said so far.
+// The answers so far.
 struct Answers {
   std::string machine, device;
   RankSet set;
@@ -166,7 +166,7 @@ std::string length_line(Questions& questions, const std::string& usual) {
                      questions.ask_count(question(Ask::length), tokens, 1 << 24));
 }
 
-// What is wrong with a model, or "": told at the question whose answer makes it so.
+// Fault of a model, or "": reported at the question whose answer causes it.
 std::string fault_of(const std::string& model_lines) {
   try {
     validate(parse_config(
@@ -341,7 +341,7 @@ std::int64_t parts_of_batch(const Config& config, const Answers& answers) {
   return answers.from ? answers.from->micro_batches * replicas_of(config, answers) : 0;
 }
 
-// What is wrong with a batch, or "".
+// Fault of a batch, or "".
 std::string fault_of_batch(Config config, const Answers& answers, std::int64_t batch) {
   if (const std::int64_t parts = parts_of_batch(config, answers); parts > 0 && batch % parts != 0)
     return fmt::format("a batch of {} is not a multiple of {} = {} times {}", batch,
@@ -408,8 +408,7 @@ std::string training_lines(const Training& training, const LayoutChoice& choice,
       layout_lines(choice, answers), interval);
 }
 
-// The layout of the file, with the micro-batch that its number of micro-batches gives as far as
-// that fits.
+// The layout of the file, with the micro-batch that its number of micro-batches gives if that fits.
 LayoutChoice layout_of_file(Config config, const Answers& answers) {
   const std::int64_t parts = parts_of_batch(config, answers);
   const bool open = answers.known("train.micro_batch_size").empty();

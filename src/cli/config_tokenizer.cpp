@@ -7,8 +7,8 @@
 
 namespace trireme::cli {
 
-// What the name of a tokenizer's file says of its kind; Llama 3 has a tiktoken model of a name
-// that others give to one of SentencePiece.
+// Kind of a tokenizer by its file's name; Llama 3 has a tiktoken model of a name that others give
+// to one of SentencePiece.
 std::string tokenizer_lines(const std::string& file, const std::string& model) {
   const std::string name = toml_string(file);
   const auto ends = [&](std::string_view end) { return file.ends_with(end); };

@@ -38,7 +38,7 @@ Config run_config(const ConvertOptions& options) {
   return config;
 }
 
-// What is in the output already might be taken for a part of it later.
+// A file that is in the output already might later be taken for a part of it.
 void require_new_folder(const fs::path& folder) {
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
     fail_input(

@@ -15,7 +15,7 @@ struct ForeignFormat {
   const char *name, *what;
   bool (*is_one)(const fs::path& folder);
   ForeignModel (*open)(const fs::path& folder, const ModelSettings& settings);
-  // Of formats whose files do not say what model they hold: the same with a file that says it.
+  // For formats whose files do not say which model they hold: opens with a file that does.
   ForeignModel (*open_with)(const fs::path& folder, const ModelSettings& settings,
                             const fs::path& config) = nullptr;
 };
@@ -40,7 +40,7 @@ struct ExportRequest {
 struct WrittenFormat {
   const char *name, *what;
   ConversionReport (*write)(const ExportRequest& request);
-  // The options of the command, beside those of all formats, that say something of this one.
+  // The options of the command that apply to this format, in addition to those of all formats.
   std::vector<std::string> options;
 
   bool takes(const std::string& option) const;

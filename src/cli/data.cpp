@@ -135,7 +135,7 @@ struct SamplesOptions {
   std::int64_t world_size = 0;
   Split split = Split::train;
   bool tokens = false, as_json = false;
-  bool masked = false;  // the samples; the configuration says so
+  bool masked = false;  // number of samples; the configuration has it
 };
 
 std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {

@@ -174,7 +174,7 @@ Finding two_ranks() {
   return finding;
 }
 
-// A variable that was misspelt has no effect, and nobody would say so.
+// A misspelled variable has no effect, which is otherwise silent.
 Finding variables() {
   Finding finding{"variables", ""};
   for (const OwnVariable& one : own_variables()) {

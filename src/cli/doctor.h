@@ -1,4 +1,4 @@
-// What `trireme doctor` finds, and its part on GPUs.
+// Findings of `trireme doctor`, and its part on GPUs.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ struct NodesCommand {
   double timeout_s = 60;  // for a rank that hangs, or cannot be reached
 };
 
-// Of all ranks of a job together. Fails (exit code 1) where a node is bad, once it is named.
+// Collective over all ranks of a job. Fails (exit code 1) if a node is bad, after naming it.
 void doctor_nodes(const NodesCommand& command);
 
 }  // namespace trireme::cli

@@ -128,7 +128,7 @@ void report_silence(const std::vector<int>& silent, int own, const std::vector<s
 
 void doctor_nodes(const NodesCommand& command) {
   std::string verdict;
-  // What an earlier check wrote must not be taken for this one's.
+  // An earlier check's file must not be taken for this one's.
   if (discover_launch().rank == 0 && !command.hosts.empty()) fs::remove(command.hosts);
   const std::unique_ptr<Transport> transport =
       open_transport_after_handshake({.timeout_s = command.timeout_s},

@@ -35,9 +35,9 @@ struct Stream {
   std::int64_t bytes = 0;
 };
 
-// What comes before the first document. A model whose documents open with a token of their own
-// (BOS) needs nothing; any other gets the end of an earlier document, as in training, so that the
-// first token can be scored too.
+// Context of the first document. A model whose documents open with a token of their own (BOS) needs
+// none; any other gets the end of an earlier document, as in training, so that the first token can
+// be scored too.
 std::vector<std::int32_t> before_first_document(const Tokenizer& tokenizer) {
   std::vector<std::int32_t> opening;
   tokenizer.encode_prompt("", opening);

@@ -17,7 +17,7 @@
 namespace trireme::cli {
 namespace {
 
-// Of one data-parallel rank: how many the run had is not part of its configuration.
+// Ranks of one data-parallel rank: the run's number of these is not part of its configuration.
 std::int64_t ranks_of(const ParallelConfig& p) {
   return p.tp * p.pp * p.cp;
 }

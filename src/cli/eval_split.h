@@ -15,9 +15,9 @@ struct SplitLoss {
   std::int64_t samples = 0;
 };
 
-// On the first samples of that split, in the order of the run: so many, or (0) those of the run's
-// first evaluation; of the test split that is what the run itself evaluates at its end. Fails (exit
-// code 2) where the run has no such data.
+// Loss on the first `samples` of that split, in the order of the run, or (0) on those of the run's
+// first evaluation; for the test split that is what the run itself evaluates at its end. Fails
+// (exit code 2) if the run has no such data.
 SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples);
 
 }  // namespace trireme::cli

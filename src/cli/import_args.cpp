@@ -100,7 +100,7 @@ void print_json(const megatron::Import& import) {
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-// What keeps the script from harm, as far as this machine really goes.
+// The protection against the script that this machine really provides.
 const char* promise(script::Isolation isolation) {
   switch (isolation) {
     case script::Isolation::overlay:

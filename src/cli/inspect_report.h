@@ -1,4 +1,4 @@
-// What the kinds of `trireme inspect` share: options, the table of tensors, and the report.
+// Common to the kinds of `trireme inspect`: options, the table of tensors, and the report.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, st
 inline constexpr std::int64_t most_repeated = std::int64_t{1} << 26;
 void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
 
-// What a file of torch.save tells of a run of Megatron that is not known here, or "".
+// Note on settings of a Megatron run in a file of torch.save that are not known here, or "".
 std::string note_of_arguments(const fs::path& path);
 
 // Prints either the text, with the table of tensors where it is wanted, or the JSON object.

@@ -10,7 +10,7 @@
 
 namespace trireme::cli {
 namespace {
-// What the file holds besides tensors, of the outermost dictionary: "iteration = 100".
+// Values of the outermost dictionary other than tensors: "iteration = 100".
 std::map<std::string, std::string> other_values(const Pickle& pickle) {
   std::map<std::string, std::string> values;
   if (pickle.kind(pickle.root()) != PickleKind::dict) return values;

@@ -30,7 +30,7 @@ namespace {
 constexpr const char* file_variable = "TRIREME_JOB_FILE";
 constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
 
-// Of a launcher, when no process of the run is there any more.
+// Time for a launcher to end after all processes of the run have ended.
 constexpr std::chrono::seconds shutdown_timeout(60);
 
 volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
@@ -122,7 +122,7 @@ std::string_view without_note(std::string& text) {
   return text;
 }
 
-// What a child prints, on its way to our own output.
+// Forwards what a child prints to our own output.
 class Relay {
  public:
   explicit Relay(int to) : to_(to) {
@@ -136,7 +136,7 @@ class Relay {
   void become_in_child() const { ::dup2(child_end_, to_); }
   void close_child_end() const { ::close(child_end_); }
   pollfd poll_entry() const { return {open_ ? from_ : -1, POLLIN, 0}; }
-  // Whatever is there now. What our own output does not take is dropped.
+  // Forwards what is available now. What our own output does not accept is dropped.
   void pass_on(bool quiet) {
     std::array<char, 1 << 16> buffer;
     for (;;) {

@@ -8,8 +8,8 @@
 
 namespace trireme::cli {
 
-// What rank 0 tells the process that started the job, in a file: launchers do not tell it, and some
-// lose exit codes.
+// State that rank 0 reports to the process that started the job, in a file: launchers do not report
+// it, and some lose exit codes.
 enum class JobState {
   starting,     // a signal now finds nothing to save
   listening,    // all ranks note signals
@@ -31,8 +31,9 @@ void install_signal_handlers();
 // Runs the command, mpirun and its arguments, and ends this process with its exit code: 3 where the
 // ranks were interrupted and saved, and the death of the signal where there was nothing to save.
 //
-// The first signal that asks for an end makes the ranks save and stop; a second Ctrl-C ends them at
-// once, a third one kills mpirun too. `failed` is told of every other end than success, in words.
+// The first signal that asks for an end makes the ranks save and stop; a second Ctrl-C ends them
+// immediately, a third one kills mpirun too. `failed` is called for every end other than success,
+// with a sentence.
 [[noreturn]] void run_job(const std::vector<std::string>& command,
                           const std::function<void(const std::string&)>& failed);
 

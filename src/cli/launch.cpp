@@ -105,7 +105,7 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 // bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
 // Open MPI 5's. Other launchers ignore these variables.
 void prepare_launch(int processes) {
-  // Open MPI looks for programs, and fails without a word about it where there is no PATH.
+  // Open MPI searches for programs, and fails without any message if there is no PATH.
   set_default("PATH", "/usr/local/bin:/usr/bin:/bin");
   stay_on_this_machine(processes);
   const int processors = std::max(1, static_cast<int>(own_processors().size()));
@@ -119,7 +119,7 @@ void prepare_launch(int processes) {
   set_default("OMPI_MCA_hwloc_base_binding_policy", "none");
   set_default("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
   set_default("PRTE_MCA_hwloc_default_binding_policy", "none");
-  // Whatever this process writes to, a rank sees a pipe or, with Open MPI, a terminal of its own.
+  // Whatever this process writes to, a rank sees a pipe or, with Open MPI, another terminal.
   set_default(is_colored(stdout) ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
   set_default(terminal_columns_variable, std::to_string(terminal_columns(stdout)));
   if (geteuid() == 0) {

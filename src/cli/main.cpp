@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(run(argc, argv));
   } catch (const std::exception& caught) {
     const Error error = as_error(caught);
-    // Of several ranks only one prints the error; the others exit silently.
+    // Only one of several ranks prints the error; the others exit silently.
     if (*error.what())
       std::fprintf(stderr, "trireme: %s\n", printable_message(error.what()).c_str());
     return static_cast<int>(error.code());

@@ -32,7 +32,7 @@ struct PlanArguments {
   std::string svg, memory, program, machine, stack = "trireme", trace, pictures;
 };
 
-// What the run will compute on: the machine that was named, or the device of the configuration.
+// The target of the run: the machine that was named, or the device of the configuration.
 Machine machine_for(const Config& config, const std::string& name) {
   if (name.empty()) return {"this machine", target_of(config.run.device), {}};
   Machine machine = find_machine(name);
@@ -187,14 +187,14 @@ nlohmann::json to_json(const StartPlan& start) {
           {"files_total", to_json(start.total)}};
 }
 
-// Of the nodes of a machine; the ranks of one that is not full have it to themselves.
+// Host of the nodes of a machine; the ranks of one that is not full have it to themselves.
 NodeHost host_of(const Machine& machine, int ranks) {
   if (!machine.speed) return {};
   return {static_cast<std::int64_t>(machine.speed->host_bytes),
           std::min(ranks, machine.speed->devices)};
 }
 
-// Where the machine does not say how many devices a node has, it has eight.
+// Eight devices per node if the machine does not say how many.
 StartPlan start_of(const PlanArguments& arguments, const Config& config, int ranks,
                    const Machine& machine) {
   constexpr int usual = 8;

@@ -1,4 +1,4 @@
-// What a search needs to be told, and how its answer is printed.
+// Arguments of a search, and the output of its result.
 #include "cli/plan_search.h"
 
 #include <fmt/format.h>

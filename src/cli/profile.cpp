@@ -91,7 +91,7 @@ Json to_json(const StepProfile& p, int rank, const Limits& limits) {
           {"peak_resident_bytes", p.peak_resident_bytes}};
 }
 
-// Of the whole job: the figures that tables of results have.
+// Totals of the whole job, as tables of results have them.
 Json totals_of(const StepProfile& p, double seconds, int ranks, const Limits& limits) {
   const double rate = p.flops / seconds / ranks;
   Json json = {{"seconds", seconds},

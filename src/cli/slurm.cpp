@@ -24,7 +24,7 @@ struct SlurmArguments {
   SlurmJob job;
 };
 
-// What the site says, or else the user; both may not differ.
+// The site's value, or otherwise the user's; both may not differ.
 int of_node(int said, int known, const Site& site, const char* flag, const char* what) {
   if (said == 0 && known == 0)
     fail_input("--cluster {} does not say how many {} there are: add {}", site.name, what, flag);

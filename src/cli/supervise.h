@@ -1,4 +1,4 @@
-// What commands that start a run again have in common.
+// Common to commands that restart a run.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -10,7 +10,7 @@
 
 namespace trireme::cli {
 
-// y = x weight^T in the storage type T; y is for whoever computes it.
+// y = x weight^T in the storage type T; the caller computes y.
 template <class T>
 struct TestProduct {
   static constexpr LinearShape shape{48, 160, 96};

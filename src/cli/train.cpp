@@ -33,7 +33,7 @@ struct TrainArguments {
   double restart_wait_s = RestartLimits{}.first_wait_s;
 };
 
-// What a step enqueues, passes of the graphs and all else, next to the graphs.
+// Writes the whole program of a step, passes of the graphs and everything else, next to the graphs.
 void dump_step(Config config, int ranks, const fs::path& folder) {
   resolve_vocabulary(config);
   write_file_durably(folder / "step.txt", program_text(plan_layout(config, ranks)));

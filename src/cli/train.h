@@ -1,5 +1,4 @@
-// What `trireme train` does once it has a configuration; pretrain-gpt and pretrain-bert do the
-// same.
+// `trireme train` once it has a configuration; shared by pretrain-gpt and pretrain-bert.
 #pragma once
 
 #include <string>

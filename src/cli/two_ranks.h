@@ -13,7 +13,7 @@ struct TwoRanks {
 // Starts this program twice under mpi_launcher(), and ends both after `limit_s`.
 TwoRanks start_two_ranks(double limit_s);
 
-// What each of them does: joins the other. The flag of doctor that says so is not in its help.
+// Runs one of the two ranks. The flag of doctor for that is not in its help.
 inline constexpr const char* two_ranks_flag = "--one-of-two-ranks";
 void be_one_of_two_ranks();
 

@@ -76,15 +76,16 @@ std::string list(std::string_view names) {
   return text;
 }
 
-// What the user wrote, in a message of a few lines at most.
+// The user's words, in a message of a few lines at most.
 std::string shown(std::string_view value) {
   constexpr std::size_t most = 80;
   if (value.size() <= most) return std::string(value);
   return fmt::format("{}... ({} characters)", value.substr(0, most), value.size());
 }
 
-// What lies in `text` before, between and after the marks, which come in this order; of the first
-// mark the first place counts, of the others the last, since the user's words lie between them.
+// The pieces of `text` before, between and after the marks, which come in this order; the first
+// place of the first mark counts, and the last of the others, since the user's words are between
+// them.
 std::optional<std::vector<std::string_view>> parts(std::string_view text,
                                                    std::initializer_list<std::string_view> marks) {
   std::vector<std::string_view> found;

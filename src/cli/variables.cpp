@@ -51,7 +51,7 @@ const std::vector<std::string>& known_names() {
   return names;
 }
 
-// Of the tests and of the stand-ins for GPUs, which have many.
+// Variables of the tests and of the substitutes for GPU libraries, which have many.
 bool is_for_tests(std::string_view name) {
   return name.starts_with("TRIREME_TEST_") || name.starts_with("TRIREME_PTX_") ||
          name.starts_with("TRIREME_NODE_CHECK_");

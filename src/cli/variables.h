@@ -13,11 +13,11 @@ struct OwnVariable {
   std::string nearest;  // of one that is not known: what was probably meant; or ""
 };
 
-// Those of this process, by name.
+// The variables of this process, by name.
 std::vector<OwnVariable> own_variables();
 
-// Prints a line to standard error for each variable that is not known and looks like one that is.
-// Of a job's ranks the first one alone does.
+// Prints a line to standard error for each unknown variable that looks like a known one. In a job
+// only the first rank does.
 void warn_of_misspelt_variables();
 
 }  // namespace trireme::cli

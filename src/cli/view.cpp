@@ -1,4 +1,4 @@
-// `trireme view`: a web page of runs, for this machine alone, or as one file.
+// `trireme view`: a web page of runs, served to this machine only, or as one file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
