@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of the shared library that this code is a part of; empty where it is a part of the program.
+// Folder of the shared library that this code is a part of; empty if it is a part of the program.
 fs::path folder_of_library() {
   static const char here = 0;
   Dl_info info{};

@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Where `file` lies: next to the program or in the lib folder of its installation; where another
-// program has loaded the shared library, next to that or in the lib folder of its installation; or
-// in `built`, where the build has put it, but for portable archives. Empty if nowhere.
+// Finds `file`: next to the program or in the lib folder of its installation; if another program
+// has loaded the shared library, next to that or in the lib folder of its installation; or in
+// `built`, where the build has put it, except in portable archives. Empty if nowhere.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
 

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What a term adds to three neighboring limbs, or to the count of what is not finite.
+// A term's contribution to three neighboring limbs, or to the count of what is not finite.
 struct ExactSplit {
   int first;  // word
   std::int64_t words[3];

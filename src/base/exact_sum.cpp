@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Of the unit of limb 0.
+// Exponent of the unit of limb 0.
 constexpr int lowest_exponent = -1152;
 constexpr std::int64_t limb_mask = 0xffffffff;
 

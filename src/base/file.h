@@ -63,7 +63,7 @@ class NewFile {
   void complete();
   // Completes the file if that was not done, renames it and makes the new name durable.
   void keep();
-  // Only renames it: for content that may be lost in a crash and is checked by whoever reads it.
+  // Only renames it: for content that may be lost in a crash and is checked by its reader.
   void keep_unsynced();
 
  private:

@@ -11,7 +11,7 @@ namespace trireme {
 
 struct ForeignBytes {
   enum class Kind {
-    lfs_pointer,  // stands in for a file that Git LFS has not downloaded
+    lfs_pointer,  // the placeholder of a file that Git LFS has not downloaded
     web_page,     // what a server sends in place of a file; also XML
     compressed,   // gzip, zip, bzip2 and so on
     wide_text,    // UTF-16 or UTF-32
@@ -22,10 +22,10 @@ struct ForeignBytes {
   std::string remedy;  // "run `git lfs pull` in its folder"
 };
 
-// So many of the first bytes of a file are enough.
+// Bytes at the beginning of a file that are enough.
 inline constexpr std::size_t foreign_bytes_wanted = 1024;
 
-// What bytes at the beginning of a file are, if they are any of these.
+// Recognizes a known kind of file by its first bytes.
 std::optional<ForeignBytes> find_foreign_bytes(std::string_view first);
 
 // "'FILE' is a web page: ..." as bad input (exit code 2).
@@ -36,7 +36,7 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first);
 void refuse_if_foreign(const std::string& file, std::string_view content);
 // For a reader of plain text, which a web page may be: refuses all others.
 void refuse_unless_text(const std::string& file, std::string_view content);
-// For a reader of binary files (tensors, archives): refuses pointers and web pages alone.
+// For a reader of binary files (tensors, archives): rejects only pointers and web pages.
 void refuse_if_placeholder(const std::string& file, std::string_view content);
 
 }  // namespace trireme

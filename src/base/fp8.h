@@ -93,8 +93,8 @@ class Fp8Rounding {
 std::uint8_t to_fp8(Fp8Type type, float x);
 float from_fp8(Fp8Type type, std::uint8_t bits);
 
-// What numbers of at most `amax` are multiplied by before they are rounded, so that amax becomes
-// `largest`; with power_of_2 rounded down to a power of two. 1 where amax is 0 or not finite.
+// Factor on numbers of at most `amax` before they are rounded, so that amax becomes `largest`; with
+// power_of_2 rounded down to a power of two. 1 if amax is 0 or not finite.
 [[gnu::always_inline]] constexpr float fp8_scale(float amax, float largest, bool power_of_2) {
   constexpr float most = 0x1p126f;  // its inverse is a normal number
   const bool usable = amax > 0 && amax <= 0x1.fffffep127f;

@@ -1,5 +1,5 @@
-// Memory that must outlive its owner: operations that nobody waits for any more may still write
-// into it, and a crash would hide the error because of which nobody waits.
+// Memory that must outlive its owner: abandoned operations may still write to it, and a crash would
+// hide the error for which they were abandoned.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@ struct JsonFault {
   std::string what;
 };
 
-// What the library found at a byte (from 1), in our words.
+// The library's fault at a byte (from 1), in our words.
 JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view library_words);
 
 // Values deeper within others are refused: what handles a value may recurse.

@@ -1,4 +1,4 @@
-// Reading an object key by key, and the keys that nobody reads.
+// Reading an object key by key, and its unused keys.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace trireme {
 struct LineParts {
   std::int64_t bytes = 0;  // of all parts so far
 
-  // Adds a part of so many bytes and returns where it begins.
+  // Adds a part of this many bytes and returns where it begins.
   std::int64_t add(std::int64_t part) {
     constexpr std::int64_t line = 64;
     const std::int64_t begin = bytes;

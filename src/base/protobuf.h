@@ -1,5 +1,5 @@
-// The wire format of protobuf messages, as far as the files that we write need it.
-// Source: protobuf.dev, "Encoding" (format only).
+// The part of protobuf's wire format that the files that we write need. Source: protobuf.dev,
+// "Encoding" (format only).
 #pragma once
 
 #include <bit>

@@ -19,7 +19,7 @@ static_assert(std::atomic<int>::is_always_lock_free, "else a handler must not to
 void stoppable(const std::function<void()>& work) {
   try {
     pending = 0;
-    // The second signal ends the process at once.
+    // The second signal ends the process immediately.
     const SignalHandlers handlers(
         {SIGINT, SIGTERM, SIGHUP}, [](int signal) { pending = signal; },
         static_cast<int>(SA_RESETHAND));

@@ -6,8 +6,8 @@
 namespace trireme {
 
 // Runs `work`. SIGINT, SIGTERM or SIGHUP make it end at its next check_stopped() as an error does,
-// so that partial files are removed; then the process dies of the signal, as the shell expects.
-// A second signal of the same kind ends it at once; signals that were ignored stay so. One thread
+// so that partial files are removed; then the process dies of the signal, as the shell expects. A
+// second signal of the same kind ends it immediately; signals that were ignored stay so. One thread
 // at a time.
 void stoppable(const std::function<void()>& work);
 

@@ -13,7 +13,7 @@ namespace trireme {
 class ThreadPool {
  public:
   // A pool of `threads` workers, the calling thread included; 0 means one per available core.
-  // Throws an Error where the system does not start so many.
+  // Throws an Error if the system does not start that many.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
 
