@@ -27,7 +27,7 @@ class Inputs {
       std::memcpy(to, from.data(), static_cast<std::size_t>(bytes));
     });
   }
-  // Of what has an element for each position: those of this rank.
+  // Elements of this rank, in an array with one for each position.
   template <class T>
   void copy_positions(BatchInput which, const std::vector<T>& from) const {
     if (cut_.chunk == 0) return copy(which, from);
@@ -58,7 +58,7 @@ class Inputs {
     });
   }
 
-  // Targets and weights of all rows, or of those alone that are predicted.
+  // Targets and weights of all rows, or of the predicted ones only.
   void copy_predictions(const Batch& batch) const {
     if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
       copy_positions(BatchInput::targets, batch.targets);

@@ -1,4 +1,4 @@
-// What a stage reads of a batch.
+// The inputs that a stage reads of a batch.
 #pragma once
 
 #include "data/batch.h"

@@ -91,7 +91,7 @@ class BertBuilder final : public Builder {
     g.set_result(ops::cross_entropy(g, logits, labels, no_value, 2), ResultOutput::order_loss);
   }
 
-  // Of the rows that are predicted, or of all.
+  // Computed for the predicted rows, or for all.
   void masked_head(Graph& g, ValueId x) const {
     const bool training = options_.purpose == Purpose::training;
     std::int64_t rows = rows_;

@@ -1,4 +1,4 @@
-// What all families share: attention, MLP, norms, parameters.
+// Common to all families: attention, MLP, norms, parameters.
 #include "model/builder.h"
 
 #include <algorithm>

@@ -44,7 +44,7 @@ class Builder {
   }
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
-  // What layers differ in.
+  // The parts in which layers differ.
   struct BlockParts {
     bool causal = true;
     std::int64_t experts = 0;  // 0: a dense MLP
@@ -68,8 +68,8 @@ class Builder {
   // qkv with its queries and keys normalized.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
-  // What so many experts make of each row, with what the shared one adds (experts.cpp). Every rank
-  // has the routers and gates, [out, hidden], for its own rows.
+  // The outputs of `count` experts for each row, with the shared one's added (experts.cpp). Every
+  // rank has the routers and gates, [out, hidden], for its own rows.
   ValueId experts(Graph& g, ValueId x, std::int64_t count) const;
   ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
   // of_all_rows: under sequence parallelism too, x being the same on all ranks.
@@ -92,7 +92,7 @@ class Builder {
     return dropout_ ? static_cast<float>(probability) : 0.f;
   }
   bool any_dropout() const;
-  // Of activations between layers.
+  // Dropout of activations between layers.
   DropoutAttributes site(std::uint32_t where) const;
   NormKind norm_kind() const;
   ActivationKind activation_kind() const;
@@ -112,7 +112,7 @@ class Builder {
 // By its name in configurations.
 std::optional<ActivationKind> find_activation(std::string_view name);
 
-// What makes the graphs of an architecture, and the losses that they end in. One file defines one.
+// Builder of an architecture's graphs and losses. One file defines one.
 struct ArchitectureDefinition {
   // Refused (exit code 2): a purpose that the architecture does not serve.
   std::unique_ptr<Builder> (*make_builder)(const ModelConfig& model, const BuildOptions& options,

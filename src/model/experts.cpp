@@ -41,7 +41,7 @@ struct ExpertWeights {
   }
 };
 
-// What an owner takes of another rank's rows at once: their even share, and at least all rows of
+// Rows of another rank that an owner takes in one round: their even share, and at least all rows of
 // one expert.
 std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::int64_t rows) {
   return rows * ((moe.top_k + ep.owners() - 1) / ep.owners());

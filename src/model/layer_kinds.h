@@ -1,4 +1,4 @@
-// What the layers of a model differ in.
+// Kinds of layers of a model.
 #pragma once
 
 #include <compare>
@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// What the graph of a layer follows from, next to what all layers have in common: layers of one
-// kind take equally long and keep equally much.
+// Everything in which the graphs of layers differ: layers of one kind take equally long and keep
+// equally much.
 struct LayerKind {
   int block = 0;  // as Builder::block_kind() numbers them
   bool in_fp8 = false;
 
   auto operator<=>(const LayerKind&) const = default;
 };
-// Of each layer of the whole model, in order.
+// The kind of each layer of the whole model, in order.
 std::vector<LayerKind> layer_kinds(const ModelConfig& model, const Fp8Config& fp8);
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ struct LossSum {
   std::array<Part, most_losses> parts;
 
   const Part& words() const { return parts[0]; }
-  // What training makes smaller: each part's mean over the whole batch.
+  // The training objective: each part's mean over the whole batch.
   double mean() const {
     double mean = 0;
     for (const Part& part : parts) mean += part.mean();

@@ -26,7 +26,7 @@ double kept_by_yarn(const ModelConfig& m, std::size_t i) {
   return 1 - std::clamp((static_cast<double>(i) - low) / width, 0.0, 1.0);
 }
 
-// What the frequency of pair i is multiplied by.
+// Factor on the frequency of pair i.
 double scale(const ModelConfig& m, double frequency, std::size_t i) {
   const double divided = 1 / m.rope_scaling_factor;
   if (m.rope_scaling == "linear") return divided;

@@ -14,7 +14,7 @@ namespace trireme {
 // `yarn` does so from pair to pair (Peng et al. 2023, arXiv:2309.00071).
 std::vector<double> rotary_frequencies(const ModelConfig& model);
 
-// What the rotary tables are multiplied by: 1, but for yarn.
+// Factor on the rotary tables: 1, except for yarn.
 double rotary_amplitude(const ModelConfig& model);
 
 }  // namespace trireme

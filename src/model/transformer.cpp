@@ -147,7 +147,7 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
   }
 }
 
-// Weights that a token meets in the MLPs of all layers.
+// Weights in the MLPs of all layers that are active for a token.
 double active_mlp_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double width = h * (has_gate(m) ? 3 : 2);
@@ -176,7 +176,7 @@ double attended_positions(const ModelConfig& m) {
   return sum;
 }
 
-// Weights of a layer's attention, of which a token meets all.
+// Weights of a layer's attention, all of which are active for a token.
 double attention_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double heads = static_cast<double>(m.num_heads), d = static_cast<double>(m.head_dim);

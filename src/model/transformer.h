@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// What the model is built for.
+// Purpose that the model is built for.
 enum class Purpose : std::uint8_t {
   training,  // loss per token; also evaluates
   scoring,   // logits of every position
@@ -33,10 +33,10 @@ struct BuildOptions {
   std::int64_t seq = 0;             // positions per whole sequence; 0: the model's seq_length
   std::int64_t cache_capacity = 0;  // decoding: positions that the cache holds
   Recompute recompute = Recompute::none;
-  std::int64_t recompute_layers = 0;  // with full: so many of the stage's first layers; 0: all
+  std::int64_t recompute_layers = 0;  // with full: number of leading layers per stage; 0: all
   bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
-  // bert, training: at most so many positions of a sequence are predicted, on average over the
-  // micro-batch; logits are made for BatchInput::predicted_rows alone. 0: for all rows.
+  // bert, training: limit of predicted positions per sequence, on average over the micro-batch;
+  // logits are computed for BatchInput::predicted_rows only. 0: for all rows.
   std::int64_t predictions = 0;
   TensorParallel tensor;         // training only
   ContextParallel context;       // training only
@@ -44,7 +44,7 @@ struct BuildOptions {
   std::int64_t exact_block = 0;  // tokens; of the graphs, for training only
   Fp8Config fp8;                 // of the linear layers of blocks
   StagePart part;
-  // Logits are made in slices of rows of at most this size.
+  // Logits are computed in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;
 };
 
@@ -59,9 +59,9 @@ std::int64_t padded_vocabulary(const ModelConfig& model, int tensor_ranks = 1);
 // Trained parameters without padding, tied ones once.
 std::int64_t parameter_count(const StageDefinition& definition);
 std::int64_t parameter_count(const ModelConfig& model);
-// Necessary flops of a training step per token, forward and backward, without recomputation:
-// 6 per weight of a matrix that the token meets, and 12 * layers * hidden * seq for full attention
-// (no causal halving). bert: as if every position were predicted.
+// Necessary flops of a training step per token, forward and backward, without recomputation: 6 per
+// active weight of a matrix, and 12 * layers * hidden * seq for full attention (no causal halving).
+// bert: as if every position were predicted.
 double training_flops_per_token(const ModelConfig& model);
 // The part of it that scores and what they weigh take.
 double attention_flops_per_token(const ModelConfig& model);
