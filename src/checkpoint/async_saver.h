@@ -12,9 +12,9 @@
 
 namespace trireme {
 
-// With one rank a save completes by itself. With several, only writing happens during training;
-// the ranks put the checkpoint into place in finish(), which start() and the end of the run call.
-// To have it earlier, let all ranks agree that written() and call finish() then.
+// With one rank a save completes by itself. With several, only writing happens during training; the
+// ranks put the checkpoint into place in finish(), which start() and the end of the run call. To
+// have it earlier, let all ranks agree on written() and then call finish().
 class AsyncSaver {
  public:
   // `pool` is for copying only and not used after start() returns.

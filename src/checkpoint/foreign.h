@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// Two clauses such as "it looks like a DeepSpeed checkpoint ('mp_rank_00_model_states.pt'), ...",
-// or "" where nothing is recognized. Looks at names only, at most a few thousand of them, in the
-// folder and two levels below it. The ending of a name alone (.pt, .ckpt) counts only in the
-// folder.
+// Returns a message fragment such as "it looks like a DeepSpeed checkpoint
+// ('mp_rank_00_model_states.pt'), ...", or "" if nothing is recognized. Looks at names only, at
+// most a few thousand of them, in the folder and two levels below it. The ending of a name (.pt,
+// .ckpt) is enough only in the folder itself.
 std::string describe_foreign(const fs::path& path);
 
-// The same for the folder of a run, in which a run of ours would begin anew: "" too where it holds
-// checkpoints of ours. Only what training programs put directly into it counts, since other files
-// of any kind may lie in the same folder.
+// The same for the folder of a run, in which a new run would begin: "" too if it holds checkpoints
+// of ours. Only what training programs put directly into it counts, since other files of any kind
+// may lie in the same folder.
 std::string describe_foreign_run(const fs::path& run);
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ std::vector<std::int64_t> saved_steps(const fs::path& folder);
 // Leftovers of saves that were killed.
 std::vector<fs::path> partial_folders(const fs::path& folder);
 
-// What `latest` says, or nothing if it is not there.
+// The content of `latest`, or nothing if it is missing.
 std::optional<std::string> read_latest(const fs::path& folder);
 
 // The run's folder that a checkpoint's folder lies in: RUN of RUN/checkpoints/step-00000100.

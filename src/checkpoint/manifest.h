@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Everything besides its tensors that a run needs to continue.
+// Everything that a run needs to continue, except its tensors.
 struct CheckpointState {
   std::int64_t step = 0;  // training steps done
   std::int64_t consumed_samples = 0;
@@ -47,7 +47,8 @@ struct StoredShard {
   std::uint64_t header_checksum = 0;  // XXH3 of everything before the first tensor
 };
 
-// Entries are hashed in blocks, so that a slice of a large tensor is read and checked alone.
+// Entries are hashed in blocks, so that a slice of a large tensor can be read and checked
+// separately.
 inline constexpr std::int64_t default_block_bytes = std::int64_t{4} << 20;
 
 struct Manifest {

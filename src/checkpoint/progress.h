@@ -1,5 +1,5 @@
-// What a process does with the files of a run right now, for whoever asks from another thread: a
-// rank that writes slowly is told from one that hangs.
+// Progress of a process with the files of a run, readable from other threads: it distinguishes a
+// rank that writes slowly from one that hangs.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace trireme {
 
 class FileProgress {
  public:
-  // While it lives, this process is said to be busy with `what` ("is writing a checkpoint"; text
+  // While it lives, this process reports `what` as its activity ("is writing a checkpoint"; text
   // that outlives the object). Phases may begin within others and on several threads, and end in
-  // any order: the one that began last is told of. Without a progress it does nothing.
+  // any order: the one that began last is reported. Without a progress it does nothing.
   class Phase {
    public:
     Phase(FileProgress* progress, const char* what) : progress_(progress), what_(what) {
@@ -32,7 +32,7 @@ class FileProgress {
     const char* what_;
   };
 
-  // So many bytes are to be moved from now on; 0: not known.
+  // Sets the number of bytes to be moved from now on; 0: not known.
   void expect(std::int64_t bytes) {
     done_ = 0;
     total_ = bytes;

@@ -144,7 +144,7 @@ class CheckpointReader::Worker {
 
 namespace {
 
-// Where a path would be one of a run's checkpoints: which there are.
+// Lists the steps next to a path of the form of one of a run's checkpoints.
 std::string steps_next_to(const fs::path& path) {
   const fs::path folder =
       path.has_filename() ? path.parent_path() : path.parent_path().parent_path();

@@ -24,9 +24,9 @@ struct DamagedCheckpoint : Error {
 class CheckpointReader {
  public:
   // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened
-  // when they are needed. Refused (exit code 2) where there is none. Damage throws
-  // DamagedCheckpoint; if a folder of checkpoints led to it, the message of this and of all later
-  // calls names the newest sound checkpoint there, which may take as long as reading it.
+  // when they are needed. Rejected (exit code 2) if there is none. Damage throws DamagedCheckpoint;
+  // if a folder of checkpoints led to it, the message of this and of all later calls names the
+  // newest valid checkpoint there, which may take as long as reading it.
   explicit CheckpointReader(const fs::path& path);
   // The checkpoint in `folder`, whose manifest another rank has read: of thousands of ranks that
   // read one file of a shared system each would wait for all others.
@@ -42,9 +42,9 @@ class CheckpointReader {
     ThreadPool* pool = nullptr;  // nullptr: the calling thread does all
     FileProgress* progress = nullptr;
   };
-  // Fills the targets. Refused (exit code 2) before a byte is read: a missing tensor, another shape
-  // or type than stored (both are named). While reading: DamagedCheckpoint, naming file and tensor;
-  // the targets are then undefined. Not safe to call from several threads at once.
+  // Fills the targets. Rejected (exit code 2) before a byte is read: a missing tensor, another
+  // shape or type than stored (both are named). While reading: DamagedCheckpoint, naming file and
+  // tensor; the targets are then undefined. Not thread-safe.
   void read(std::span<const TargetSlice> targets, const ReadOptions& options);
   void read(std::span<const TargetSlice> targets) {
     read(targets, {.pool = &ThreadPool::global()});

@@ -50,14 +50,15 @@ struct Run {
   std::int64_t count = 0;
 };
 
-// What `dst` can take from `src`, as runs that rise in both positions. Both must lie in `tensor`.
+// The part of `src` that `dst` can take, as runs that rise in both positions. Both must lie in
+// `tensor`.
 std::vector<Run> overlap(const Shape& tensor, const Region& src, const Region& dst);
 
 // Why the regions do not hold every element of the tensor exactly once, or "" if they do. Ranges of
 // one rectangle must together fill that rectangle.
 std::string tiling_fault(const Shape& tensor, const std::vector<Region>& regions);
 
-// Bytes that are not in memory, by their place: safe from several threads at once.
+// Bytes that are not in memory, by their place: thread-safe.
 class SliceStore {
  public:
   virtual ~SliceStore() = default;
@@ -78,13 +79,13 @@ struct Slice {
   Region region;
   Byte* data = nullptr;
   Device* device = nullptr;  // whose memory it is; null: the host's
-  // Where it is instead of in memory, from this byte on.
+  // The store that it is in instead of in memory, from this byte on.
   std::shared_ptr<SliceStore> store = nullptr;
   std::int64_t store_begin = 0;
 
   std::int64_t bytes() const { return region.count() * size_of(dtype); }
   // Calls access(Byte* host) with `count` bytes of it from byte `begin` on: to read them, or to
-  // replace them in full. Safe from several threads at once.
+  // replace them in full. Thread-safe.
   template <class Access>
   void access(std::int64_t begin, std::int64_t count, const Access& access) const {
     if (store) {

@@ -12,8 +12,9 @@
 
 namespace trireme {
 
-// Makes elements [begin, end) of a slice, counted from its first stored one, for slices without
-// data: so a tensor that does not fit into memory is saved. Called from several threads at once.
+// Produces elements [begin, end) of a slice, counted from its first stored one, for slices without
+// data: so a tensor that does not fit into memory is saved. Called from several threads at the same
+// time.
 using Producer =
     std::function<void(std::size_t slice, std::int64_t begin, std::int64_t end, std::byte* dst)>;
 

@@ -33,7 +33,7 @@ std::string tagged(Body&& body) {
   }
 }
 
-// Puts `from` in the place of `to`; what was there is then at `from` or at replaced_folder().
+// Replaces `to` by `from`; the old content is then at `from` or at replaced_folder().
 void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno == ENOTEMPTY || errno == EEXIST) {
@@ -167,7 +167,7 @@ std::string CheckpointWriter::clean_up() const {
   return warning;
 }
 
-// What rank 0 does once all have written: "<bytes> <warning>", tagged.
+// Completes a save on rank 0 after all ranks have written: "<bytes> <warning>", tagged.
 std::string CheckpointWriter::complete(const std::vector<std::string>& reports) {
   const FileProgress::Phase phase(ranks_.progress, "is completing a checkpoint");
   if (ranks_.progress) ranks_.progress->expect(0);

@@ -1,5 +1,5 @@
-// Saving a checkpoint: every rank writes the slices that it alone owns, rank 0 puts the whole into
-// place. Until the last rename nothing that was saved before is touched.
+// Saving a checkpoint: every rank writes the slices of which it is the owner, rank 0 puts the whole
+// into place. Until the last rename nothing that was saved before is touched.
 #pragma once
 
 #include <chrono>
