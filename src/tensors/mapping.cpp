@@ -134,7 +134,7 @@ void TensorAssembler::produce_rows(std::size_t target, std::int64_t first, std::
 
 void TensorAssembler::place(const NamedTensor& target, const Link& link, std::int64_t first,
                             std::int64_t last, std::byte* dst, int element) const {
-  // What of the link's rows and columns is wanted, in the matrices' own orientation.
+  // The wanted rows and columns of the link, in the matrices' own orientation.
   std::int64_t row = link.target_row, rows = link.rows, column = 0, columns = target.columns();
   if (target.transposed) {
     column = first;
@@ -153,7 +153,7 @@ void TensorAssembler::place(const NamedTensor& target, const Link& link, std::in
       static_cast<std::size_t>(rows * columns * element));
   source_.read(from.name, part, piece.get());
 
-  // Where the piece begins in dst, and how far its stored rows are apart.
+  // Start of the piece in dst, and the distance of its stored rows.
   const std::int64_t stride = target.transposed ? target.rows() : target.columns();
   std::byte* begin = dst + (target.transposed ? row : (row - first) * stride) * element;
   if (from.transposed != target.transposed) {

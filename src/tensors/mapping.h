@@ -56,7 +56,7 @@ struct Rectangle {
   std::int64_t rows = 0, columns = 0;
 };
 
-// Where tensors come from. Implementations say whether several threads may read at once.
+// Sources of tensors. Implementations say whether several threads may read at the same time.
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
@@ -80,8 +80,8 @@ class TensorAssembler {
   // Element type of a target: that of its sources, which must agree.
   DType dtype(std::size_t target) const { return dtypes_[target]; }
 
-  // Writes elements [begin, end) of a stored target as type `dtype`. Several threads may call it if
-  // they may read the source at once. Memory: some whole rows around the range, as stored.
+  // Writes elements [begin, end) of a stored target as type `dtype`. Thread-safe if the source is.
+  // Memory: some whole rows around the range, as stored.
   void produce(std::size_t target, DType dtype, std::int64_t begin, std::int64_t end,
                std::byte* dst) const;
 

@@ -1,4 +1,4 @@
-// The states that Adam keeps of each parameter, beside the weights of checkpoints.
+// Adam's states of each parameter, next to the weights of checkpoints.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a tensor's values look like, gathered piece by piece.
+// Statistics of a tensor's values, gathered piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class TensorStats {
   // Takes in `count` elements.
   void add(DType dtype, const std::byte* data, std::int64_t count);
 
-  // Of the finite values; all zero if there are none.
+  // Over the finite values; all zero if there are none.
   double min() const { return finite_ > 0 ? min_ : 0; }
   double max() const { return finite_ > 0 ? max_ : 0; }
   double mean() const { return finite_ > 0 ? sum_ / static_cast<double>(finite_) : 0; }
