@@ -50,8 +50,7 @@ std::string answered(Questions& questions, const ConfigArguments& arguments,
     for (const auto& [name, answer] : arguments.answers)
       given += fmt::format(" --{} {}", name, shell_word(answer));
     throw Error(error.code(),
-                fmt::format("{}\nYour answers, of which one has to be another: trireme "
-                            "config{}{}",
+                fmt::format("{}\nYour answers, of which one has to be another: trireme config{}{}",
                             error.what(), given, typed));
   }
 }

@@ -104,8 +104,8 @@ settings::SettingsFile settings_to_start_from(const std::string& file, std::int6
     lost += fmt::format("{}{} {}", lost.empty() ? "" : "; ", note.flag, note.text);
   if (!lost.empty())
     fail_input(
-        "--from '{}': not everything can be carried over: {}. Take it out of a copy of the "
-        "file to continue without it",
+        "--from '{}': not everything can be carried over: {}. Take it out of a copy of the file to "
+        "continue without it",
         file, lost);
   return result;
 }

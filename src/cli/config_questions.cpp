@@ -51,8 +51,7 @@ enum class Ask : std::uint8_t {
 constexpr std::array<Question, 16> table = {{
     {"machine",
      "Where will it run: this (this machine), lumi, frontier, another machine of trireme plan "
-     "(h100, "
-     "a100, mi300x ...), or cuda or hip (other machines with GPUs)?"},
+     "(h100, a100, mi300x ...), or cuda or hip (other machines with GPUs)?"},
     {"nodes", "How many nodes?"},
     {"ranks", "How many GPUs in a node, or processes on this machine?"},
     {"memory", "How much memory does each of them have?"},
@@ -417,8 +416,7 @@ LayoutChoice layout_of_file(Config config, const Answers& answers) {
   LayoutChoice choice = keep_layout(config, answers.set, false);
   if (choice.needed <= answers.set.memory || config.train.micro_batch_size == 1) return choice;
   const std::string reason = fmt::format(
-      "With {} = {} the micro-batch of {} would need {}: smaller ones give the same "
-      "results.",
+      "With {} = {} the micro-batch of {} would need {}: smaller ones give the same results.",
       answers.from->micro_batches_key, answers.from->micro_batches, config.train.micro_batch_size,
       bytes_to_text(choice.needed));
   config.train.micro_batch_size = 1;

@@ -168,8 +168,7 @@ void add_convert(CLI::App& app) {
   command->add_option(
       "--config", options->config,
       "With --from dcp and --from deepspeed: what model it is, and how it is trained: a TOML file "
-      "of "
-      "Trireme, or a config.json of Hugging Face; default: the config.json in the folder");
+      "of Trireme, or a config.json of Hugging Face; default: the config.json in the folder");
   command
       ->add_option("--dtype", options->dtype,
                    "With --to: element type of all weights; default: each as it is stored")

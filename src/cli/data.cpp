@@ -301,8 +301,8 @@ void add_samples(CLI::App& parent) {
   command->add_flag(
       "--json", options->as_json,
       "Print a line per sample: [[document, first, last], ...], both ends included (of sources "
-      "[file, row group, row, first, last]); with "
-      "--tokens an object with \"documents\" and \"tokens\"");
+      "[file, row group, row, first, last]); with --tokens an object with \"documents\" and "
+      "\"tokens\"");
   command->callback([options] { samples(*options); });
 }
 

@@ -259,8 +259,8 @@ void add_doctor(CLI::App& app) {
   command
       ->add_option(
           "--device", *device,
-          "Check this run.device: cuda, hip or emulated; default: the GPUs of the plug-ins "
-          "that are there")
+          "Check this run.device: cuda, hip or emulated; default: the GPUs of the plug-ins that "
+          "are there")
       ->check(CLI::IsMember({"cuda", "hip", "emulated"}));
   const auto nodes = std::make_shared<bool>(false);
   command->add_flag("--nodes", *nodes,

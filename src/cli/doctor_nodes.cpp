@@ -73,8 +73,8 @@ std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand&
         fmt::print("bad node {}: {}\n", host.host, fault);
     if (ranks.size() == 1)
       fmt::print(
-          "note: one process has no other to be compared with: start one or more on each "
-          "node with srun or mpirun\n");
+          "note: one process has no other to be compared with: start one or more on each node with "
+          "srun or mpirun\n");
   }
   std::fflush(stdout);
   if (!command.hosts.empty()) write_file_durably(command.hosts, hosts_text(report));

@@ -162,8 +162,7 @@ void add_eval(CLI::App& app) {
       {"line", DocumentForm::line}};
   auto* command = app.add_subcommand(
       "eval",
-      "Loss and perplexity on the run's own validation and test data, or on text "
-      "or indexed data");
+      "Loss and perplexity on the run's own validation and test data, or on text or indexed data");
   auto a = std::make_shared<EvalArguments>();
   command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
   const std::vector<std::pair<std::string, Split>> splits = {

@@ -124,8 +124,8 @@ void add_generate(CLI::App& app) {
   command->add_option("--prompt-file", a->prompt_file, "File whose text is continued");
   auto* length = command
                      ->add_option("--max-new-tokens", a->options.max_new_tokens,
-                                  "Largest number of tokens to add; the default is cut to what "
-                                  "a model with learned positions has left")
+                                  "Largest number of tokens to add; the default is cut to what a "
+                                  "model with learned positions has left")
                      ->check(CLI::Range(std::int64_t{0}, largest_length))
                      ->capture_default_str();
   command->add_option("--num-return-sequences", a->sequences, "Continuations of each prompt")

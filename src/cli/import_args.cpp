@@ -119,9 +119,9 @@ void require_consent(const ImportArgsOptions& options, const script::Reached& re
   if (options.run) return;
   fail_input(
       "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
-      "Launchers and Python are replaced by programs that only record how they were called; {}; "
-      "it is ended after {} s. Without executing anything: put 'trireme pretrain-gpt "
-      "--print-config' in place of 'python pretrain_gpt.py' in front of the flags",
+      "Launchers and Python are replaced by programs that only record how they were called; {}; it "
+      "is ended after {} s. Without executing anything: put 'trireme pretrain-gpt --print-config' "
+      "in place of 'python pretrain_gpt.py' in front of the flags",
       options.script, promise(reached.isolation), options.timeout);
 }
 
@@ -159,8 +159,7 @@ void run_import_args(const ImportArgsOptions& options) {
   std::fflush(stdout);
   if (!import.incomplete.empty()) {
     fail_input(
-        "this configuration cannot be trained yet: {}; correct the script or the "
-        "configuration",
+        "this configuration cannot be trained yet: {}; correct the script or the configuration",
         one_line(import.incomplete));
   }
   if (import.lost.empty()) return;
@@ -203,8 +202,8 @@ void add_import_args(CLI::App& app) {
   command
       ->add_option(
           "--device", options->device,
-          "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that "
-          "the source names, and cuda with a note where it does not say whose")
+          "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that the "
+          "source names, and cuda with a note where it does not say whose")
       ->check(CLI::IsMember({"cpu", "cuda", "hip"}));
   command
       ->add_option("--program", options->program,

@@ -185,8 +185,7 @@ void add_inspect(CLI::App& app) {
           "path", options->path,
           "Folder of a checkpoint or a run, folder of torch.distributed.checkpoint, Hugging Face, "
           "Meta's Llama, Megatron or DeepSpeed, .safetensors file, file of torch.save (.pt, .pth, "
-          ".bin), or "
-          "prefix of .bin/.idx")
+          ".bin), or prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--stats", options->stats,

@@ -124,8 +124,7 @@ void run(const IntervalArguments& arguments) {
   const FailingRun run = run_of(arguments, measured);
   if (run.stall == 0)
     fail_input(
-        "saves that cost nothing can be made after every step: expected a --save-stall "
-        "above 0");
+        "saves that cost nothing can be made after every step: expected a --save-stall above 0");
   const double interval = best_interval(run);
   const std::optional<double> step = arguments.step ? arguments.step : measured.step;
   const std::int64_t steps =

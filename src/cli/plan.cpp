@@ -298,9 +298,8 @@ void add_plan(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24));
   command->add_option(
       "--memory", arguments->memory,
-      "Memory of a rank, for example 64GiB: says whether the layout fits and what "
-      "would; exit code 1 if it does not (default: run.memory, or that of a device of "
-      "--machine)");
+      "Memory of a rank, for example 64GiB: says whether the layout fits and what would; exit code "
+      "1 if it does not (default: run.memory, or that of a device of --machine)");
   command->add_flag("--schedule", arguments->schedule,
                     "Draw the schedule as text: ranks down, time across");
   command->add_option("--svg", arguments->svg,

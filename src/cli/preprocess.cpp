@@ -172,8 +172,7 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
   command
       .add_option("--documents", work.text_documents,
                   "how plain text is split into documents: the whole file (default), paragraphs "
-                  "(up to a blank "
-                  "line) or lines")
+                  "(up to a blank line) or lines")
       ->transform(CLI::CheckedTransformer(forms))
       ->option_text("file|paragraph|line");
   work.workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

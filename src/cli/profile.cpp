@@ -249,8 +249,8 @@ void add_profile(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 16));
   command->add_option(
       "--machine", a->machine,
-      "Compare with the limits of this machine, as for plan: a name, or a file that "
-      "bench machine wrote");
+      "Compare with the limits of this machine, as for plan: a name, or a file that bench machine "
+      "wrote");
   command->add_option("--trace", a->trace,
                       "Write one more step to this file, which must not exist, as a Chrome trace "
                       "(Perfetto): passes, ops and messages of all ranks");

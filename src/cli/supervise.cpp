@@ -46,8 +46,8 @@ void supervise_and_exit(const SupervisedRun& run) {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1) {
     fail_input(
-        "--restarts: {} has already started {} processes, each of which would start the run "
-        "again; start {} from trireme supervise instead",
+        "--restarts: {} has already started {} processes, each of which would start the run again; "
+        "start {} from trireme supervise instead",
         launch.launcher, launch.size, launch.launcher);
   }
   std::fflush(nullptr);
@@ -63,8 +63,8 @@ void add_supervise(CLI::App& app) {
   add_restart_flags(*command, arguments->restarts, run.limits.first_wait_s);
   command->add_option(
       "--hosts", run.hosts,
-      "File of hosts, one in a line; {hosts} in the command becomes a file of those "
-      "that a start uses, and one that failed gives way to a spare one");
+      "File of hosts, one in a line; {hosts} in the command becomes a file of those that a start "
+      "uses, and one that failed gives way to a spare one");
   command
       ->add_option("--nodes", run.nodes,
                    "Hosts that a start uses, the rest of --hosts being spare (default: all)")

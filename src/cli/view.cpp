@@ -79,15 +79,15 @@ void add_view(CLI::App& app) {
       command
           ->add_option(
               "--export", arguments->report,
-              "Write the page with its data into this .html file instead, which stands alone "
-              "and must not exist")
+              "Write the page with its data into this .html file instead, which stands alone and "
+              "must not exist")
           ->excludes(port);
   command->add_flag("--force", arguments->force, "With --export: replace a file of that name")
       ->needs(report);
   command->add_option(
       "--machine", arguments->machine,
-      fmt::format("Whose peak the share of the peak (MFU) is counted with: {}, or a TOML file "
-                  "like them",
+      fmt::format("Whose peak the share of the peak (MFU) is counted with: {}, or a TOML file like "
+                  "them",
                   fmt::join(machine_names(), ", ")));
   command->callback([arguments] { run(*arguments); });
 }

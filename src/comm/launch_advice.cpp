@@ -22,8 +22,8 @@ std::string srun_warning(const std::string& library, const GetVariable& get) {
 std::string launcher_mismatch(const LaunchInfo& launch, const std::string& library, int seen,
                               const GetVariable& get) {
   const std::string problem = fmt::format(
-      "{} started {} processes, but {}, the MPI library of this build, sees {}: it does "
-      "not know this launcher. ",
+      "{} started {} processes, but {}, the MPI library of this build, sees {}: it does not know "
+      "this launcher. ",
       launch.launcher, launch.size, library, seen);
   if (get("SLURM_STEP_NUM_TASKS") && !get("OMPI_COMM_WORLD_SIZE")) {
     return problem + fmt::format(

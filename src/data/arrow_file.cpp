@@ -22,9 +22,8 @@ const ArrowPlugin* load_arrow_plugin(const std::string& for_file) {
   if (path.empty()) {
     fail_input(
         "'{}' is a file of Parquet or Arrow, and this build of trireme cannot read those: {} is "
-        "not "
-        "next to the program. `pip install pyarrow` and build again (docs/data.md), or convert the "
-        "file to JSON lines",
+        "not next to the program. `pip install pyarrow` and build again (docs/data.md), or convert "
+        "the file to JSON lines",
         for_file, arrow_plugin_file);
   }
   // Local: what other libraries make of the same names is their own affair.
@@ -32,8 +31,8 @@ const ArrowPlugin* load_arrow_plugin(const std::string& for_file) {
   if (!plugin) {
     fail_input(
         "'{}' needs the Arrow library, which cannot be loaded: {}. Install the pyarrow that "
-        "trireme "
-        "was built with in the same place, name its folder in LD_LIBRARY_PATH, or build again",
+        "trireme was built with in the same place, name its folder in LD_LIBRARY_PATH, or build "
+        "again",
         for_file, dlerror());
   }
   const auto entry = reinterpret_cast<ArrowPluginEntry>(dlsym(plugin, arrow_plugin_symbol));

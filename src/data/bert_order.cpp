@@ -77,8 +77,8 @@ std::vector<BertSample> build_bert_order(const BertOrderRequest& request,
     }
     if (samples.size() == before) {
       fail_input(
-          "of its {}, none has {} or more of at most {} tokens each; BERT "
-          "data is made with `trireme preprocess --split-sentences`",
+          "of its {}, none has {} or more of at most {} tokens each; BERT data is made with "
+          "`trireme preprocess --split-sentences`",
           counted(request.documents.size(), "document"), counted(request.min_sentences, "sentence"),
           kLongSentence);
     }

@@ -19,8 +19,7 @@ void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& b
   } catch (const std::bad_alloc&) {
     fail(
         "'{}': the documents from line {} on, {} MiB of text, and their tokens do not fit into "
-        "memory: "
-        "give fewer threads (--workers, data.tokenizer_threads), or cut the documents",
+        "memory: give fewer threads (--workers, data.tokenizer_threads), or cut the documents",
         *chunk.file, chunk.first_line, chunk.size >> 20);
   }
 }

@@ -117,8 +117,8 @@ DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& optio
   if (masks.eod_id < 0 &&
       (masks.reset_position_ids || masks.reset_attention_mask || masks.eod_mask_loss)) {
     fail_input(
-        "data.reset_position_ids, reset_attention_mask and eod_mask_loss need a tokenizer "
-        "with an end-of-document token");
+        "data.reset_position_ids, reset_attention_mask and eod_mask_loss need a tokenizer with an "
+        "end-of-document token");
   }
 }
 
@@ -132,8 +132,8 @@ void DatasetBuilder::check_config() const {
       !config_.train_path.empty() || !config_.valid_path.empty() || !config_.test_path.empty();
   if (config_.path.empty() && !by_split && config_.sources.empty()) {
     fail_input(
-        "no data: set data.path (or data.train_path) to a dataset made by `trireme "
-        "preprocess`, or data.sources to files of text");
+        "no data: set data.path (or data.train_path) to a dataset made by `trireme preprocess`, or "
+        "data.sources to files of text");
   }
   if (!config_.path.empty() && by_split) {
     fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
@@ -163,8 +163,8 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_one(const std::string& pref
   const Range range = range_of(share, count);
   if (range.size() == 0) {
     fail_input(
-        "the {} split of '{}' holds no document: data.split \"{}\" of {} leaves it "
-        "none; give it a larger share or the weight 0{}",
+        "the {} split of '{}' holds no document: data.split \"{}\" of {} leaves it none; give it a "
+        "larger share or the weight 0{}",
         name_of(split), data->prefix(), config_.split, counted(count, "document"),
         count > few_documents ? ""
                               : ", or make more documents of plain text (`trireme preprocess "
@@ -240,8 +240,8 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
   }
   if (total < samples) {
     fail_input(
-        "the {} split needs {}, but one epoch of the {} holds {}: give them "
-        "weights (weight path weight path ...), then they are repeated",
+        "the {} split needs {}, but one epoch of the {} holds {}: give them weights (weight path "
+        "weight path ...), then they are repeated",
         name_of(split), counted(samples, "sample"), counted(datasets.size(), "dataset"), total);
   }
   const std::uint64_t key = blend_order_key(weights, samples);

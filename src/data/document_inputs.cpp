@@ -77,8 +77,7 @@ DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) 
   if (is_columns_name(file) && !all_text) {
     fail_input(
         "'{}' is named like a file of Parquet or Arrow, but it does not begin like one: it is "
-        "damaged "
-        "or something else",
+        "damaged or something else",
         file);
   }
   if ((all_text || is_text_name(file)) && looks_binary(first)) {
@@ -90,8 +89,7 @@ DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) 
   if (look == ContentLook::json) {
     fail_input(
         "'{}' begins like JSON that is not one object per line: expected {}JSON lines, which `jq "
-        "-c "
-        "'.[]?'` writes of a list and `jq -c .` of objects; --text-mode reads it as text",
+        "-c '.[]?'` writes of a list and `jq -c .` of objects; --text-mode reads it as text",
         file, is_text_name(file) ? "text or " : "");
   }
   if (is_text_name(file)) return look == ContentLook::json_lines ? DocumentForm::json_line : text;

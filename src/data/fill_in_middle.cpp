@@ -72,8 +72,8 @@ FillInMiddle::FillInMiddle(const FillInMiddleOptions& options,
   for (const std::int32_t id : {options.prefix_id, options.middle_id, options.suffix_id}) {
     if (id < 0 || id >= tokenizer_->vocab_size()) {
       fail_input(
-          "fill in the middle: the vocabulary of {} ids has no token {}; name those that "
-          "announce prefix, middle and suffix",
+          "fill in the middle: the vocabulary of {} ids has no token {}; name those that announce "
+          "prefix, middle and suffix",
           tokenizer_->vocab_size(), id);
     }
   }

@@ -69,8 +69,8 @@ Plan make_plan(const GptOrderRequest& request, std::span<const std::int32_t> len
 void check_size(const Plan& plan, std::size_t sequences) {
   if (plan.samples >= std::numeric_limits<std::uint32_t>::max() - 1) {
     fail_input(
-        "{} samples are more than an order can hold (2^32 - 3): ask for fewer iterations or "
-        "longer sequences",
+        "{} samples are more than an order can hold (2^32 - 3): ask for fewer iterations or longer "
+        "sequences",
         plan.samples);
   }
   const double bytes = 16.0 * static_cast<double>(plan.samples) +
@@ -78,8 +78,8 @@ void check_size(const Plan& plan, std::size_t sequences) {
   const auto memory = static_cast<double>(machine_memory_bytes());
   if (bytes > memory) {
     fail_input(
-        "the order of {} in {} takes {:.1f} GB, more than the {:.1f} GB of "
-        "memory here: ask for fewer iterations",
+        "the order of {} in {} takes {:.1f} GB, more than the {:.1f} GB of memory here: ask for "
+        "fewer iterations",
         counted(plan.samples, "sample"), counted(plan.epochs, "epoch"), bytes / 1e9, memory / 1e9);
   }
 }

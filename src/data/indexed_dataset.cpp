@@ -94,8 +94,8 @@ void IndexedDataset::refuse_lone(const std::string& file) const {
   }
   fail_input(
       "there is '{}' but no '{}': writing the pair was interrupted, or the file holds bare tokens "
-      "of "
-      "another program, such as nanoGPT's; make the pair from the text, with `trireme preprocess`",
+      "of another program, such as nanoGPT's; make the pair from the text, with `trireme "
+      "preprocess`",
       file, idx_name());
 }
 
@@ -208,10 +208,8 @@ void IndexedDataset::refuse_wrapped(std::int64_t i) const {
   }
   fail_input(
       "'{}' is corrupt: sequence {} begins at byte {}, where {} was expected: the offsets were "
-      "added "
-      "up in 32 bits, as merges of Megatron-LM with NumPy 2 did; its lengths are right, and "
-      "`trireme "
-      "data rebuild-index {}` writes the offsets again",
+      "added up in 32 bits, as merges of Megatron-LM with NumPy 2 did; its lengths are right, and "
+      "`trireme data rebuild-index {}` writes the offsets again",
       idx_name(), i, offset(i), expected, prefix_);
 }
 
@@ -328,8 +326,8 @@ void IndexedDataset::check_ids(std::int64_t sequence, std::int64_t first, std::i
   std::int64_t token = first + i;
   for (std::int64_t s = document_start(document); s < sequence; ++s) token += length(s);
   fail_input(
-      "'{}': token {} of document {} is {}, outside of the vocabulary of {} ids: the data "
-      "was made with another tokenizer, or the file is damaged",
+      "'{}': token {} of document {} is {}, outside of the vocabulary of {} ids: the data was made "
+      "with another tokenizer, or the file is damaged",
       bin_name(), token, document, ids[i], vocab_size);
 }
 

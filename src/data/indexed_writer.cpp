@@ -142,8 +142,7 @@ void IndexedDatasetWriter::add_modes(const IndexedDataset& other) {
   if (sequences_ > 0 && other.has_modes() != has_modes_) {
     fail_input(
         "cannot append '{}', which has {}modes (multimodal data), to '{}', which has {}: join "
-        "files "
-        "of one kind",
+        "files of one kind",
         other.prefix(), has_modes_ ? "no " : "", prefix_, has_modes_ ? "them" : "none");
   }
   has_modes_ = other.has_modes();

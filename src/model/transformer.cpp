@@ -29,9 +29,8 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
   TRIREME_CHECK(options.context.size == 1 || seq % (2 * options.context.size) == 0);
   if (tp.splits_rows() && options.batch * options.context.share(seq) % tp.size != 0) {
     fail_input(
-        "parallel.sequence_parallel cuts the {} x {} positions of a micro-batch into "
-        "parallel.tp = {} equal parts: make train.micro_batch_size or model.seq_length a multiple "
-        "of {}",
+        "parallel.sequence_parallel cuts the {} x {} positions of a micro-batch into parallel.tp = "
+        "{} equal parts: make train.micro_batch_size or model.seq_length a multiple of {}",
         options.batch, options.context.share(seq), tp.size, tp.size);
   }
 }

@@ -31,8 +31,7 @@ std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport&
   if (!checked.problem.empty()) faults.push_back(checked.problem);
   if (m.wrong > 0)
     faults.push_back(
-        fmt::format("products are WRONG: {:.0f} of {:.0f} have other bits than they "
-                    "must have",
+        fmt::format("products are WRONG: {:.0f} of {:.0f} have other bits than they must have",
                     m.wrong, m.products));
   for (std::size_t i = 0; i < speeds; ++i) {
     if (m.speed[i] < 0 || m.speed[i] >= slow * report.median[i]) continue;

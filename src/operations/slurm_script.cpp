@@ -118,8 +118,8 @@ std::string check_of_a_node() {
 std::string check(const SlurmJob& job) {
   const std::string device = job.device == "cpu" ? "" : " --device " + job.device;
   const std::string step = fmt::format(
-      "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} "
-      "--kill-on-bad-exit=0 \\\n"
+      "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} --kill-on-bad-exit=0 "
+      "\\\n"
       "    bash -c \"$check\" check {2} doctor{3}",
       job.nodes + job.spare, job.cores_per_rank * job.ranks_per_node, inside(job), device);
   const std::string text =

@@ -204,8 +204,7 @@ class SvgWriter {
     text(left - 8, y + 18, "end", fmt::format("rank {}", rank), "#222222");
     for (const Window& window : windows_) {
       out_ += fmt::format(
-          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
-          "fill=\"#f0f0f0\"/>\n",
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#f0f0f0\"/>\n",
           window.x, y, (window.end - window.begin) * scale_, row - gap);
       for (std::size_t i = 0; i < schedule_.actions[rank].size(); ++i) {
         const Action& action = schedule_.actions[rank][i];

@@ -44,8 +44,7 @@ void check_counts(std::int64_t num_layers, int stages, const std::vector<std::in
   if (!in_range || std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != num_layers) {
     fail_input(
         "parallel.stage_layers = [{}] must be at least 1 each and sum to the {} layers of the "
-        "model: "
-        "{}",
+        "model: {}",
         fmt::join(counts, ", "), num_layers, proposal(num_layers, stages));
   }
 }

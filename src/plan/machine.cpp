@@ -74,8 +74,8 @@ Machine parse_machine(const std::string& text, const std::string& where) {
       target.threads = static_cast<int>(*given);
     } else if (!is_speed_table(name)) {
       fail_input(
-          "{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, "
-          "and the tables of docs/time.md",
+          "{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, and the "
+          "tables of docs/time.md",
           where, name);
     }
   }

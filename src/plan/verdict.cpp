@@ -189,8 +189,8 @@ Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int6
 
 std::string to_text(const Verdict& v) {
   std::string text = fmt::format(
-      "verdict: {} of memory per rank; pipeline rank {} needs most, {} planned and about {} "
-      "in addition: {}\n",
+      "verdict: {} of memory per rank; pipeline rank {} needs most, {} planned and about {} in "
+      "addition: {}\n",
       limit_text(v.needed(), v.limit), v.pipeline_rank, bytes_to_text(v.planned),
       bytes_to_text(v.besides), rest_text(v.needed(), v.limit));
   if (v.host.memory > 0 && v.kept.total() > 0) text += host_text(v);

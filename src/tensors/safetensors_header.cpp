@@ -219,14 +219,14 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
     const auto size = byte_size(entry);
     if (!size || *size != entry.bytes()) {
       fail_input(
-          "'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape "
-          "times the size of {}",
+          "'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape times "
+          "the size of {}",
           file, printable(entry.name), entry.bytes(), entry.type);
     }
     if (entry.begin != next) {
       fail_input(
-          "'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where "
-          "{} was expected ({})",
+          "'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where {} was "
+          "expected ({})",
           file, printable(entry.name), entry.begin, next, entry.begin < next ? "overlap" : "hole");
     }
     next = entry.end;
@@ -266,8 +266,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
     refuse_if_placeholder(name, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (length > max_safetensors_header) {
     fail_input(
-        "'{}' is not a safetensors file: its header would have {} bytes, more than the "
-        "allowed {}",
+        "'{}' is not a safetensors file: its header would have {} bytes, more than the allowed {}",
         name, length, max_safetensors_header);
   }
   if (length > file.size() - sizeof length) {

@@ -136,8 +136,8 @@ struct MergeLine {
         vocabulary.find(std::string(vocabulary.bytes(left)) + std::string(vocabulary.bytes(right)));
     if (merged < 0) {
       fail_input(
-          "'{}' line {}: the merge '{}' makes a token that is not in the vocabulary; do the "
-          "two files belong together?",
+          "'{}' line {}: the merge '{}' makes a token that is not in the vocabulary; do the two "
+          "files belong together?",
           file, number, text);
     }
     const auto rank = static_cast<std::uint32_t>(merges.size());

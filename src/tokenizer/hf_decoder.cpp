@@ -230,9 +230,8 @@ Made make_decoder(const JsonPlace& place, bool byte_level) {
   if (type == "BPEDecoder") return std::make_unique<BpeWords>(place);
   if (type == "WordPiece") return std::make_unique<WordPieces>(place);
   place.refuse(
-      fmt::format("is of type '{}', which is not supported; supported are Sequence, "
-                  "ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and "
-                  "WordPiece",
+      fmt::format("is of type '{}', which is not supported; supported are Sequence, ByteLevel, "
+                  "ByteFallback, Fuse, Metaspace, Replace, Strip, BPEDecoder and WordPiece",
                   type));
 }
 

@@ -236,8 +236,8 @@ Made make_hf_model(const JsonPlace& place, bool byte_level) {
   if (type == "WordLevel") return make_word_level(place);
   if (type == "Unigram") {
     place.refuse(
-        "is of type 'Unigram', which is not supported; use the SentencePiece .model file "
-        "with --tokenizer-type sentencepiece");
+        "is of type 'Unigram', which is not supported; use the SentencePiece .model file with "
+        "--tokenizer-type sentencepiece");
   }
   place.refuse(fmt::format(
       "is of type '{}', which is not supported; supported are BPE, WordPiece and WordLevel", type));

@@ -200,8 +200,8 @@ Made make_normalizer(const JsonPlace& place) {
   if (type == "NFKD") return std::make_unique<Form>(NormalForm::nfkd);
   place.refuse(
       fmt::format("is of type '{}', which is not supported; supported are Sequence, "
-                  "BertNormalizer, Prepend, Replace, Lowercase, StripAccents, Strip, "
-                  "ByteLevel, NFC, NFD, NFKC and NFKD",
+                  "BertNormalizer, Prepend, Replace, Lowercase, StripAccents, Strip, ByteLevel, "
+                  "NFC, NFD, NFKC and NFKD",
                   type));
 }
 

@@ -264,9 +264,9 @@ Made make_pre_tokenizer(const JsonPlace& place, bool spell) {
   }
   if (type == "CharDelimiterSplit") return make_delimiter_split(place);
   place.refuse(
-      fmt::format("is of type '{}', which is not supported; supported are Sequence, "
-                  "ByteLevel, Split, BertPreTokenizer, Metaspace, Whitespace, "
-                  "WhitespaceSplit, Digits, Punctuation and CharDelimiterSplit",
+      fmt::format("is of type '{}', which is not supported; supported are Sequence, ByteLevel, "
+                  "Split, BertPreTokenizer, Metaspace, Whitespace, WhitespaceSplit, Digits, "
+                  "Punctuation and CharDelimiterSplit",
                   type));
 }
 

@@ -22,12 +22,10 @@ constexpr std::array<std::string_view, 15> kPosixNames = {
 // make_unicode_ranges.py and what follows from them. In the loose spelling of names.
 constexpr std::string_view kExactProperties =
     " any assigned c l m n p s z cc cf cn co cs ll lm lo lt lu mc me mn nd nl no pc pd pe pf pi po "
-    "ps "
-    "sc sk sm so zl zp zs other letter mark number punctuation symbol separator lowercaseletter "
+    "ps sc sk sm so zl zp zs other letter mark number punctuation symbol separator lowercaseletter "
     "uppercaseletter titlecaseletter modifierletter otherletter decimalnumber alphabetic alpha "
-    "alnum "
-    "word space digit upper lower whitespace emoji extendedpictographic common inherited latin han "
-    "hiragana katakana hangul cyrillic greek arabic hebrew thai devanagari joincontrol ";
+    "alnum word space digit upper lower whitespace emoji extendedpictographic common inherited "
+    "latin han hiragana katakana hangul cyrillic greek arabic hebrew thai devanagari joincontrol ";
 
 std::string loose(std::string_view name) {
   std::string out;
@@ -65,8 +63,7 @@ class Reader {
   [[noreturn]] void refuse(std::string_view construct) const {
     fail_input(
         "{}: the regular expression uses {}, whose meaning differs between versions of Oniguruma, "
-        "so "
-        "the result might differ from that of Hugging Face's library; write it without",
+        "so the result might differ from that of Hugging Face's library; write it without",
         where_, construct);
   }
 

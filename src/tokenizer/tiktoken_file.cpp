@@ -88,8 +88,7 @@ Vocabulary read_ranks(const std::string& file, std::string_view content) {
   if (ranks.count() == 0) fail_input("'{}' holds no tokens", file);
   if (const std::int32_t hole = ranks.first_hole(); hole >= 0) {
     fail_input(
-        "'{}': no token has the rank {}, but others have ranks up to {}; is the file "
-        "complete?",
+        "'{}': no token has the rank {}, but others have ranks up to {}; is the file complete?",
         file, hole, ranks.size() - 1);
   }
   return ranks;

@@ -155,8 +155,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
   for (const ForeignName& name : kForeignNames) {
     if (name.theirs == config.type)
       fail_input(
-          "'{}' is not a tokenizer type here: use --tokenizer-type {} with "
-          "--tokenizer-model and {}; models are not downloaded",
+          "'{}' is not a tokenizer type here: use --tokenizer-type {} with --tokenizer-model and "
+          "{}; models are not downloaded",
           config.type, name.ours, name.file);
   }
   fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));

@@ -180,8 +180,8 @@ void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& 
     const fs::path sound = newest_sound_checkpoint(path.parent_path(), path, job_.files);
     message += sound.empty() ? "; there is no sound checkpoint next to it"
                              : fmt::format(
-                                   "; the newest sound one is '{}': set "
-                                   "checkpoint.fallback = true to go on from it",
+                                   "; the newest sound one is '{}': set checkpoint.fallback = true "
+                                   "to go on from it",
                                    sound.string());
   }
   message = from_rank_0(job_.transport, message);
@@ -253,9 +253,8 @@ void CheckpointKeeper::go_on_from(const CheckpointState& saved, const std::strin
   const auto order = saved.texts.find("data_order");
   if (order != saved.texts.end() && order->second != job_.data_order()) {
     job_.console.warn(
-        "the order of the training data is not the one of the saved run, because the "
-        "data, its split, the sequence length, the seed or the number of steps changed; samples "
-        "may repeat");
+        "the order of the training data is not the one of the saved run, because the data, its "
+        "split, the sequence length, the seed or the number of steps changed; samples may repeat");
   }
 }
 

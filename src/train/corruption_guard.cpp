@@ -149,8 +149,8 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
       return {all_differ
                   ? fmt::format("{} have {} that must be the same and are not", ranks_text(differ),
                                 common.what)
-                  : fmt::format("the {} of {} are not those of the {} others that must have "
-                                "the same",
+                  : fmt::format("the {} of {} are not those of the {} others that must have the "
+                                "same",
                                 common.what, ranks_text(differ), group.size() - differ.size()),
               differ};
     }

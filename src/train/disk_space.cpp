@@ -58,8 +58,7 @@ std::string check_disk(const DiskSpace& space, const Config& config) {
   if (!space.has_room_for_one())
     fail_input(
         "a checkpoint of this model takes about {}, and the disk of run.dir = {:?} has {} free: "
-        "free "
-        "some, or name a folder elsewhere",
+        "free some, or name a folder elsewhere",
         bytes_to_text(space.checkpoint), config.run.dir, bytes_to_text(space.free));
   if (space.has_room()) return "";
   return fmt::format(

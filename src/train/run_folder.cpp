@@ -101,8 +101,7 @@ void RunFolder::guard_without_lock(const std::function<void()>& say) {
   if (const auto writer = who_trains(path_); writer && !writer->is_this_process()) {
     fail(
         "process {} on {} has begun to train in '{}' too: this one ends, since both would write "
-        "the "
-        "same files",
+        "the same files",
         writer->pid, writer->host, path_.string());
   }
   say();
@@ -131,8 +130,7 @@ std::string RunFolder::killed_start() const {
   if (!status || status->state != "running") return "";
   return fmt::format(
       "the start before this one ended without a word after step {} or later: it was killed, or "
-      "its "
-      "machine failed",
+      "its machine failed",
       status->step);
 }
 

@@ -122,8 +122,8 @@ void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatche
                                        std::int64_t samples) {
   checkpoints.finish();
   fail(
-      "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' "
-      "is untouched; lower optimizer.lr or look at the data of samples {} to {}",
+      "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' is "
+      "untouched; lower optimizer.lr or look at the data of samples {} to {}",
       step + 1,
       loss_scale.is_stuck()
           ? fmt::format(", for the {}th time in a row at optimizer.min_loss_scale = {}",

@@ -162,8 +162,7 @@ void Trainer::Parts::adjust_to_batch() {
   } else if (t.iters > 0) {
     text += fmt::format(
         "; train.iters = {} counts steps, and the learning rate's schedule, which counts samples, "
-        "is "
-        "now that of this batch: a run in train.samples ends both as planned",
+        "is now that of this batch: a run in train.samples ends both as planned",
         t.iters);
   }
   console.print(text);
@@ -203,8 +202,8 @@ void Trainer::Parts::check_memory() const {
       [](const MemoryRegion& a, const MemoryRegion& b) { return a.bytes < b.bytes; });
   fail_input(
       "the plan needs {} (most of it for {}: {}): use a smaller model or micro-batch, "
-      "parallel.recompute, parallel.zero or "
-      "more machines (trireme plan --memory SIZE says what would fit)",
+      "parallel.recompute, parallel.zero or more machines (trireme plan --memory SIZE says what "
+      "would fit)",
       needed, largest.name, bytes_to_text(largest.bytes));
 }
 

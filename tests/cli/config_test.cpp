@@ -151,8 +151,8 @@ TEST_F(ConfigQuestions, SayThatABatchCutsTheModel) {
                              "--batch", "12", "-o", path("cut.toml")});
   ASSERT_EQ(asked.code, 0) << asked.out;
   EXPECT_THAT(contents(path("cut.toml")),
-              HasSubstr("A batch of 12 sequences cannot be dealt out evenly to 8 ranks, so that "
-                        "tp = 2, pp = 1 cuts the model least (a multiple of 8 would leave it "
+              HasSubstr("A batch of 12 sequences cannot be dealt out evenly to 8 ranks, so that tp "
+                        "= 2, pp = 1 cuts the model least (a multiple of 8 would leave it "
                         "whole).\n[parallel]"));
 }
 

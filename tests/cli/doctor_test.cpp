@@ -88,8 +88,8 @@ TEST_F(Doctor, NoticesVariablesThatAreMisspelt) {
   EXPECT_EQ(found["state"], "note");
   EXPECT_THAT(
       found["advice"].get<std::string>(),
-      testing::AllOf(HasSubstr("TRIREME_THREAD is not a variable that Trireme knows: did you "
-                               "mean TRIREME_THREADS?"),
+      testing::AllOf(HasSubstr("TRIREME_THREAD is not a variable that Trireme knows: did you mean "
+                               "TRIREME_THREADS?"),
                      HasSubstr("TRIREME_SOMETHING is not")));
   // Every command says so of those that look like one that is known.
   const Outcome outcome = run({"config", "--presets"}, {{"TRIREME_ISAS", "avx2"}});

@@ -70,8 +70,8 @@ TEST(CutOffHosts, AreThoseWithMostDeadLinks) {
   const auto bad = cut_off_hosts(reach_of({"a", "b", "c", "d"}, {{0, 1}, {1, 2}, {1, 3}}));
   ASSERT_THAT(bad, SizeIs(1));
   EXPECT_EQ(bad[0].host, "b");
-  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a), "
-                                         "rank 2 (c) and rank 3 (d)"));
+  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a), rank "
+                                         "2 (c) and rank 3 (d)"));
 }
 
 TEST(CutOffHosts, OfTheTwoEndsOfALinkTheLastIsNamedWithTheOther) {

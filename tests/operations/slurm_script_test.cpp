@@ -190,8 +190,7 @@ class RunScript : public testing::Test {
             "esac\n"
             "echo \"$@\" >>\"$HERE/started\"\n"
             "[ -z \"$STATE\" ] || echo \"{\\\"state\\\": \\\"$STATE\\\", \\\"saved_step\\\": "
-            "$SAVED}\" >\"$HERE/a "
-            "run/status.json\"\n"
+            "$SAVED}\" >\"$HERE/a run/status.json\"\n"
             "exit $CODE");
     program("it's trireme",
             "echo \"asked $*\"\n"

@@ -176,8 +176,7 @@ TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOutToo) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
       "cat {hosts} >> used; [ $n -gt 2 ] || { o=$(sed -n 2p {hosts}); echo \"trireme: rank 0 (a): "
-      "x; "
-      "suspect nodes: $o\" >&2; exit 1; }");
+      "x; suspect nodes: $o\" >&2; exit 1; }");
   run.hosts = (folder_ / "hosts").string();
   run.nodes = 2;
   EXPECT_EQ(supervise(run), 0);

@@ -100,8 +100,8 @@ std::string text_of(const Config& config, int ranks) {
   const ParallelConfig& p = config.parallel;
   const OffloadConfig& o = config.offload;
   return fmt::format(
-      "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, "
-      "block {}, cp {} {}, ep {}, offload {} {} {} of {} layers",
+      "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, block "
+      "{}, cp {} {}, ep {}, offload {} {} {} of {} layers",
       config.model.is_latent()           ? "latent"
       : config.model.moe.residual        ? "residual"
       : config.model.moe.num_experts > 0 ? "experts"

@@ -107,8 +107,8 @@ const std::vector<Stack>& all_stacks() {
        .runtime_memory = 1e9},
       torchtitan("torchtitan", "torchtitan: eager PyTorch, FSDP2"),
       op_selective(torchtitan("torchtitan-op",
-                              "torchtitan with op-selective recomputation: every "
-                              "second product runs again")),
+                              "torchtitan with op-selective recomputation: every second product "
+                              "runs again")),
       with_fused_norm(
           torchtitan("torchtitan-fused-norm", "torchtitan with norm_type fused_rmsnorm")),
       op_selective(with_fused_norm(torchtitan("torchtitan-op-fused-norm",

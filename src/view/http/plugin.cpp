@@ -50,9 +50,9 @@ class LoopbackServer : public HttpServer {
     response.status = reply->status;
     // Nothing is fetched from elsewhere, and no other site may show this one or read from it.
     response.set_header("Content-Security-Policy",
-                        "default-src 'none'; script-src 'self'; style-src 'self'; "
-                        "connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; "
-                        "base-uri 'none'; form-action 'none'");
+                        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
+                        "'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+                        "form-action 'none'");
     response.set_header("X-Content-Type-Options", "nosniff");
     response.set_header("Referrer-Policy", "no-referrer");
     response.set_header("Cross-Origin-Resource-Policy", "same-origin");

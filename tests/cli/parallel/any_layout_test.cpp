@@ -186,11 +186,10 @@ TEST_F(SlowAnyLayout, PaddingOfTheVocabularyIsNotSaved) {
   for (const Layout& layout :
        {Layout{1, ""}, Layout{2, "parallel.tp=2"}, Layout{8, "parallel.tp=4 parallel.zero=3"}}) {
     const std::string dir = "job" + std::to_string(jobs_++);
-    ASSERT_EQ(train_on(dir, layout,
-                       "train.iters=2 optimizer.warmup_iters=0 "
-                       "model.tie_embeddings=false")
-                  .code,
-              0);
+    ASSERT_EQ(
+        train_on(dir, layout, "train.iters=2 optimizer.warmup_iters=0 model.tie_embeddings=false")
+            .code,
+        0);
     CheckpointReader reader(path(dir));
     int tables = 0;
     for (const StoredTensor& tensor : reader.manifest().tensors) {

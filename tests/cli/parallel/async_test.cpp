@@ -16,8 +16,8 @@ TEST_F(AsyncSaves, SaveTheSameBitsAndPrintTheWait) {
     SCOPED_TRACE(step);
     const std::string name = step_folder(step);
     EXPECT_THAT(outcome.out, testing::ContainsRegex("saving step " + std::to_string(step) +
-                                                    " in the background; training waited "
-                                                    "[0-9.]+ s, [0-9.]+ s of it to copy"));
+                                                    " in the background; training waited [0-9.]+ "
+                                                    "s, [0-9.]+ s of it to copy"));
     EXPECT_EQ(count_of(outcome.out, "checkpoints/" + name + " ("), 1) << outcome.out;
     EXPECT_EQ(
         first_difference(folder_ / "run/checkpoints" / name, folder_ / "whole/checkpoints" / name),

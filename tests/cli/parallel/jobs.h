@@ -48,8 +48,7 @@ inline const std::string compared_run = "train.iters=12 train.eval_interval=6 ";
 // MPI understands and others do not mind.
 inline std::string mpirun() {
   return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-         "OMPI_MCA_rmaps_base_oversubscribe=1 "
-         "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " TRIREME_MPIEXEC;
+         "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " TRIREME_MPIEXEC;
 }
 
 // The largest relative difference between two lists; infinite where they do not match.

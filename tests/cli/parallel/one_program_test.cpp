@@ -191,9 +191,7 @@ TEST_F(SlowOneProgram, OfManyLayouts) {
       {4, "parallel.pp=4 parallel.schedule=zb1p"},
       {4, "parallel.pp=2 parallel.tp=2"},
       {4, "parallel.pp=2 parallel.schedule=vhalf parallel.zero=1"},
-      {4,
-       "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 "
-       "parallel.zero=2"},
+      {4, "parallel.pp=2 parallel.schedule=interleaved parallel.virtual_stages=2 parallel.zero=2"},
       {4, "parallel.pp=2 parallel.zero=2 model.tie_embeddings=false"},
       {4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=3"},
       {8, "parallel.cp=4 run.precision=bf16 parallel.recompute=selective"},

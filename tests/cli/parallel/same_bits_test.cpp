@@ -82,8 +82,8 @@ TEST_F(SameBits, SharedSequences) {
 TEST_F(SlowSameBits, SharedSequences) {
   const std::string more = "parallel.exact_block=2 ";
   compare(more +
-              "model.family=llama model.qk_norm=true run.precision=fp16 "
-              "optimizer.loss_scale=1024 model.attention_dropout=0.1",
+              "model.family=llama model.qk_norm=true run.precision=fp16 optimizer.loss_scale=1024 "
+              "model.attention_dropout=0.1",
           {{4, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=3"},
            {8, "parallel.cp=4 parallel.pp=2 parallel.schedule=zbv parallel.zero=1"}},
           1);

@@ -92,8 +92,7 @@ void measure_overlap(Transport& transport) {
   if (transport.place().rank == 0) {
     std::printf(
         "all_reduce of 32 MiB: alone %.1f ms, computation alone %.1f ms, both at once %.1f ms "
-        "(%.1f "
-        "ms of it waiting); in the background %.1f ms (%.1f ms of processor time)\n",
+        "(%.1f ms of it waiting); in the background %.1f ms (%.1f ms of processor time)\n",
         median(alone), median(computed), median(both), median(waited), median(background),
         median(processor));
   }
