@@ -232,9 +232,15 @@ auto with_compute_type(DType dtype, Body&& body) {
       return body(bf16{});
     case DType::f16:
       return body(f16{});
-    default:
-      return body(float{});
+    case DType::f32:
+    case DType::i64:
+    case DType::i32:
+    case DType::u16:
+    case DType::u8:
+      break;
   }
+  TRIREME_CHECK(dtype == DType::f32);
+  return body(float{});
 }
 
 // Likewise of the dtype of arithmetic and statistics: double{} or float{}.

@@ -182,8 +182,8 @@ class WireTransport final : public Transport {
     world_->barrier("end of the job").wait();
     wire_->leave();
   }
-  void set_exit_code(int code) override {
-    engine_->with_wire([&](Wire& wire) { wire.set_exit_code(code); });
+  void set_exit_code(int exit_code) override {
+    engine_->with_wire([&](Wire& wire) { wire.set_exit_code(exit_code); });
   }
 
   const Place& place() const override { return wire_->place(); }

@@ -38,9 +38,14 @@ std::string found(const toml::node& node) {
       return "the integer " + shown(node);
     case toml::node_type::floating_point:
       return "the number " + shown(node);
-    default:
-      return shown(node);
+    case toml::node_type::boolean:
+    case toml::node_type::date:
+    case toml::node_type::time:
+    case toml::node_type::date_time:
+    case toml::node_type::none:
+      break;
   }
+  return shown(node);
 }
 
 std::string did_you_mean(const std::string& name) {

@@ -103,7 +103,7 @@ class Replace : public Normalizer {
 class ByCharacter : public ByPart {
  public:
   using Rewrite = void (*)(char32_t, std::string&);
-  explicit ByCharacter(Rewrite rewrite) : rewrite_(rewrite) {}
+  explicit ByCharacter(Rewrite function) : rewrite_(function) {}
 
  private:
   std::string rewrite(std::string_view text) const override {

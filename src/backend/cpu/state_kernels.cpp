@@ -46,10 +46,15 @@ void add(Queue&, DType dtype, void* sums, const void* summands, std::int64_t cou
       return add_typed<double>(sums, summands, count);
     case DType::bf16:
       return add_typed<bf16>(sums, summands, count);
-    default:
-      TRIREME_CHECK(dtype == DType::f32);
-      return add_typed<float>(sums, summands, count);
+    case DType::f32:
+    case DType::f16:
+    case DType::i32:
+    case DType::u16:
+    case DType::u8:
+      break;
   }
+  TRIREME_CHECK(dtype == DType::f32);
+  add_typed<float>(sums, summands, count);
 }
 
 // --- fixed point ---

@@ -29,9 +29,9 @@ std::int64_t rows_of_call(const Graph& g, Product product, const Fp8Operands& o)
 struct ScaleTable {
   std::int64_t chunk, ld, count;
 
-  ScaleTable(const Fp8Tiles& tiles, std::int64_t chunk, std::int64_t ld)
-      : chunk(chunk),
-        ld(ld),
+  ScaleTable(const Fp8Tiles& tiles, std::int64_t bands_of_chunk, std::int64_t leading)
+      : chunk(bands_of_chunk),
+        ld(leading),
         count((chunk == 0 ? tiles.bands() : tiles.bands() / chunk * tiles.tiles_of_row()) * ld) {}
 };
 
@@ -58,8 +58,8 @@ struct BytesInScratch {
   ScaleTable scales_a, scales_b;
   std::int64_t largest = 0, inverse_a = 0, inverse_b = 0, bytes_a = 0, bytes_b = 0, rest = 0;
 
-  BytesInScratch(const Graph& g, Product product, const Fp8Operands& o, std::int64_t rows)
-      : rows(rows),
+  BytesInScratch(const Graph& g, Product product, const Fp8Operands& o, std::int64_t rows_of_call)
+      : rows(rows_of_call),
         scales_a(scales_of_rows(g, product, o.a, rows)),
         scales_b(product == Product::weight_grad ? scales_of_rows(g, product, o.b, rows)
                                                  : scales_of_weight(g, product, o.b)) {

@@ -42,11 +42,11 @@ struct Fp8Operands {
   std::int64_t largest = 0, rounded_a = 0, rounded_b = 0, made = 0, rest = 0;  // bytes
 
   // `stored`: the result is an activation, and not the gradient of a weight.
-  Fp8Operands(DeviceKind device, const Graph& g, const Fp8Tiles& a, const Fp8Tiles& b,
-              std::int64_t result_cols, bool stored)
-      : a(a),
-        b(b),
-        result_cols(result_cols),
+  Fp8Operands(DeviceKind device, const Graph& g, const Fp8Tiles& first, const Fp8Tiles& second,
+              std::int64_t cols, bool stored)
+      : a(first),
+        b(second),
+        result_cols(cols),
         type(fp8_product_type(device, g)),
         stores(stored && g.compute() != type) {
     const std::int64_t element = size_of(type);

@@ -133,9 +133,12 @@ double CostModel::work(const RecordedWork& work) const {
     case Kind::load:
     case Kind::store:
       return work.bytes / machine_.host_rate + machine_.launch;
-    default:
-      return 0;
+    case Kind::wait:
+    case Kind::message:
+    case Kind::piece:
+      break;
   }
+  return 0;
 }
 
 GroupCosts CostModel::costs_of(const RecordedGroup& group) const {

@@ -107,15 +107,10 @@ const Clock& RankReplay::ready_to_receive() const {
 }
 
 bool RankReplay::run(const RecordedWork& work, const WorkCost& cost) {
-  switch (work.kind) {
-    case Kind::wait:
-      return wait(work.operation);
-    case Kind::message:
-      return start(work, cost);
-    default:
-      work.operation < 0 ? compute(work, cost) : transfer(work, cost);
-      return true;
-  }
+  if (work.kind == Kind::wait) return wait(work.operation);
+  if (work.kind == Kind::message) return start(work, cost);
+  work.operation < 0 ? compute(work, cost) : transfer(work, cost);
+  return true;
 }
 
 void RankReplay::compute(const RecordedWork& work, const WorkCost& cost) {
