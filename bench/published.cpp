@@ -27,7 +27,7 @@ struct Row {
   const Stack* stack;
   Config config;
   LayoutPlan plan;
-  double published = 0;  // seconds of a step; 0: no value to hold it against
+  double published = 0;  // seconds of a step; 0: no value to compare it with
   bool beyond = false;   // of far more devices than the others: predicted, and not part of a band
 };
 

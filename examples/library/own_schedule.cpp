@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t cycle = 10, warmup = 3;  // steps
 
-// A pure function of where the run is: a run that resumes goes on in the same way.
+// A pure function of where the run is: a run that resumes continues in the same way.
 double learning_rate(const trireme::ScheduleInput& at) {
   const auto in_cycle = static_cast<double>(at.step % cycle);
   return at.configured * std::min(1.0, (in_cycle + 1) / warmup);

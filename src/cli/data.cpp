@@ -259,12 +259,12 @@ void add_rebuild_index(CLI::App& parent) {
       "Megatron-LM with NumPy 2 did");
   command->add_option("prefix", *prefix, "Dataset: its path without .bin and .idx")->required();
   command->callback([prefix] {
-    const std::int64_t mended = IndexedDataset::rebuild_index(*prefix);
-    if (mended == 0) {
+    const std::int64_t repaired = IndexedDataset::rebuild_index(*prefix);
+    if (repaired == 0) {
       fmt::print("{}.idx: all offsets are right, nothing was written\n", dataset_prefix(*prefix));
     } else {
       fmt::print("{}.idx: the offsets of {} were wrong and are written again\n",
-                 dataset_prefix(*prefix), counted(mended, "sequence"));
+                 dataset_prefix(*prefix), counted(repaired, "sequence"));
     }
   });
 }

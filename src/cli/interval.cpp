@@ -113,8 +113,8 @@ void print(const FailingRun& run, double interval, std::int64_t steps, const Sim
   if (steps > 0) fmt::print("{:<22} checkpoint.interval={}\n", "in steps", steps);
   fmt::print("{:<22} {} ({} failures in {:.4g} simulated days)\n", "effective time (ETTR)",
              percent(s.shares.training), s.failures, days);
-  fmt::print("{:<22} {} saving, {} computed in vain, {} restarting\n", "lost",
-             percent(s.shares.saving), percent(s.shares.lost), percent(s.shares.restarting));
+  fmt::print("{:<22} {} saving, {} of lost work, {} restarting\n", "lost", percent(s.shares.saving),
+             percent(s.shares.lost), percent(s.shares.restarting));
 }
 
 void run(const IntervalArguments& arguments) {

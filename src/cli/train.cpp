@@ -85,7 +85,7 @@ void train(Config config, const TrainCommand& arguments) {
       // Before any rank ends: its exit code is a failure to the launcher, which then ends the
       // others.
       if (leads) {
-        std::fputs("trireme: interrupted and saved; the same command goes on from there\n", stderr);
+        std::fputs("trireme: interrupted and saved; the same command resumes it\n", stderr);
         std::fflush(stderr);
       }
       transport.world().barrier("the end of the run").wait();

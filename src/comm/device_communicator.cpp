@@ -27,7 +27,7 @@ class MessagesOf final : public HostMessages {
           {m.sends ? trireme::Transfer::Direction::send : trireme::Transfer::Direction::receive,
            m.peer, m.data, m.bytes, DType::u8});
     }
-    return std::make_unique<Started>(hosts_.exchange(transfers, "messages of the stand-in"));
+    return std::make_unique<Started>(hosts_.exchange(transfers, "messages of the substitute"));
   }
 
  private:

@@ -24,7 +24,7 @@ bool has_ended_as_meant(const Ending& e) {
 
 std::string why_no_restart_helps(const Ending& e) {
   if (e.code == static_cast<int>(ExitCode::bad_input))
-    return "exit code 2 says that its input is wrong, which no restart mends";
+    return "exit code 2 says that its input is wrong, which no restart fixes";
   if (e.code == not_executable || e.code == not_found)
     return fmt::format("exit code {} says that the command cannot be started", e.code);
   return "";

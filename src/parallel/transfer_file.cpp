@@ -93,7 +93,7 @@ struct TransferFile::Shared {
 
   std::string failure(bool reads, std::int64_t bytes, int error) const {
     return fmt::format(
-        "offload.path = '{}': {} {} of {} failed: {}; the run cannot go on, the last checkpoint is "
+        "offload.path = '{}': {} {} of {} failed: {}; the run cannot continue, the last checkpoint is "
         "untouched: {}, and start it again",
         folder, reads ? "reading" : "writing", bytes_to_text(bytes), use.what, system_text(error),
         use.instead);

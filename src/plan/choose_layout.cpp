@@ -66,7 +66,7 @@ std::string reason_to_cut(const Layout& simplest, const Config& config, const Ra
   const std::int64_t batch = config.train.global_batch_size;
   if (p.tp * p.pp == 1 || batch % set.ranks == 0) return "";
   return fmt::format(
-      "A batch of {} cannot be dealt out evenly to {}, so that tp = {}, pp = {} cuts the model "
+      "A batch of {} cannot be distributed evenly over {}, so that tp = {}, pp = {} cuts the model "
       "least (a multiple of {} would leave it whole).",
       counted(batch, "sequence"), counted(set.ranks, "rank"), p.tp, p.pp, set.ranks);
 }

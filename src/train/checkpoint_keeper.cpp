@@ -99,7 +99,7 @@ fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
     if (const auto found = find_checkpoint(path)) {
       folder = fs::absolute(found->folder);
       if (!found->note.empty())
-        job_.console.print(fmt::format("note: {}; going on from {}", found->note, folder));
+        job_.console.print(fmt::format("note: {}; resuming from {}", found->note, folder));
     }
   }
   return from_rank_0(job_.transport, folder);
@@ -112,13 +112,13 @@ fs::path CheckpointKeeper::newest_checkpoint() {
     const FileProgress::Phase phase(job_.files, "is removing what a killed save left");
     for (const std::string& line : tidy_checkpoints(folder, job_.files)) job_.console.print(line);
   }
-  const auto mended = [&](const fs::path& found) {
+  const auto repaired = [&](const fs::path& found) {
     const bool own = leads() && found.parent_path() == fs::absolute(folder);
     const std::string line = own ? mend_latest(found) : "";
     if (!line.empty()) job_.console.print(line);
     return found;
   };
-  if (!job_.config.checkpoint.fallback) return mended(find_on_rank_0(job_.config.run.dir));
+  if (!job_.config.checkpoint.fallback) return repaired(find_on_rank_0(job_.config.run.dir));
   std::string newest;
   if (leads()) {
     const auto steps = saved_steps(folder);
@@ -134,7 +134,7 @@ fs::path CheckpointKeeper::newest_checkpoint() {
   newest = from_rank_0(job_.transport, newest);
   if (newest.empty()) return {};
   fs::path sound = fall_back(newest);
-  return sound == newest ? mended(sound) : sound;
+  return sound == newest ? repaired(sound) : sound;
 }
 
 // The newest checkpoint from `path` backwards that is sound to the last byte. All ranks share the
@@ -181,7 +181,7 @@ void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& 
     message += sound.empty() ? "; there is no sound checkpoint next to it"
                              : fmt::format(
                                    "; the newest sound one is '{}': set checkpoint.fallback = true "
-                                   "to go on from it",
+                                   "to resume from it",
                                    sound.string());
   }
   message = from_rank_0(job_.transport, message);
@@ -227,7 +227,7 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
   if (wanted.moments && !reader.manifest().find(moment_name(first_parameter(job_.engine), 0))) {
     fail_input(
         "'{}' holds weights without the optimizer's states: set checkpoint.finetune = true to "
-        "start from them, or checkpoint.load_optimizer = false to go on without",
+        "start from them, or checkpoint.load_optimizer = false to continue without",
         reader.folder().string());
   }
   if (wanted.moments) refuse_states_of_another_optimizer(saved.config_toml, reader.folder());
@@ -273,7 +273,7 @@ void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& sav
   if (before == now || (is_adam(before) && is_adam(now))) return;
   fail_input(
       "'{}' holds the states of optimizer.name = \"{}\", and this run has \"{}\": set "
-      "checkpoint.load_optimizer = false to go on from its weights with new states, or "
+      "checkpoint.load_optimizer = false to resume from its weights with new states, or "
       "optimizer.name = \"{}\"",
       folder.string(), before, now, before);
 }

@@ -84,7 +84,7 @@ void Console::keep_in(const fs::path& path) {
     file_ = std::make_unique<File>(path, File::Mode::append);
   } catch (const std::exception& error) {
     show(LogLevel::warning,
-         fmt::format("warning: {}; training goes on without a log file", error.what()));
+         fmt::format("warning: {}; training continues without a log file", error.what()));
   }
   write(std::exchange(before_, ""));
 }
@@ -98,7 +98,7 @@ void Console::write(const std::string& text) {
   } catch (const std::exception& error) {
     file_.reset();
     show(LogLevel::warning,
-         fmt::format("warning: {}; training goes on without the log file", error.what()));
+         fmt::format("warning: {}; training continues without the log file", error.what()));
   }
 }
 

@@ -67,7 +67,7 @@ void LossSpikes::add_spike(double loss) {
   if (++spikes_ < patience) return;
   fail(
       "{}, and {} before it in {}: they come from the model, not from single batches. Lower {}, or "
-      "go on from an earlier checkpoint",
+      "resume from an earlier checkpoint",
       text(loss), patience - 1,
       policy_ == Policy::skip ? "the steps right before" : "steps since the last checkpoint",
       std::isfinite(loss) ? "optimizer.lr, raise train.spike_sigma"

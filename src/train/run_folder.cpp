@@ -116,7 +116,7 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
   } catch (const std::exception& error) {
     if (broken_.insert(file).second) {
       console_.warn_now(
-          fmt::format("{}; training goes on without these lines of {}", error.what(), file));
+          fmt::format("{}; training continues without these lines of {}", error.what(), file));
     }
   }
 }

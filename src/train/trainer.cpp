@@ -228,8 +228,8 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
         guarded >= 0 ? fmt::format("The last check without a finding was after step {}", guarded)
                      : "There was no check before",
         guarded >= saved
-            ? fmt::format("nothing was saved since, and the run goes on from {}", from)
-            : fmt::format("the run goes on from {}, which was saved without a check", from));
+            ? fmt::format("nothing was saved since, and the run resumes from {}", from)
+            : fmt::format("the run resumes from {}, which was saved without a check", from));
     text += suspects_text({suspects.begin(), suspects.end()});
   }
   fail("{}", from_rank_0(transport, text));
@@ -320,7 +320,7 @@ void Trainer::Parts::save_locally() {
 std::string Trainer::Parts::nothing_to_do() const {
   const TrainConfig& t = config.train;
   const std::string where = fmt::format("nothing to do: the run is at step {} already", step);
-  if (t.samples == 0) return fmt::format("{}; raise train.iters to go on", where);
+  if (t.samples == 0) return fmt::format("{}; raise train.iters to continue", where);
   return fmt::format(
       "{}, with {} of train.samples = {} consumed, and a step takes {}; raise train.samples to go "
       "on",

@@ -167,7 +167,7 @@ TEST(AsyncSave, WritesWhatWasThereAtTheStart) {
     state.step = step;
     filled_sources(pieces, small());
     saver.start(state, slices);
-    for (float& value : pieces[0].memory) value = -7;  // training goes on
+    for (float& value : pieces[0].memory) value = -7;  // training continues
   }
   const auto report = saver.finish();
   ASSERT_TRUE(report);

@@ -64,7 +64,7 @@ std::vector<Region> mixed_layout(const TestTensor& tensor, int rank, int size) {
   return {region};
 }
 
-// Pipeline: whole tensors, dealt out.
+// Pipeline: whole tensors, distributed.
 std::vector<Region> pipeline_layout(const TestTensor& tensor, int rank, int size) {
   if (static_cast<int>(tensor.name.size()) % size != rank) return {};
   return {Region::whole(tensor.shape)};

@@ -150,10 +150,11 @@ TEST_F(ConfigQuestions, SayThatABatchCutsTheModel) {
   const Outcome asked = run({"config", "--yes", "--machine", "lumi", "--model", "gpt3-125m",
                              "--batch", "12", "-o", path("cut.toml")});
   ASSERT_EQ(asked.code, 0) << asked.out;
-  EXPECT_THAT(contents(path("cut.toml")),
-              HasSubstr("A batch of 12 sequences cannot be dealt out evenly to 8 ranks, so that tp "
-                        "= 2, pp = 1 cuts the model least (a multiple of 8 would leave it "
-                        "whole).\n[parallel]"));
+  EXPECT_THAT(
+      contents(path("cut.toml")),
+      HasSubstr("A batch of 12 sequences cannot be distributed evenly over 8 ranks, so that tp "
+                "= 2, pp = 1 cuts the model least (a multiple of 8 would leave it "
+                "whole).\n[parallel]"));
 }
 
 // A file of accelerate's: what it answers is not asked, its layout is kept, and the run is as

@@ -50,7 +50,7 @@ TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
   EXPECT_EQ(metrics("cut"), metrics("whole"));
 }
 
-// The first steps of a run that goes on: neither the data nor the learning rate depend on its end.
+// The first steps of a run that resumes: neither the data nor the learning rate depend on its end.
 TEST_F(CurriculumRun, EndsAfterTokensWithoutAnotherOrderOfTheData) {
   prepare_data();
   const std::vector<std::string> schedule = {

@@ -407,7 +407,7 @@ TEST_F(EmulatedLibrary, IsUsedAsItsRecordSays) {
   EXPECT_FALSE(fs::exists(path("plain/tuning.json")));
   expect_trained("run", settings_, version("1.0"));
   EXPECT_EQ(metrics("run"), metrics("plain"));
-  EXPECT_THAT(record("run"), HasSubstr("\"library\": \"a stand-in library 1.0\""));
+  EXPECT_THAT(record("run"), HasSubstr("\"library\": \"a substitute library 1.0\""));
   EXPECT_THAT(record("run"), HasSubstr("\"algorithm\":\"first\""));
   for (const char* product : {"forward", "input_grad", "weight_grad"})
     EXPECT_THAT(record("run"), HasSubstr("{\"product\":\"" + std::string(product) + "\""));
@@ -430,9 +430,9 @@ TEST_F(EmulatedLibrary, GoesOnAsTheCheckpointSays) {
   EXPECT_EQ(other.code, 0) << other.out;
   EXPECT_THAT(other.out,
               HasSubstr("the algorithms in the checkpoint were chosen on the emulated GPU with "
-                        "waves of 32 with a stand-in library 1.0; this is the emulated GPU with "
-                        "waves of 32 with a stand-in library 2.0: they are not used"));
-  EXPECT_THAT(record("other"), HasSubstr("a stand-in library 2.0"));
+                        "waves of 32 with a substitute library 1.0; this is the emulated GPU with "
+                        "waves of 32 with a substitute library 2.0: they are not used"));
+  EXPECT_THAT(record("other"), HasSubstr("a substitute library 2.0"));
 }
 
 TEST_F(EmulatedLibrary, RecordsOfOthersAreRefused) {
@@ -457,7 +457,7 @@ TEST_F(EmulatedLibrary, WrongNumbersSwitchAProductOff) {
       train("run", settings,
             {{"TRIREME_EMULATED_LIBRARY", "1.0"}, {"TRIREME_EMULATED_FAULT", "wrong library"}});
   EXPECT_EQ(trained.code, 0) << trained.out;
-  EXPECT_THAT(trained.out, HasSubstr("warning: a stand-in library 1.0 on the emulated GPU with "
+  EXPECT_THAT(trained.out, HasSubstr("warning: a substitute library 1.0 on the emulated GPU with "
                                      "waves of 32, weight_grad in bf16: differs"));
   EXPECT_THAT(trained.out, HasSubstr("the own kernel takes its place"));
   EXPECT_EQ(metrics("run"), metrics("plain"));

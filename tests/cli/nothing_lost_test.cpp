@@ -1,4 +1,4 @@
-// Whatever happens around a run, what was saved stays, the run says how it ended, and goes on.
+// Whatever happens around a run, what was saved stays, the run says how it ended, and continues.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -43,7 +43,7 @@ class NothingLost : public Workspace {
   }
 };
 
-// | head -1: the run goes on without its console.
+// | head -1: the run continues without its console.
 TEST_F(NothingLost, AReaderThatHasGoneDoesNotEndTheRun) {
   const std::string command = "bash -c '" TRIREME_BINARY " train " + path("run.toml") +
                               " run.dir=" + path("run") +
@@ -237,7 +237,8 @@ TEST_F(Loading, AnotherRunGivesWeightsOrEverything) {
   };
   EXPECT_THAT(metrics("tuned"), HasSubstr("{\"step\": 1,"));
   EXPECT_LT(loss("tuned"), loss("whole") - 0.5);
-  // Without the optimizer's states: the counters go on, the first loss is the same, later ones not.
+  // Without the optimizer's states: the counters continue, the first loss is the same, later ones
+  // not.
   const Outcome fresh =
       train("fresh", {"checkpoint.load=" + path("first"), "checkpoint.load_optimizer=false"});
   EXPECT_EQ(fresh.code, 0) << fresh.out;

@@ -1,4 +1,4 @@
-// Runs that are killed go on by themselves, and stop when they are asked to.
+// Runs that are killed continue by themselves, and stop when they are asked to.
 #include <gmock/gmock.h>
 
 #include <algorithm>

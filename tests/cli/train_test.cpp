@@ -173,7 +173,7 @@ void kill_and_resume(const std::function<Program(void)>& start,
 // Shapes do not tell: the weights would fit.
 TEST_F(Train, SaysWhereTheModelIsNotTheSavedOne) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.exit_interval=2"}).code, 0);  // to go on
+  ASSERT_EQ(train("run", {"train.exit_interval=2"}).code, 0);  // to continue
   const Outcome changed = train("run", {"train.exit_interval=4", "model.activation=gelu_erf"});
   EXPECT_EQ(changed.code, 0) << changed.out;
   EXPECT_THAT(changed.out, HasSubstr("warning: this is not the model"));

@@ -1,4 +1,4 @@
-// Ranks that greet each other find the links that are dead, and agree on who says so.
+// Ranks that exchange handshakes find the links that are dead, and agree on who says so.
 #include "comm/handshake.h"
 
 #include <gmock/gmock.h>

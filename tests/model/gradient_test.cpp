@@ -256,7 +256,8 @@ TEST(KindsOfBlocks, HaveOneTemplateEach) {
   EXPECT_FALSE(has("layers.2.only_norm.weight"));
 }
 
-// Full recomputation of a stage's first layers doubles the templates of the kinds that go on after.
+// Full recomputation of a stage's first layers doubles the templates of the kinds that continue
+// after.
 TEST(KindsOfBlocks, RecomputeApart) {
   TestedModel model = tested("two_kinds");
   model.num_layers = 4;

@@ -20,7 +20,7 @@ constexpr TransferUse use = {"what a test moves", "buy memory", "read",      "wr
                              "from a file",       "to a file",  "from host", "to host"};
 
 // Queues that put everything off until somebody synchronizes. Then the first of them in `order`
-// that may go on always does: the last only where the others wait for it.
+// that may continue always does: the last only where the others wait for it.
 class LateDevice final : public testing_device::WrappedDevice {
  public:
   using Order = std::array<QueueRole, 3>;

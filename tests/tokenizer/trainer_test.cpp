@@ -27,7 +27,7 @@ std::vector<std::string> byte_tokens() {
   return tokens;
 }
 
-// Counts all pairs anew before each merge.
+// Counts all pairs again before each merge.
 std::vector<Pair> train_plainly(const PieceCounts& counts, std::size_t size) {
   std::vector<std::string> tokens = byte_tokens();
   std::vector<std::pair<std::vector<std::string>, std::uint64_t>> words;

@@ -164,7 +164,7 @@ TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "", 2}), 4), expected);
 }
 
-// Experts in slices.
+// Expert tensor parallelism.
 constexpr Dealt cut(Dealt layout, int slices) {
   layout.expert_tp = slices;
   return layout;

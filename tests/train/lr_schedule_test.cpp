@@ -133,7 +133,7 @@ TEST(LrSchedule, CountsTokensWhereTheyAreGiven) {
     EXPECT_DOUBLE_EQ(lr(samples, 301), 0.2);
   }
 
-  // A warm-up in steps: the decay goes on from the tokens that it took.
+  // A warm-up in steps: the decay resumes from the tokens that it took.
   optimizer.warmup_tokens = 0;
   optimizer.warmup_iters = 4;
   lr = make_lr_schedule(optimizer, train, 10, [](std::int64_t samples) { return 2 * samples; });

@@ -137,7 +137,7 @@ TEST(EngineRanks, NameTheFirstNumberThatIsNotFinite) {
 
 // Its memory must outlive the messages that are still on their way to it.
 // A caller may catch what fails on all ranks, destroy the engine while messages are under way, and
-// go on with another one.
+// continue with another one.
 TEST(EngineRanks, GoOnAfterAnError) {
   Config config = config_of("fp32");
   config.parallel.pp = 2;

@@ -54,7 +54,7 @@ TEST_F(EmulatedJobs, ExactLayoutsGiveTheSameBits) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
-// Experts on each rank, and dealt out; all of Muon's matrices.
+// Experts on each rank, and distributed; all of Muon's matrices.
 TEST_F(EmulatedJobs, LayoutsOfExpertsGiveTheSameBits) {
   expect_same_bits({{2, "parallel.zero=3"}, {4, "parallel.ep=2 parallel.pp=2 parallel.zero=1"}},
                    "parallel.numerics=exact run.precision=bf16 model.family=llama "

@@ -128,7 +128,7 @@ TEST_F(Faults, ASignalToTheLauncherSavesAndStops) {
   program.kill(SIGTERM);
   const Outcome outcome = wait_for(program, 60);
   EXPECT_EQ(outcome.code, 3) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("the same command goes on"));
+  EXPECT_THAT(outcome.out, HasSubstr("the same command resumes"));
   const auto steps = static_cast<long>(values_of(metrics("run"), "loss").size());
   EXPECT_EQ(CheckpointReader(path("run")).state().step, steps);
 }

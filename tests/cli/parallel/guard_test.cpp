@@ -1,5 +1,5 @@
 // The guard against silent corruption in whole runs: it changes no number, names the rank whose
-// products are wrong, and the run goes on from what is sound.
+// products are wrong, and the run resumes from what is sound.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -66,7 +66,7 @@ TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
   ASSERT_EQ(found.size(), 1u) << outcome.out;
   EXPECT_THAT(found[0], HasSubstr("computed the same micro-batch and got other bits"));
   EXPECT_THAT(found[0], HasSubstr("There was no check before; nothing was saved since, and the run "
-                                  "goes on from the beginning; suspect nodes: "));
+                                  "resumes from the beginning; suspect nodes: "));
   EXPECT_EQ(metrics("run"), metrics("whole"));
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");
 }
@@ -81,9 +81,9 @@ TEST_F(Guard, SaysWhetherWhatItWasResumedFromWasChecked) {
   };
   EXPECT_THAT(found_after("guarded", "train.guard_interval=3"),
               HasSubstr("The last check without a finding was after step 4; nothing was saved "
-                        "since, and the run goes on from step 4"));
+                        "since, and the run resumes from step 4"));
   EXPECT_THAT(found_after("unguarded", ""),
-              HasSubstr("There was no check before; the run goes on from step 4, which was saved "
+              HasSubstr("There was no check before; the run resumes from step 4, which was saved "
                         "without a check"));
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints on the disks of nodes: a run goes on from them where all are there, and from the
+// Checkpoints on the disks of nodes: a run resumes from them where all are there, and from the
 // shared ones otherwise.
 #include "faults.h"
 
@@ -77,7 +77,7 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
   fs::remove_all(ranks()[1]);
   goes_on_from("checkpoints/step-00000005 at step 5");
 
-  again();  // what they came after is not there any more: the user wants to begin anew
+  again();  // what they came after is not there any more: the user wants to start over
   fs::remove_all(folder_ / "run/checkpoints");
   EXPECT_THAT(train_on("run", two_, settings()).out, Not(HasSubstr("resumed from")));
 }

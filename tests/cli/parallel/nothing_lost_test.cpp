@@ -104,7 +104,7 @@ TEST_F(JobsLoseNothing, ASigtermToEveryProcessSaves) {
   signal_all("run", SIGTERM);
   const Outcome outcome = wait_for(program, 60);
   EXPECT_EQ(outcome.code, 3) << outcome.out;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the same command goes on"), is_clean()));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("the same command resumes"), is_clean()));
   EXPECT_EQ(CheckpointReader(path("run")).state().step,
             static_cast<long>(values_of(metrics("run"), "loss").size()));
   EXPECT_THAT(read("run/status.json"), HasSubstr("\"interrupted\""));

@@ -53,7 +53,8 @@ TEST(Mpi, RanksThatAgreeGoOn) {
   check_agreement(job->world(), {{"version", 1}, {"configuration", 2}});
 }
 
-// The library's stand-in adds in another order than ours, so that it cannot be what gives the bits.
+// The library's substitute adds in another order than ours, so that it cannot be what gives the
+// bits.
 TEST(DeviceRanks, KeepTheContractOfACommunicator) {
   for (const QueueRole queue : {QueueRole::compute, QueueRole::reduce}) {
     DeviceRanks ranks(*job, queue);
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const auto transport = trireme::open_transport({.timeout_s = 60});
   trireme::job = transport.get();
-  // One voice: the other ranks print only failures.
+  // Only rank 0 prints; the others print failures.
   if (transport->place().rank != 0) {
     delete testing::UnitTest::GetInstance()->listeners().Release(
         testing::UnitTest::GetInstance()->listeners().default_result_printer());

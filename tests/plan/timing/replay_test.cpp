@@ -44,8 +44,8 @@ TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
   }
 }
 
-// Copies from and to the host go on next to kernels, in both directions at once; what is read comes
-// after what was written.
+// Copies from and to the host continue next to kernels, in both directions at once; what is read
+// comes after what was written.
 TEST(Replay, OverlapsCopiesWithTheHost) {
   const auto copy = [](RecordedWork::Kind kind, double bytes) {
     return RecordedWork{.kind = kind, .name = "copy", .bytes = bytes};

@@ -99,7 +99,7 @@ bool has_bytes(const ProductKey& key) {
 class StandIn final : public ProductLibrary {
  public:
   explicit StandIn(std::string version) : version_(std::move(version)) {}
-  std::string name() const override { return "a stand-in library " + version_; }
+  std::string name() const override { return "a substitute library " + version_; }
   std::unique_ptr<LibraryProduct> product(const ProductKey& key) override {
     if (!key.fp8.is_used()) return std::make_unique<StandInProduct>(key);
     if (!has_bytes(key)) return nullptr;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t answer_mark = 0x5ca1ab1e;
 char stream_place;  // its address is the stream
 
-// What the stand-in reads descriptors with.
+// What the substitute reads descriptors with.
 struct Readers {
   decltype(&cublasLtMatmulDescGetAttribute) description;
   decltype(&cublasLtMatrixLayoutGetAttribute) layout;

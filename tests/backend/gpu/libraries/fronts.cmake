@@ -1,4 +1,4 @@
-# What calls vendors' libraries, each part compiled for its vendor, with stand-ins for the calls that would need a GPU.
+# What calls vendors' libraries, each part compiled for its vendor, with substitutes for the calls that would need a GPU.
 function(trireme_front_test name headers)
   if(NOT headers)
     return()

@@ -1,5 +1,5 @@
 // Products of linear layers from their definition, in double, and operands in the host's memory
-// whose ends a stand-in of a library checks.
+// whose ends a substitute of a library checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace trireme::gpu {
 
-// What stand-ins may read and write: where each operand begins, and its bytes.
+// What substitutes may read and write: where each operand begins, and its bytes.
 inline std::map<const std::byte*, std::int64_t>& operands() {
   static std::map<const std::byte*, std::int64_t> all;
   return all;

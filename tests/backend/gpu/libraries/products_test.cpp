@@ -270,7 +270,7 @@ TEST_F(SlowBytesInProducts, AreComparedWithTheHostsSums) {
                                     record_name(bytes.scales) + ") in " +
                                     std::string(name_of(type)) + ": differs from the host's sums"));
     EXPECT_FALSE(products.fp8_linear(type, product, shape, bytes)->computes(false));
-    // Others go on.
+    // Others continue.
     const Fp8Bytes other{e4m3, e4m3, Fp8Recipe::tensorwise};
     EXPECT_TRUE(products.fp8_linear(type, product, shape, other)->computes(false));
   }

@@ -1,4 +1,4 @@
-// Calls of rocBLAS: a stand-in computes on the host what their arguments say.
+// Calls of rocBLAS: a substitute computes on the host what their arguments say.
 #include <gtest/gtest.h>
 
 #if TRIREME_TEST_ROCBLAS

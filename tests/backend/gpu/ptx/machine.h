@@ -111,7 +111,7 @@ struct Warp {
   Mask active = 0;  // for which the instruction runs
   Mask live = 0;    // that have not left
 
-  // Lanes that go on from one place. The first runs; the others wait for it to come by.
+  // Lanes that resume from one place. The first runs; the others wait for it to come by.
   struct Group {
     int place;
     Mask mask;

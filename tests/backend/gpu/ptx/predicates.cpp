@@ -23,7 +23,7 @@ bool unordered(T a, T b) {
   return a != a || b != b;
 }
 
-// How the comparison goes on: with a predicate of before.
+// How the comparison continues: with a predicate of before.
 enum Combine : std::int64_t { alone, with_and, with_or, with_xor };
 
 void finish(Warp& w, const Instruction& i, Mask result) {

@@ -1,4 +1,4 @@
-// The program as a user runs it, whose plug-in for NVIDIA's GPUs is the stand-in: a training on
+// The program as a user runs it, whose plug-in for NVIDIA's GPUs is the substitute: a training on
 // compiled kernels, and what a driver or a GPU can answer.
 #include <gmock/gmock.h>
 

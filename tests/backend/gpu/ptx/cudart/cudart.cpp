@@ -249,7 +249,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return with_device([&] {
     if (has_passed(event->state)) return cudaSuccess;
-    // A device goes on by itself: whoever asks again finds that it has.
+    // A device continues by itself: whoever asks again finds that it has.
     run_until(*event->state.stream, event->state.position);
     return cudaErrorNotReady;
   });

@@ -62,7 +62,7 @@ const char* error_text(cudaError_t code) {
     case cudaErrorECCUncorrectable:
       return "uncorrectable ECC error encountered";
     default:
-      return "an error that the stand-in has no words for";
+      return "an error that the substitute has no words for";
   }
 }
 

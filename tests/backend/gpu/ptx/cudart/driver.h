@@ -1,5 +1,5 @@
-// What the stand-in for CUDA's runtime answers, and how it fails. Variables of the environment make
-// it a machine without a driver, with too little memory, or one whose GPU is lost:
+// What the substitute for CUDA's runtime answers, and how it fails. Variables of the environment
+// make it a machine without a driver, with too little memory, or one whose GPU is lost:
 //   TRIREME_PTX_DRIVER    version of the driver (13000); 0: none is installed
 //   TRIREME_PTX_DEVICES   how many devices are visible (1)
 //   TRIREME_PTX_MEMORY    bytes of device memory (16 GiB)

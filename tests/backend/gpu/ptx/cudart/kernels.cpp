@@ -27,7 +27,7 @@ constexpr std::int64_t shared_without_asking = 48 << 10, most_shared = 163 << 10
 constexpr unsigned most_threads = 1024, most_blocks_y = 65535, most_blocks_x = 0x7fffffff;
 
 [[noreturn]] void stop(const std::string& why) {
-  std::fprintf(stderr, "trireme: stand-in for CUDA: %s\n", why.c_str());
+  std::fprintf(stderr, "trireme: substitute for CUDA: %s\n", why.c_str());
   std::abort();
 }
 

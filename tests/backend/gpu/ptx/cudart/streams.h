@@ -1,5 +1,5 @@
-// Streams and events of the stand-in. Work is kept until somebody waits for it, so that it runs as
-// late as the program allows: what lacks a wait reads what was there before.
+// Streams and events of the substitute. Work is kept until somebody waits for it, so that it runs
+// as late as the program allows: what lacks a wait reads what was there before.
 #pragma once
 
 #include <cstdint>
