@@ -1,20 +1,15 @@
 // Names of targets.
 #include "backend/target.h"
 
+#include <cstddef>
+
 namespace trireme {
 
 const char* name_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::cuda:
-      return "cuda";
-    case DeviceKind::hip:
-      return "hip";
-    case DeviceKind::emulated:
-      return "emulated";
-  }
-  return "?";
+#define TRIREME_DEVICE_NAME(value, name) name,
+  static constexpr const char* names[] = {TRIREME_DEVICES(TRIREME_DEVICE_NAME)};
+#undef TRIREME_DEVICE_NAME
+  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace trireme

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/kinds.h"
+
 namespace trireme {
 
 namespace cpu {
@@ -12,7 +14,6 @@ enum class Isa : std::uint8_t { avx2, avx512, amx };
 const char* name_of(Isa set);
 }  // namespace cpu
 
-enum class DeviceKind : std::uint8_t { cpu, cuda, hip, emulated };
 // "cpu", "cuda" ... as in run.device.
 const char* name_of(DeviceKind);
 

@@ -14,7 +14,10 @@ namespace trireme {
 enum class Fp8Type : std::uint8_t { e4m3, e5m2, e4m3_fnuz, e5m2_fnuz };
 
 // Which numbers share a scale: those of a matrix or of a sequence, or those of a block.
-enum class Fp8Recipe : std::uint8_t { none, tensorwise, blockwise };
+#define TRIREME_FP8_RECIPES(X) X(none, "none") X(tensorwise, "tensorwise") X(blockwise, "blockwise")
+#define TRIREME_FP8_RECIPE(value, name) value,
+enum class Fp8Recipe : std::uint8_t { TRIREME_FP8_RECIPES(TRIREME_FP8_RECIPE) };
+#undef TRIREME_FP8_RECIPE
 
 struct Fp8Format {
   int mantissa_bits;

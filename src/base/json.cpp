@@ -84,14 +84,13 @@ JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view l
   return fault_at(text, byte, "expected a value");
 }
 
-json parse_json(std::string_view text, const std::function<void(const JsonFault&)>& on_fault,
-                JsonComments comments) {
+json parse_json(std::string_view text, const std::function<void(const JsonFault&)>& on_fault) {
   if (const std::size_t byte = too_deep(text); byte > 0) {
     on_fault(fault_at(text, byte,
                       fmt::format("values are nested more than {} levels deep", max_json_depth)));
   }
   try {
-    return json::parse(text, nullptr, true, comments == JsonComments::skip);
+    return json::parse(text);
   } catch (const json::parse_error& error) {
     on_fault(json_fault(text, error.byte, error.what()));
   } catch (const json::out_of_range& error) {
@@ -101,15 +100,12 @@ json parse_json(std::string_view text, const std::function<void(const JsonFault&
   return {};
 }
 
-json parse_json(std::string_view text, const std::string& name, JsonComments comments) {
-  return parse_json(
-      text,
-      [&](const JsonFault& fault) {
-        refuse_if_foreign(name, text);
-        fail_input("'{}' is not JSON: line {}, column {}: {}", name, fault.line, fault.column,
-                   fault.what);
-      },
-      comments);
+json parse_json(std::string_view text, const std::string& name) {
+  return parse_json(text, [&](const JsonFault& fault) {
+    refuse_if_foreign(name, text);
+    fail_input("'{}' is not JSON: line {}, column {}: {}", name, fault.line, fault.column,
+               fault.what);
+  });
 }
 
 std::string json_shown(const json& value) {

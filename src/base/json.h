@@ -25,15 +25,11 @@ JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view l
 // Values deeper within others are refused: what handles a value may recurse.
 inline constexpr int max_json_depth = 256;
 
-enum class JsonComments { refuse, skip };
-
 // Parses a text. Bad input (exit code 2): "'NAME' is not JSON: line 3, column 7: ...".
-nlohmann::json parse_json(std::string_view text, const std::string& name,
-                          JsonComments comments = JsonComments::refuse);
+nlohmann::json parse_json(std::string_view text, const std::string& name);
 // The same with a message of the caller's: `on_fault` must throw.
 nlohmann::json parse_json(std::string_view text,
-                          const std::function<void(const JsonFault&)>& on_fault,
-                          JsonComments comments = JsonComments::refuse);
+                          const std::function<void(const JsonFault&)>& on_fault);
 
 // How a message shows a value that it did not expect: `the string "12"`, `a list`, `null`.
 std::string json_shown(const nlohmann::json& value);

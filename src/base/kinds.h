@@ -1,10 +1,16 @@
-// The words that graphs and kernels share: kinds of norms and activations, and where the positions
-// of a cut sequence lie.
+// The words that graphs and kernels share: kinds of devices, norms and activations, and where the
+// positions of a cut sequence lie.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme {
+
+// As in run.device.
+#define TRIREME_DEVICES(X) X(cpu, "cpu") X(cuda, "cuda") X(hip, "hip") X(emulated, "emulated")
+#define TRIREME_DEVICE(value, name) value,
+enum class DeviceKind : std::uint8_t { TRIREME_DEVICES(TRIREME_DEVICE) };
+#undef TRIREME_DEVICE
 
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 

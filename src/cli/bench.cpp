@@ -139,8 +139,9 @@ std::vector<LinearShape> parse_shapes(const std::vector<std::string>& texts) {
 
 void gemm(const BenchArguments& a) {
   const auto shapes = parse_shapes(a.shapes);
-  const auto timings = with_compute_type(
-      compute_dtype(a.precision), [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
+  const auto timings =
+      with_compute_type(compute_dtype(*find_choice<Precision>(a.precision)),
+                        [&]<class T>(T) { return cpu::time_linear_products<T>(shapes); });
   const char* names[] = {"forward", "input_grad", "weight_grad"};
   nlohmann::json rows = nlohmann::json::array();
   if (!a.json)
@@ -163,7 +164,7 @@ void gemm(const BenchArguments& a) {
 
 void machine(const BenchArguments& a) {
   constexpr double timeout_s = 600;
-  const JoinedJob job("cpu", timeout_s);
+  const JoinedJob job(DeviceKind::cpu, timeout_s);
   run_guarded(job.transport(), [&] {
     const bool leads = job.transport().place().rank == 0;
     require_new_file(a.output);
@@ -190,7 +191,7 @@ void add_bench(CLI::App& app) {
       command->add_subcommand("gemm", "Measure the three matrix products of linear layers");
   products->add_option("--shape", a->shapes, "ROWSxINxOUT; default: the shapes of GPT-2 124M");
   products->add_option("--precision", a->precision, "Element type of the operands")
-      ->check(CLI::IsMember({"bf16", "fp16", "fp32", "fp64"}))
+      ->check(CLI::IsMember(names_of<Precision>()))
       ->capture_default_str();
   products->add_flag("--json", a->json, "Print the figures as JSON");
   products->callback([a] { gemm(*a); });

@@ -82,7 +82,8 @@ constexpr Question processes_here = {"ranks", "How many processes on this machin
 
 // The answers so far.
 struct Answers {
-  std::string machine, device;
+  std::string machine;
+  DeviceKind device = DeviceKind::cpu;
   RankSet set;
   std::string model;
   const settings::SettingsFile* from = nullptr;  // or null
@@ -130,7 +131,7 @@ void ask_machine(Questions& questions, Answers& answers) {
   RankSet& set = answers.set;
   Question ranks = question(Ask::ranks);
   if (answers.here()) {
-    answers.device = "cpu";
+    answers.device = DeviceKind::cpu;
     set.ranks = static_cast<int>(questions.ask_count(processes_here, 1, 1024));
     set.ranks_per_node = set.ranks;
     set.memory = machine_memory_bytes() / set.ranks;
@@ -138,11 +139,11 @@ void ask_machine(Questions& questions, Answers& answers) {
   }
   const std::int64_t count = questions.ask_count(question(Ask::nodes), 1, 1 << 16);
   if (const std::optional<Machine> machine = known_machine(answers.machine)) {
-    answers.device = name_of(machine->target.device);
+    answers.device = machine->target.device;
     set.ranks_per_node = machine->speed->devices;
     set.memory = static_cast<std::int64_t>(machine->speed->memory_bytes);
   } else {
-    answers.device = answers.machine;
+    answers.device = find_choice<DeviceKind>(answers.machine).value();
     ranks.text = "How many GPUs in a node?";
     set.ranks_per_node = static_cast<int>(questions.ask_count(ranks, 8, 64));
     set.memory =
@@ -232,11 +233,11 @@ std::string one_line(std::string text) {
 }
 
 // Parameters of a model that knows its vocabulary.
-double parameters_of(Config config, const std::string& device) {
+double parameters_of(Config config, DeviceKind device) {
   config.run.device = device;
   config.train.global_batch_size = config.train.micro_batch_size = 1;
   config.parallel = {};
-  config.parallel.recompute = "full";
+  config.parallel.recompute = Recompute::full;
   return static_cast<double>(plan_layout(config, 1, target_of(device)).parameters);
 }
 

@@ -227,7 +227,8 @@ void run(bool as_json, bool clean, const std::string& device) {
                                    variables(),
                                    job(),
                                    leftovers(clean)};
-  for (Finding& finding : gpu_findings(device)) findings.push_back(std::move(finding));
+  for (Finding& finding : gpu_findings(find_choice<DeviceKind>(device)))
+    findings.push_back(std::move(finding));
   const char* const names[] = {"good", "note", "fault"};
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   int faults = 0;

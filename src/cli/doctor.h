@@ -1,9 +1,11 @@
 // Findings of `trireme doctor`, and its part on GPUs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/kinds.h"
 #include "operations/node_check.h"
 
 namespace trireme::cli {
@@ -16,10 +18,10 @@ struct Finding {
   std::string advice;  // where the state is not good
 };
 
-// The GPUs of `device` ("cuda", "hip" or "emulated"), or, if it is empty, of each vendor's plug-in
+// The GPUs of `device`, or, where none is given, of each vendor's plug-in
 // that is there: driver, GPUs, links, libraries, and whether products are right. A driver that is
 // missing is a fault only on a device that was asked for.
-std::vector<Finding> gpu_findings(const std::string& device);
+std::vector<Finding> gpu_findings(std::optional<DeviceKind> device);
 
 struct NodesCommand {
   NodeCheckOptions check;

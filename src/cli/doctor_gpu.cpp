@@ -99,8 +99,8 @@ double product_error(Device& device, DType dtype) {
   return product.error();
 }
 
-Finding products_of(const std::string& name) {
-  Device& device = device_of(name);
+Finding products_of(DeviceKind kind) {
+  Device& device = device_of(kind);
   Finding finding{"GPU products", ""};
   const auto add = [&](const char* type, double error, double limit) {
     const bool right = error < limit;
@@ -128,9 +128,9 @@ Finding library(const LibraryReport& library) {
           fmt::format("{} is used instead", library.instead)};
 }
 
-void add_machine(std::vector<Finding>& findings, const std::string& device, bool asked_for) {
-  const MachineReport report = plugin_report(device);
-  findings.push_back({fmt::format("GPU ({})", device),
+void add_machine(std::vector<Finding>& findings, DeviceKind device, bool asked_for) {
+  const MachineReport report = plugin_report(name_of(device));
+  findings.push_back({fmt::format("GPU ({})", name_of(device)),
                       fmt::format("{}, {}", counted(report.gpus.size(), "GPU"), report.driver)});
   if (!report.problem.empty()) {
     findings.back().state = asked_for ? State::fault : State::note;
@@ -158,14 +158,14 @@ std::vector<std::string> variables_of_gpus() {
 
 }  // namespace
 
-std::vector<Finding> gpu_findings(const std::string& device) {
+std::vector<Finding> gpu_findings(std::optional<DeviceKind> device) {
   std::vector<Finding> findings;
-  if (!device.empty()) {
-    if (!has_plugin(device)) device_of(device);  // which says what is missing
-    add_machine(findings, device, true);
+  if (device) {
+    if (!has_plugin(name_of(*device))) device_of(*device);  // which says what is missing
+    add_machine(findings, *device, true);
   } else {
-    for (const char* vendor : {"cuda", "hip"})
-      if (has_plugin(vendor)) add_machine(findings, vendor, false);
+    for (const DeviceKind vendor : {DeviceKind::cuda, DeviceKind::hip})
+      if (has_plugin(name_of(vendor))) add_machine(findings, vendor, false);
   }
   const std::vector<std::string> variables = variables_of_gpus();
   if (findings.empty()) {

@@ -50,7 +50,7 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
 // what is left of them, and a number that was asked for is refused.
 std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std::int64_t prompt) {
   const std::int64_t asked = a.options.max_new_tokens;
-  if (m.position != "learned" || prompt <= m.max_positions - asked) return asked;
+  if (m.position != PositionEncoding::learned || prompt <= m.max_positions - asked) return asked;
   const std::string tokens = counted(prompt, "token");
   const std::string positions = counted(m.max_positions, "learned position");
   if (prompt >= m.max_positions) {

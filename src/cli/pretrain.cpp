@@ -61,9 +61,9 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
     return;
   }
   if (const auto level = take_text(arguments, "--log-level")) {
-    if (std::ranges::find(log_level_names, *level) == log_level_names.end())
-      fail_input("--log-level: expected one of {}, found '{}'", fmt::join(log_level_names, ", "),
-                 *level);
+    if (!find_choice<LogLevel>(*level))
+      fail_input("--log-level: expected one of {}, found '{}'",
+                 fmt::join(names_of<LogLevel>(), ", "), *level);
     arguments.push_back("log.level=" + *level);
   }
   const bool print_config = take(arguments, "--print-config");

@@ -52,7 +52,8 @@ Limits limits_of(const Config& config, const std::string& name) {
         "--machine {}: the file has no figures of its speed; `trireme bench machine -o FILE` "
         "measures them",
         name);
-  const bool wide = config.run.precision == "fp32" || config.run.precision == "fp64";
+  const bool wide =
+      config.run.precision == Precision::fp32 || config.run.precision == Precision::fp64;
   const ProductRate& rate = wide ? machine.speed->fp32 : machine.speed->bf16;
   const double ceiling = rate.ceiling > 0 ? rate.ceiling : rate.peak;
   return {rate.peak > 0 ? rate.peak : ceiling, ceiling, machine.speed->memory_rate};

@@ -84,9 +84,9 @@ void run(SlurmArguments& arguments) {
   const Config config = load_config(job.arguments.front(), overrides);
   const int ranks = all_ranks(job);
   check_start(config, ranks);
-  if (!site.device.empty() && config.run.device != site.device)
+  if (site.device && config.run.device != *site.device)
     fail_input("run.device is \"{}\", and the nodes of {} have GPUs: add run.device={}",
-               config.run.device, site.name, site.device);
+               config.run.device, site.name, *site.device);
   check_memory(config, site, ranks);
   job.run_dir = config.run.dir;
   job.device = config.run.device;

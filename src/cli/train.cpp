@@ -122,7 +122,7 @@ void add_train(CLI::App& app) {
   command
       ->add_option("--log-level", arguments->log_level,
                    "What the terminal shows: log.level of the configuration")
-      ->check(CLI::IsMember(log_level_names));
+      ->check(CLI::IsMember(names_of<LogLevel>()));
   add_restart_flags(*command, arguments->restarts, arguments->restart_wait_s);
   command->callback([arguments] {
     if (!arguments->log_level.empty())

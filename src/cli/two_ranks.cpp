@@ -125,7 +125,7 @@ TwoRanks start_two_ranks(double limit_s) {
 
 void be_one_of_two_ranks() {
   constexpr double timeout_s = 15;
-  const JoinedJob job("cpu", timeout_s);
+  const JoinedJob job(DeviceKind::cpu, timeout_s);
   Transport& transport = job.transport();
   if (transport.place().size != 2)
     fail(

@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.h"
+
 namespace trireme {
 
 struct RunConfig {
   std::string dir = "runs/default";  // where checkpoints and metrics go
   std::int64_t seed = 1234;
-  std::string precision = "bf16";       // bf16 | fp16 | fp32 | fp64
-  std::string gradient_dtype = "fp32";  // of gradient sums: fp32 (fp64 with fp64) | bf16
-  std::string device = "cpu";
+  Precision precision = Precision::bf16;
+  StateType gradient_dtype = StateType::fp32;  // of gradient sums; fp32 is fp64 with fp64
+  DeviceKind device = DeviceKind::cpu;
   std::string memory;      // of a process, as "64GiB"; "": what the machine has
   double peak_tflops = 0;  // of a device, for the log; 0: what is known of it
 };
@@ -29,7 +31,7 @@ struct ExpertConfig {
   // Layers first_layer, first_layer + layer_interval, ...; `layers`: these instead.
   std::int64_t first_layer = 0, layer_interval = 1;
   std::vector<std::int64_t> layers;
-  std::string score = "softmax";  // softmax | sigmoid
+  RouterScore score = RouterScore::softmax;
   bool normalize_weights = true;
   double scaling_factor = 1;
   std::int64_t num_groups = 1, top_groups = 1;
@@ -37,19 +39,21 @@ struct ExpertConfig {
   double bias_update_rate = 1e-3;           // a step of it
   std::int64_t shared_ffn_hidden_size = 0;  // 0: no shared expert
   bool shared_gate = false;
-  bool residual = false;              // mixes experts and shared expert by two learned shares
-  std::string aux_loss = "sequence";  // sequence | batch | global
+  bool residual = false;  // mixes experts and shared expert by two learned shares
+  BalanceScope aux_loss = BalanceScope::sequence;
   double aux_loss_coeff = 0;
   double z_loss_coeff = 0;
-  double capacity_factor = 0;          // 0: dropless
-  std::string drop_policy = "weight";  // weight | position
+  double capacity_factor = 0;  // 0: dropless
+  DropPolicy drop_policy = DropPolicy::weight;
 
   // Whether a layer, counted from 0, has experts, and how many.
   bool in_layer(std::int64_t layer) const { return experts_in(layer) > 0; }
   std::int64_t experts_in(std::int64_t layer) const;
   bool has_losses() const { return num_experts > 0 && (aux_loss_coeff > 0 || z_loss_coeff > 0); }
   // Whether the balance loss is over the whole batch.
-  bool keeps_load() const { return num_experts > 0 && aux_loss_coeff > 0 && aux_loss == "global"; }
+  bool keeps_load() const {
+    return num_experts > 0 && aux_loss_coeff > 0 && aux_loss == BalanceScope::global;
+  }
 };
 
 struct ModelConfig {
@@ -70,30 +74,27 @@ struct ModelConfig {
   std::int64_t max_positions = 0;     // 0: seq_length
   std::int64_t vocab_size = 0;        // 0: from the tokenizer
   std::int64_t vocab_multiple = 128;  // computed vocabulary is padded to a multiple of this x tp
-  std::string position;               // learned | rope | alibi | none; "": by family
+  PositionEncoding position = PositionEncoding::by_family;
   double rope_base = 10000;
   double rope_percent = 1;
-  std::string rope_scaling = "none";  // none | linear | llama3 | yarn
+  RopeScaling rope_scaling = RopeScaling::none;
   double rope_scaling_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: turns
   double rope_attention_factor = 0;          // yarn: of queries and keys; 0: 0.1 ln(factor) + 1
   std::int64_t rope_original_length = 8192;  // llama3, yarn
-  std::string norm;                          // layer_norm | rms_norm; "": by family
+  NormType norm = NormType::by_family;
   double norm_eps = 1e-5;
-  // gelu_tanh | gelu_erf | silu | squared_relu | swiglu | geglu; "": by family
-  std::string activation;
-  bool bias = true;                   // biases of linear layers; "llama" turns it off by default
-  bool qkv_bias = true;               // bias of the query, key, value projection
-  bool qk_norm = false;               // RMSNorm of queries and keys
-  std::string qk_norm_over = "head";  // head | all_heads: what each of these norms spans
-  bool zero_centred_norms = false;    // norms multiply by 1 + weight, and weights start at zero
-  bool embedding_norm = false;        // a norm after the embedding
-  bool scale_embedding = false;       // times sqrt(hidden_size)
+  MlpActivation activation = MlpActivation::by_family;
+  bool bias = true;      // biases of linear layers; "llama" turns it off by default
+  bool qkv_bias = true;  // bias of the query, key, value projection
+  bool qk_norm = false;  // RMSNorm of queries and keys
+  NormSpan qk_norm_over = NormSpan::head;  // what each of these norms spans
+  bool zero_centred_norms = false;  // norms multiply by 1 + weight, and weights start at zero
+  bool embedding_norm = false;      // a norm after the embedding
+  bool scale_embedding = false;     // times sqrt(hidden_size)
   bool tie_embeddings = true;
-  // pre | output | both | post: before attention and MLP; after them, before the sums; both of
-  // these; after the sums (bert only).
-  std::string norm_placement = "pre";
+  NormPlacement norm_placement = NormPlacement::pre;
   double attention_scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
   double attention_soft_cap = 0;            // scores become cap x tanh(score / cap); 0: none
   double logit_soft_cap = 0;                // the same of the final logits
@@ -115,7 +116,7 @@ struct ModelConfig {
 
 // Whether its MLP has a gate.
 inline bool has_gate(const ModelConfig& model) {
-  return model.activation == "swiglu" || model.activation == "geglu";
+  return model.activation == MlpActivation::swiglu || model.activation == MlpActivation::geglu;
 }
 
 struct DataConfig {
@@ -125,12 +126,12 @@ struct DataConfig {
   std::vector<std::string> sources,
       valid_sources;  // files of text, or weight files weight files ...
   std::vector<std::string> source_keys = {"text"};  // columns: one for all sources or one for each
-  std::string source_documents = "file";            // of plain text: file | paragraph | line
-  std::int64_t shuffle_buffer = 10000;              // documents of a source; 0: not shuffled
-  bool skip_bad_rows = false;                       // of sources
-  std::int64_t tokenizer_threads = 1;               // of each source
-  std::string cache_dir;                            // "": next to the data
-  std::string tokenizer;                            // kind; fields.cpp lists them
+  DocumentUnit source_documents = DocumentUnit::file;  // of plain text
+  std::int64_t shuffle_buffer = 10000;                 // documents of a source; 0: not shuffled
+  bool skip_bad_rows = false;                          // of sources
+  std::int64_t tokenizer_threads = 1;                  // of each source
+  std::string cache_dir;                               // "": next to the data
+  std::string tokenizer;                               // kind; fields.cpp lists them
   std::string vocab_file, merge_file, tokenizer_model;
   std::string tokenizer_pattern;  // kind of a tiktoken file; "": the file tells
   std::int64_t prefetch = 4;      // micro-batches kept ready
@@ -162,28 +163,28 @@ struct TrainConfig {
   double timeout_s = 600;                 // watchdog of collectives
   std::vector<std::int64_t> trace_steps;  // first, last: writes a Chrome trace
   bool check_nan = true;
-  std::int64_t guard_interval = 0;     // of the check for silent corruption; 0: off
-  std::string spike_policy = "none";   // of the loss: none | skip | back
-  std::int64_t spike_window = 128;     // losses that a step's is compared with
-  double spike_sigma = 6;              // standard deviations above their median
-  std::int64_t spike_back_steps = 10;  // back: at least so many, to a checkpoint
+  std::int64_t guard_interval = 0;               // of the check for silent corruption; 0: off
+  SpikePolicy spike_policy = SpikePolicy::none;  // of the loss
+  std::int64_t spike_window = 128;               // losses that a step's is compared with
+  double spike_sigma = 6;                        // standard deviations above their median
+  std::int64_t spike_back_steps = 10;            // back: at least so many, to a checkpoint
 };
 
 // Sequences that grow while training begins (DeepSpeed's curriculum learning).
 struct CurriculumConfig {
-  std::string schedule = "none";  // none | fixed_linear | fixed_root
-  std::int64_t min_length = 0;    // at the beginning; the end is model.seq_length
-  std::int64_t iters = 0;         // until the end is reached
-  std::int64_t length_step = 8;   // lengths are multiples of it
-  std::int64_t root_degree = 2;   // fixed_root: 2 is a square root
+  CurriculumSchedule schedule = CurriculumSchedule::none;
+  std::int64_t min_length = 0;   // at the beginning; the end is model.seq_length
+  std::int64_t iters = 0;        // until the end is reached
+  std::int64_t length_step = 8;  // lengths are multiples of it
+  std::int64_t root_degree = 2;  // fixed_root: 2 is a square root
 };
 
 struct OptimizerConfig {
-  std::string name = "adamw";  // see config/optimizers.h
+  OptimizerKind name = OptimizerKind::adamw;
   double lr = 0;
   double min_lr = 0;
-  std::string decay_style = "linear";  // constant | linear | cosine | inverse_sqrt | wsd
-  std::int64_t decay_iters = 0;        // 0: train length
+  DecayStyle decay_style = DecayStyle::linear;
+  std::int64_t decay_iters = 0;  // 0: train length
   std::int64_t decay_samples = 0;
   std::int64_t decay_tokens = 0;  // the decay counts tokens; excludes the two above
   std::int64_t warmup_iters = 0;
@@ -193,7 +194,7 @@ struct OptimizerConfig {
   double warmup_init_lr = 0;
   std::int64_t wsd_decay_iters = 0;  // length of the anneal at the end of the decay
   std::int64_t wsd_decay_samples = 0;
-  std::string wsd_decay_style = "exponential";  // exponential | linear | cosine | minus_sqrt
+  AnnealStyle wsd_decay_style = AnnealStyle::exponential;
   double weight_decay = 0.01;
   bool decay_vectors = false;  // biases and norms decay as well
   double clip_grad = 1.0;      // 0: off
@@ -206,12 +207,12 @@ struct OptimizerConfig {
   double muon_lr = 0;  // highest, of whole matrices; 0: lr
   double muon_momentum = 0.95;
   bool muon_nesterov = true;
-  std::int64_t muon_steps = 5;               // of Newton-Schulz
-  std::string muon_coefficients = "simple";  // simple | quintic
-  std::string muon_scale = "match_rms";      // match_rms | spectral | original | unit_rms
+  std::int64_t muon_steps = 5;  // of Newton-Schulz
+  MuonCoefficients muon_coefficients = MuonCoefficients::simple;
+  MuonScale muon_scale = MuonScale::match_rms;
   double muon_scale_factor = 1;
-  std::string moment_dtype = "fp32";  // fp32 (fp64 with fp64) | bf16
-  double loss_scale = 0;              // fp16: fixed scale; 0: dynamic
+  StateType moment_dtype = StateType::fp32;  // fp32 is fp64 with fp64
+  double loss_scale = 0;                     // fp16: fixed scale; 0: dynamic
   double initial_loss_scale = 4294967296.0;
   double min_loss_scale = 1;
   std::int64_t loss_scale_window = 1000;
@@ -220,9 +221,9 @@ struct OptimizerConfig {
 
 // Products of the linear layers of blocks in 8-bit floating point.
 struct Fp8Config {
-  std::string recipe = "none";   // none | tensorwise | blockwise
-  std::string format = "e4m3";   // e4m3 | hybrid
-  std::string encoding = "ocp";  // ocp | fnuz
+  Fp8Recipe recipe = Fp8Recipe::none;
+  Fp8Mix format = Fp8Mix::e4m3;
+  Fp8Encoding encoding = Fp8Encoding::ocp;
   bool power_of_2_scales = true;
   std::int64_t first_layers_bf16 = 0, last_layers_bf16 = 0;  // in run.precision
 };
@@ -231,29 +232,29 @@ struct ParallelConfig {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t cp = 1;
-  std::string cp_attention = "all_gather";  // all_gather | ulysses | ring
+  ContextAttention cp_attention = ContextAttention::all_gather;
   std::int64_t ep = 1;
   std::int64_t expert_tp = 1;
   std::int64_t dp_replicate = 1;  // hybrid sharding: copies of a sharded group
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> stage_layers;  // layers of each stage; empty: even
-  std::string schedule = "1f1b";           // gpipe | 1f1b | interleaved | zb1p | zbv | vhalf
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
   bool sequence_parallel = false;
-  std::int64_t zero = 0;              // 0 | 1 | 2 | 3
-  std::string recompute = "none";     // none | selective | full
+  std::int64_t zero = 0;  // 0 | 1 | 2 | 3
+  Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
   bool distribute_saved_activations = false;
-  std::string numerics = "fast";  // fast | exact
-  std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
+  Numerics numerics = Numerics::fast;
+  std::int64_t exact_block = 0;  // exact: tokens that are summed at once; 0: a micro-batch
 };
 
 // What is kept outside of the memory of the device.
 struct OffloadConfig {
-  std::string optimizer = "none";      // states: none | host | file
-  std::string parameters = "none";     // parts of parameters: none | host | file
-  std::string activations = "none";    // what layers save: none | host | file
-  std::int64_t activation_layers = 0;  // so many of a stage's first layers; 0: all
-  std::string path;                    // file: folder on a local disk
+  OffloadPlace optimizer = OffloadPlace::none;    // states
+  OffloadPlace parameters = OffloadPlace::none;   // parts of parameters
+  OffloadPlace activations = OffloadPlace::none;  // what layers save
+  std::int64_t activation_layers = 0;             // so many of a stage's first layers; 0: all
+  std::string path;                               // file: folder on a local disk
 };
 
 struct CheckpointConfig {
@@ -262,19 +263,16 @@ struct CheckpointConfig {
   bool async = false;
   std::string load;  // folder to start from; "": run.dir
   bool load_optimizer = true;
-  bool finetune = false;               // weights only, counters from zero
-  std::string export_format = "none";  // of further copies of the weights: none, hf
-  std::int64_t export_interval = 0;    // 0: only the last checkpoint
+  bool finetune = false;                            // weights only, counters from zero
+  ExportFormat export_format = ExportFormat::none;  // of further copies of the weights
+  std::int64_t export_interval = 0;                 // 0: only the last checkpoint
   bool fallback = false;  // on from the newest sound checkpoint where the newest one is damaged
   std::string local_dir;  // on a disk of each node, for further checkpoints; "": none
   std::int64_t local_interval = 0;  // between these
 };
 
-// What log.level can be, from the fewest lines to the most.
-inline const std::vector<std::string> log_level_names = {"error", "warning", "info", "debug"};
-
 struct LogConfig {
-  std::string level = "info";  // of what the terminal shows
+  LogLevel level = LogLevel::info;  // of what the terminal shows
   bool tensorboard = false;
 };
 

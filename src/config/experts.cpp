@@ -158,7 +158,7 @@ void check_choice_counts(const ExpertConfig& moe) {
   };
   if (moe.keeps_load()) check_number("moe.aux_loss = \"global\"");
   if (!moe.expert_bias) return;
-  if (moe.score != "sigmoid") {
+  if (moe.score != RouterScore::sigmoid) {
     fail_input(
         "moe.expert_bias goes with moe.score = \"sigmoid\" only, not {:?}: set that, or balance "
         "with moe.aux_loss_coeff",
@@ -177,7 +177,7 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
         "moe.ffn_hidden_size = {} is not divisible by parallel.expert_tp = {}: expert_tp can be {}",
         moe.ffn_hidden_size, p.expert_tp, divisors_near(moe.ffn_hidden_size, p.expert_tp));
   }
-  if (p.ep * p.expert_tp == 1 || p.numerics != "exact") return;
+  if (p.ep * p.expert_tp == 1 || p.numerics != Numerics::exact) return;
   const std::int64_t inner = moe.ffn_hidden_size / p.expert_tp;
   for (const Count& count : counts_of(moe)) {
     const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
@@ -219,7 +219,7 @@ void check_counts(const Config& config) {
   const ExpertConfig& moe = config.model.moe;
   if (!moe.expert_bias && !moe.keeps_load()) return;
   const char* const key = moe.expert_bias ? "moe.expert_bias" : "moe.aux_loss = \"global\"";
-  if (config.run.gradient_dtype != "fp32") {
+  if (config.run.gradient_dtype != StateType::fp32) {
     fail_input(
         "{} counts choices where gradients are summed, which run.gradient_dtype = {:?} would "
         "round: use fp32",
@@ -268,7 +268,7 @@ void check_experts(const Config& config) {
     }
     return;
   }
-  if (p.expert_tp > 1 && config.optimizer.name == "muon") {
+  if (p.expert_tp > 1 && config.optimizer.name == OptimizerKind::muon) {
     fail_input(
         "parallel.expert_tp = {} does not go with optimizer.name = \"muon\", which needs each "
         "expert's matrices whole on a rank: deal out more experts with parallel.ep instead",

@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
-    {[](const ModelConfig& m) { return m.norm_placement == "post"; },
+    {[](const ModelConfig& m) { return m.norm_placement == NormPlacement::post; },
      "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre, output or "
      "both"},
 }};
@@ -22,7 +22,7 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
 constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank does not go with model.family = \"bert\": leave it out"},
-    {[](const ModelConfig& m) { return m.position == "alibi"; },
+    {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
      "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
      "both ways: use learned"},
     {[](const ModelConfig& m) { return m.embedding_norm; },
@@ -31,7 +31,7 @@ constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
     {[](const ModelConfig& m) { return m.scale_embedding; },
      "model.scale_embedding does not go with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) {
-       return m.norm_placement == "output" || m.norm_placement == "both";
+       return m.norm_placement == NormPlacement::output || m.norm_placement == NormPlacement::both;
      },
      "model.norm_placement = \"output\" and \"both\" do not go with model.family = \"bert\": use "
      "pre or post"},
@@ -53,7 +53,7 @@ constexpr std::array<Refusal<Config>, 4> kBertRuns{{
     {[](const Config& c) { return c.parallel.exact_block > 0; },
      "parallel.exact_block cuts all rows of a model into blocks of tokens, and model.family = "
      "\"bert\" has layers of predicted words and of samples: leave it out"},
-    {[](const Config& c) { return c.curriculum.schedule != "none"; },
+    {[](const Config& c) { return c.curriculum.schedule != CurriculumSchedule::none; },
      "curriculum.schedule cuts samples short, which would take the second segment of model.family "
      "= \"bert\": leave it out"},
     {[](const Config& c) {
@@ -67,9 +67,9 @@ constexpr std::array<Family, 3> kFamilies{{
     {.name = "gpt",
      .architecture = Architecture::decoder,
      .samples = SampleKind::next_tokens,
-     .position = "learned",
-     .norm = "layer_norm",
-     .activation = "gelu_tanh",
+     .position = PositionEncoding::learned,
+     .norm = NormType::layer_norm,
+     .activation = MlpActivation::gelu_tanh,
      .bias = true,
      .tie_embeddings = true,
      .norm_eps = 1e-5,
@@ -78,9 +78,9 @@ constexpr std::array<Family, 3> kFamilies{{
     {.name = "llama",
      .architecture = Architecture::decoder,
      .samples = SampleKind::next_tokens,
-     .position = "rope",
-     .norm = "rms_norm",
-     .activation = "swiglu",
+     .position = PositionEncoding::rope,
+     .norm = NormType::rms_norm,
+     .activation = MlpActivation::swiglu,
      .bias = false,
      .tie_embeddings = false,
      .norm_eps = 1e-5,
@@ -89,9 +89,9 @@ constexpr std::array<Family, 3> kFamilies{{
     {.name = "bert",
      .architecture = Architecture::encoder,
      .samples = SampleKind::masked_words,
-     .position = "learned",
-     .norm = "layer_norm",
-     .activation = "gelu_erf",
+     .position = PositionEncoding::learned,
+     .norm = NormType::layer_norm,
+     .activation = MlpActivation::gelu_erf,
      .bias = true,
      .tie_embeddings = true,
      .norm_eps = 1e-12,

@@ -36,9 +36,9 @@ struct Family {
   Architecture architecture;
   SampleKind samples;
   // What [model] holds where the user says nothing.
-  const char* position;
-  const char* norm;
-  const char* activation;
+  PositionEncoding position;
+  NormType norm;
+  MlpActivation activation;
   bool bias;
   bool tie_embeddings;
   double norm_eps;

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "config/families.h"
-#include "config/optimizers.h"
 #include "config/presets.h"
 #include "config/schedules.h"
 
@@ -20,6 +19,14 @@ constexpr double kManyExperts = 1024;       // the router holds the scores of a 
 constexpr double kManyTokens = 1LL << 31;   // token ids are 32-bit
 constexpr double kManyPositions = 1 << 24;  // attention compares positions as fp32
 constexpr double kCount = 1e15;
+
+template <class T>
+FieldSlot slot_of(T* value) {
+  if constexpr (Choice<T>)
+    return ChoiceSlot{reinterpret_cast<std::uint8_t*>(value), choice_names(T{})};
+  else
+    return value;
+}
 
 FieldLimits any() {
   return {};
@@ -53,14 +60,14 @@ FieldLimits fraction() {
   return {.min = 0, .max = 1, .below_max = true};
 }
 
-#define FIELD(section, name, ...)                                                         \
-  {                                                                                       \
-#section, #name, [](Config & c) -> FieldSlot { return &c.section.name; }, __VA_ARGS__ \
+#define FIELD(section, name, ...)                                                                  \
+  {                                                                                                \
+#section, #name, [](Config & c) -> FieldSlot { return slot_of(&c.section.name); }, __VA_ARGS__ \
   }
 // A key of [moe], which lies within the model.
-#define EXPERT_FIELD(name, ...)                                                         \
-  {                                                                                     \
-    "moe", #name, [](Config& c) -> FieldSlot { return &c.model.moe.name; }, __VA_ARGS__ \
+#define EXPERT_FIELD(name, ...)                                                                  \
+  {                                                                                              \
+    "moe", #name, [](Config& c) -> FieldSlot { return slot_of(&c.model.moe.name); }, __VA_ARGS__ \
   }
 constexpr bool kByFamily = true;
 
@@ -68,13 +75,12 @@ std::vector<Field> build_table() {
   return {
       FIELD(run, dir, any(), "", "folder for checkpoints, metrics and logs"),
       FIELD(run, seed, count(), "", "seed of initialization, data order and dropout"),
-      FIELD(run, precision, one_of({"bf16", "fp16", "fp32", "fp64"}), "",
+      FIELD(run, precision, any(), "",
             "arithmetic of the model; bf16 and fp16 keep fp32 master weights"),
-      FIELD(run, gradient_dtype, one_of({"fp32", "bf16"}), "",
+      FIELD(run, gradient_dtype, any(), "",
             "type of the gradient sums; bf16 halves their memory and traffic and rounds "
             "stochastically; fp64 runs sum in fp64"),
-      FIELD(run, device, one_of({"cpu", "cuda", "hip", "emulated"}), "",
-            "device that computes; the emulated GPU is for tests"),
+      FIELD(run, device, any(), "", "device that computes; the emulated GPU is for tests"),
       FIELD(
           run, memory, any(), "",
           "memory that a process may plan to use, as in \"64GiB\"; \"\": its share of the machine"),
@@ -122,14 +128,14 @@ std::vector<Field> build_table() {
             "computation pads the vocabulary to a multiple of this times parallel.tp; "
             "checkpoints never hold the padding"),
       FIELD(
-          model, position, one_of({"learned", "rope", "alibi", "none"}), "",
+          model, position, any(), "",
           "position encoding; alibi adds a slope times the distance to scores (Press et al. 2022)",
           kByFamily),
       FIELD(model, rope_base, above(0), "", "base of the rotary frequencies"),
       FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
             "share of each head that is rotated"),
       FIELD(
-          model, rope_scaling, one_of({"none", "linear", "llama3", "yarn"}), "",
+          model, rope_scaling, any(), "",
           "rotary frequencies for sequences longer than those of the original model: divide all of "
           "them (linear), or the low ones (llama3, yarn)"),
       FIELD(model, rope_scaling_factor, between(1, 1e6), "", "divisor of the rotary frequencies"),
@@ -146,11 +152,10 @@ std::vector<Field> build_table() {
             "yarn: multiplies queries and keys; 0: 0.1 ln(rope_scaling_factor) + 1"),
       FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
             "llama3, yarn: length of the sequences that the model first saw"),
-      FIELD(model, norm, one_of({"layer_norm", "rms_norm"}), "", "normalization", kByFamily),
+      FIELD(model, norm, any(), "", "normalization", kByFamily),
       FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
             "added to the variance; bert: 1e-12"),
-      FIELD(model, activation,
-            one_of({"gelu_tanh", "gelu_erf", "silu", "squared_relu", "swiglu", "geglu"}), "",
+      FIELD(model, activation, any(), "",
             "activation of the MLP; swiglu and geglu have a gate, of silu and of gelu_tanh",
             kByFamily),
       FIELD(model, bias, any(), "", "biases of linear layers", kByFamily),
@@ -158,7 +163,7 @@ std::vector<Field> build_table() {
             "bias of the query, key and value projection; follows model.bias unless set",
             kByFamily),
       FIELD(model, qk_norm, any(), "", "normalize queries and keys (RMSNorm with norm_eps)"),
-      FIELD(model, qk_norm_over, one_of({"head", "all_heads"}), "",
+      FIELD(model, qk_norm_over, any(), "",
             "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
             "together, as in OLMo2"),
       FIELD(model, zero_centred_norms, any(), "",
@@ -168,7 +173,7 @@ std::vector<Field> build_table() {
             "multiply the embedding by the square root of hidden_size (Gemma)"),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding", kByFamily),
       FIELD(
-          model, norm_placement, one_of({"pre", "output", "both", "post"}), "",
+          model, norm_placement, any(), "",
           "norms before attention and MLP, after them (output, as in OLMo2), both before and after "
           "(as in Gemma 2), or (bert only) after the sums as in the original BERT"),
       FIELD(model, attention_scale, between(0, 100), "",
@@ -206,8 +211,7 @@ std::vector<Field> build_table() {
       EXPERT_FIELD(layers, between(0, kManyLayers), "",
                    "the layers with experts, counted from 0, instead of the two keys above; []: "
                    "those"),
-      EXPERT_FIELD(score, one_of({"softmax", "sigmoid"}), "",
-                   "how the router's logits become scores"),
+      EXPERT_FIELD(score, any(), "", "how the router's logits become scores"),
       EXPERT_FIELD(normalize_weights, any(), "",
                    "the weights of a token's experts add up to 1 (softmax: as if taken over the "
                    "chosen ones alone; with sigmoid a single one remains its score); false: they "
@@ -229,7 +233,7 @@ std::vector<Field> build_table() {
       EXPERT_FIELD(residual, any(), "",
                    "the shared expert and the sum of the others are mixed by two shares that each "
                    "token learns, instead of added (DeepSpeed's residual experts)"),
-      EXPERT_FIELD(aux_loss, one_of({"sequence", "batch", "global"}), "",
+      EXPERT_FIELD(aux_loss, any(), "",
                    "what the balance of the experts is measured over: each sequence, each "
                    "micro-batch, which the layout changes, or the whole batch, by the choices of "
                    "the step before"),
@@ -241,7 +245,7 @@ std::vector<Field> build_table() {
       EXPERT_FIELD(capacity_factor, between(0, 1e6), "",
                    "most tokens of a sequence that an expert takes in training, in shares of an "
                    "even load; 0: all, none is dropped"),
-      EXPERT_FIELD(drop_policy, one_of({"weight", "position"}), "",
+      EXPERT_FIELD(drop_policy, any(), "",
                    "whom a full expert keeps: tokens with the largest weights, or the earliest"),
 
       FIELD(data, path, any(), "",
@@ -257,8 +261,7 @@ std::vector<Field> build_table() {
       FIELD(data, valid_sources, any(), "", "like sources, for validation; excludes path"),
       FIELD(data, source_keys, any(), "",
             "column or JSON key of the texts: one for all sources or one for each"),
-      FIELD(data, source_documents, one_of({"file", "paragraph", "line"}), "",
-            "what a document is in plain text of sources"),
+      FIELD(data, source_documents, any(), "", "what a document is in plain text of sources"),
       FIELD(data, shuffle_buffer, between(0, 1e9), "documents",
             "documents of a source that are shuffled among each other, read from row groups in "
             "shuffled order; 0: the order of the files"),
@@ -329,7 +332,7 @@ std::vector<Field> build_table() {
             "micro-batch is computed twice, and states that several ranks hold are compared; 0: "
             "off"),
       FIELD(
-          train, spike_policy, one_of({"none", "skip", "back"}), "",
+          train, spike_policy, any(), "",
           "where the loss jumps up or is not finite; skip: without the update of that step; back: "
           "on from an earlier checkpoint with the data that follows"),
       FIELD(train, spike_window, between(8, 1e6), "iterations",
@@ -339,7 +342,7 @@ std::vector<Field> build_table() {
       FIELD(train, spike_back_steps, between(1, kCount), "iterations",
             "back: from the newest checkpoint that was saved at least so long before the spike"),
 
-      FIELD(curriculum, schedule, one_of({"none", "fixed_linear", "fixed_root"}), "",
+      FIELD(curriculum, schedule, any(), "",
             "how the sequence length grows to model.seq_length; samples are cut to it"),
       FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "length at the start"),
       FIELD(curriculum, iters, count(), "iterations",
@@ -349,11 +352,11 @@ std::vector<Field> build_table() {
       FIELD(curriculum, root_degree, between(1, 1000), "",
             "fixed_root: 2 grows with the square root of the iteration"),
 
-      FIELD(optimizer, name, one_of(optimizer_names()), "", "update rule"),
+      FIELD(optimizer, name, any(), "", "update rule"),
       FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required"),
       FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),
-      FIELD(optimizer, decay_style, one_of({"constant", "linear", "cosine", "inverse_sqrt", "wsd"}),
-            "", "shape of the decay; wsd: constant until an anneal at the end"),
+      FIELD(optimizer, decay_style, any(), "",
+            "shape of the decay; wsd: constant until an anneal at the end"),
       FIELD(optimizer, decay_iters, count(), "iterations",
             "iteration at which the decay ends; 0: train.iters"),
       FIELD(optimizer, decay_samples, count(), "samples",
@@ -374,8 +377,7 @@ std::vector<Field> build_table() {
       FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
       FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
       FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),
-      FIELD(optimizer, wsd_decay_style, one_of({"exponential", "linear", "cosine", "minus_sqrt"}),
-            "", "shape of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_style, any(), "", "shape of the anneal of wsd"),
       FIELD(optimizer, weight_decay, between(0, 1e6), "",
             "decoupled decay of matrices (adamw, lion, muon), or L2 term of the gradient (adam, "
             "sgd)"),
@@ -399,15 +401,15 @@ std::vector<Field> build_table() {
             "muon: whether the gradient joins the momentum once more (Nesterov)"),
       FIELD(optimizer, muon_steps, between(1, 100), "iterations",
             "muon: number of Newton-Schulz iterations; a multiple of 5 with quintic"),
-      FIELD(optimizer, muon_coefficients, one_of({"simple", "quintic"}), "",
+      FIELD(optimizer, muon_coefficients, any(), "",
             "muon: polynomial of the iterations; simple: the same each time, as Keller Jordan's; "
             "quintic: five of them in turn, as Megatron's"),
-      FIELD(optimizer, muon_scale, one_of({"match_rms", "spectral", "original", "unit_rms"}), "",
+      FIELD(optimizer, muon_scale, any(), "",
             "muon: factor on the update of a matrix [out, in]; match_rms: 0.2 sqrt(max(out, in)), "
             "as large as AdamW's; spectral: sqrt(max(out, in)); original: sqrt(max(1, out / in)); "
             "unit_rms: sqrt(out / in)"),
       FIELD(optimizer, muon_scale_factor, above(0), "", "muon: further factor on the update"),
-      FIELD(optimizer, moment_dtype, one_of({"fp32", "bf16"}), "",
+      FIELD(optimizer, moment_dtype, any(), "",
             "type of the moments (sgd, muon: the momentum); bf16 halves their memory and rounds "
             "stochastically; fp64 runs keep them in fp64"),
       FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
@@ -418,13 +420,12 @@ std::vector<Field> build_table() {
       FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
             "number after which the scale is halved; counted anew after each doubling"),
 
-      FIELD(fp8, recipe, one_of({"none", "tensorwise", "blockwise"}), "",
+      FIELD(fp8, recipe, any(), "",
             "how the linear layers of blocks round to 8 bits what their products read; tensorwise: "
             "one scale for a weight, and one for the activations of a sequence; blockwise: one for "
             "128 x 128 of a weight, and one for 128 activations"),
-      FIELD(fp8, format, one_of({"e4m3", "hybrid"}), "",
-            "hybrid: gradients of activations are e5m2, and all else e4m3"),
-      FIELD(fp8, encoding, one_of({"ocp", "fnuz"}), "",
+      FIELD(fp8, format, any(), "", "hybrid: gradients of activations are e5m2, and all else e4m3"),
+      FIELD(fp8, encoding, any(), "",
             "ocp: the common formats; fnuz: those of AMD's gfx942 (MI300), where e4m3 ends at 240"),
       FIELD(fp8, power_of_2_scales, any(), "",
             "round scales down to powers of two, so that they round no number"),
@@ -436,7 +437,7 @@ std::vector<Field> build_table() {
       FIELD(parallel, tp, between(1, kWide), "ranks", "degree of tensor parallelism"),
       FIELD(parallel, pp, between(1, kWide), "ranks", "degree of pipeline parallelism"),
       FIELD(parallel, cp, between(1, kWide), "ranks", "degree of context parallelism"),
-      FIELD(parallel, cp_attention, one_of({"all_gather", "ulysses", "ring"}), "",
+      FIELD(parallel, cp_attention, any(), "",
             "with cp: keys and values come to every rank, ranks exchange positions for heads, or "
             "keys and values pass from rank to rank"),
       FIELD(parallel, ep, between(1, kWide), "ranks",
@@ -452,35 +453,32 @@ std::vector<Field> build_table() {
                         fmt::join(schedule_names(ChunkRule::folded), " and "))),
       FIELD(parallel, stage_layers, between(0, kManyLayers), "layers",
             "number in each stage, in order; []: even"),
-      FIELD(parallel, schedule, one_of(schedule_names()), "",
-            "order of the passes in the pipeline"),
+      FIELD(parallel, schedule, any(), "", "order of the passes in the pipeline"),
       FIELD(parallel, sequence_parallel, any(), "",
             "norms and dropout split the sequence over the tensor-parallel ranks"),
       FIELD(parallel, zero, between(0, 3), "",
             "sharded over data-parallel ranks: 1 optimizer states, 2 also gradients, 3 also "
             "parameters"),
-      FIELD(parallel, recompute, one_of({"none", "selective", "full"}), "",
-            "activations that the backward pass computes again"),
+      FIELD(parallel, recompute, any(), "", "activations that the backward pass computes again"),
       FIELD(parallel, recompute_layers, between(0, kManyLayers), "layers",
             "number in each stage that recompute = \"full\" applies to; 0: all"),
       FIELD(parallel, distribute_saved_activations, any(), "",
             "whether each tensor-parallel rank keeps a part of the layers' inputs that full "
             "recomputation saves, and gathers them in the backward pass; with sequence_parallel "
             "nothing changes: ranks have parts anyway"),
-      FIELD(parallel, numerics, one_of({"fast", "exact"}), "",
-            "exact: the same bits on every layout with equal tp"),
+      FIELD(parallel, numerics, any(), "", "exact: the same bits on every layout with equal tp"),
       FIELD(parallel, exact_block, between(0, kWide), "tokens",
             "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
             "bits depend on no micro-batch size; 0: a whole micro-batch"),
 
-      FIELD(offload, optimizer, one_of({"none", "host", "file"}), "",
+      FIELD(offload, optimizer, any(), "",
             "where the states of the optimizer are while a step does not need them; host: the "
             "memory of the machine, where they are anyway with run.device = \"cpu\"; file: a file "
             "on a local disk, with run.device = \"cpu\" alone"),
-      FIELD(offload, parameters, one_of({"none", "host", "file"}), "",
+      FIELD(offload, parameters, any(), "",
             "where a rank's parts of parameters are while no layer needs them, with "
             "parallel.zero = 3; host and file as above"),
-      FIELD(offload, activations, one_of({"none", "host", "file"}), "",
+      FIELD(offload, activations, any(), "",
             "where the activations that layers save are between their forward and their backward "
             "pass; host and file as above"),
       FIELD(offload, activation_layers, between(0, kManyLayers), "layers",
@@ -495,8 +493,8 @@ std::vector<Field> build_table() {
       FIELD(checkpoint, load, any(), "", "folder to start from; \"\": run.dir"),
       FIELD(checkpoint, load_optimizer, any(), "", "load the optimizer states too"),
       FIELD(checkpoint, finetune, any(), "", "load only the weights; counters start at zero"),
-      {"checkpoint", "export", [](Config& c) -> FieldSlot { return &c.checkpoint.export_format; },
-       one_of({"none", "hf"}), "",
+      {"checkpoint", "export",
+       [](Config& c) -> FieldSlot { return slot_of(&c.checkpoint.export_format); }, any(), "",
        "hf: write checkpoints as Hugging Face folders too, run.dir/exports/step-..., while "
        "training goes on"},
       FIELD(checkpoint, export_interval, count(), "iterations",
@@ -510,7 +508,7 @@ std::vector<Field> build_table() {
       FIELD(checkpoint, local_interval, count(), "iterations",
             "interval between saves to local_dir"),
 
-      FIELD(log, level, one_of(log_level_names), "",
+      FIELD(log, level, any(), "",
             "the least important lines that the terminal shows; log.txt keeps all up to info at "
             "every level"),
       FIELD(log, tensorboard, any(), "", "write TensorBoard event files into run.dir"),
@@ -520,8 +518,22 @@ std::vector<Field> build_table() {
 #undef FIELD
 #undef EXPERT_FIELD
 
+// The names of a choice that it offers.
+void allow_choices(Field& field) {
+  Config config;
+  const FieldSlot slot = field.slot(config);
+  const auto* const choice = std::get_if<ChoiceSlot>(&slot);
+  if (!choice) return;
+  for (const std::string_view name : choice->names)
+    if (!name.empty()) field.limits.allowed.emplace_back(name);
+}
+
 const std::vector<Field>& table() {
-  static const std::vector<Field> fields = build_table();
+  static const std::vector<Field> fields = [] {
+    std::vector<Field> result = build_table();
+    for (Field& field : result) allow_choices(field);
+    return result;
+  }();
   return fields;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -15,9 +16,22 @@ namespace trireme {
 // Bytes of a configuration file; a larger one is refused.
 inline constexpr std::uint64_t largest_config_file = 1 << 20;
 
+// A value of an enumeration (base/choice.h), with the names of all.
+struct ChoiceSlot {
+  std::uint8_t* value;
+  std::span<const std::string_view> names;
+
+  std::string_view name() const { return names[*value]; }
+};
+
 // Where the value of a field lies inside a Config; its type is the type of the key.
-using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
+using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*, ChoiceSlot,
                                std::vector<std::string>*, std::vector<std::int64_t>*>;
+
+// Whether it is written as a string.
+inline bool is_text(const FieldSlot& slot) {
+  return std::holds_alternative<std::string*>(slot) || std::holds_alternative<ChoiceSlot>(slot);
+}
 
 // Valid values. Strings are one of `allowed` (empty: any); numbers, and the elements of lists of
 // numbers, lie in [min, max], or in (min, max) where an end is open.

@@ -64,7 +64,7 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
 // Slices of experts have scales of their own: blocks do, whole experts and their rows do not.
 void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int64_t expert_tp) {
   if (moe.num_experts == 0 || expert_tp == 1) return;
-  if (fp8.recipe == "tensorwise") {
+  if (fp8.recipe == Fp8Recipe::tensorwise) {
     fail_input(
         "fp8.recipe = \"tensorwise\" has one scale for an expert, which parallel.expert_tp = {} "
         "would cut: use recipe = \"blockwise\", or deal out experts with parallel.ep instead",
@@ -79,7 +79,7 @@ void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int
 
 void check_fp8(const Config& config) {
   const Fp8Config& fp8 = config.fp8;
-  if (fp8.recipe == "none") return check_unused_fp8(fp8);
+  if (fp8.recipe == Fp8Recipe::none) return check_unused_fp8(fp8);
   if (config.model.is_latent()) {
     fail_input(
         "fp8.recipe = {:?} does not go with model.kv_lora_rank yet, whose small layers would be "
@@ -97,12 +97,12 @@ void check_fp8(const Config& config) {
 
 void check_fp8_layout(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  if (config.fp8.recipe == "none") return;
+  if (config.fp8.recipe == Fp8Recipe::none) return;
   check_uncut_experts(config.fp8, config.model.moe, p.expert_tp);
-  if (config.fp8.recipe != "blockwise") return;
+  if (config.fp8.recipe != Fp8Recipe::blockwise) return;
   check_uncut_blocks(config.model, p.tp);
   if (p.cp == 1 || p.exact_block > 0) return;
-  const bool grows = config.curriculum.schedule != "none";
+  const bool grows = config.curriculum.schedule != CurriculumSchedule::none;
   const char* const key = grows ? "curriculum.length_step" : "model.seq_length";
   const std::int64_t length = grows ? config.curriculum.length_step : config.model.seq_length;
   if (length / (2 * p.cp) % fp8_block != 0)
@@ -112,7 +112,7 @@ void check_fp8_layout(const Config& config) {
 
 std::string precision_text(const Config& config) {
   const Fp8Config& fp8 = config.fp8;
-  if (fp8.recipe == "none") return config.run.precision;
+  if (fp8.recipe == Fp8Recipe::none) return std::string(name_of(config.run.precision));
   return fmt::format("{}, products of blocks in fp8 ({}, {})", config.run.precision, fp8.recipe,
                      fp8.format);
 }

@@ -110,7 +110,8 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
 void check_lengths(const Config& config) {
   const CurriculumConfig& growth = config.curriculum;
   const std::int64_t tp = config.parallel.tp;
-  if (growth.schedule == "none" || !config.parallel.sequence_parallel || tp == 1) return;
+  if (growth.schedule == CurriculumSchedule::none || !config.parallel.sequence_parallel || tp == 1)
+    return;
   for (const auto& [name, length] :
        {std::pair{"min_length", growth.min_length}, std::pair{"length_step", growth.length_step}}) {
     if (config.train.micro_batch_size * length % tp == 0) continue;
@@ -131,7 +132,7 @@ std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
 }
 
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
-  const ChunkRule rule = find_schedule(parallel.schedule).chunks;
+  const ChunkRule rule = entry_of(parallel.schedule).chunks;
   if ((rule == ChunkRule::several) != (parallel.virtual_stages > 1)) {
     fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
@@ -191,7 +192,7 @@ void check_batch(const Config& config, std::int64_t world_size) {
 
 std::int64_t stages_per_rank(const ParallelConfig& parallel) {
   if (parallel.pp == 1) return 1;
-  const bool folded = find_schedule(parallel.schedule).chunks == ChunkRule::folded;
+  const bool folded = entry_of(parallel.schedule).chunks == ChunkRule::folded;
   return folded ? 2 : parallel.virtual_stages;
 }
 
@@ -242,7 +243,7 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
   }
   for (const auto& [key, where] : {std::pair{"parameters", config.offload.parameters},
                                    {"activations", config.offload.activations}}) {
-    if (where != "host" || config.run.device != "cpu") continue;
+    if (where != OffloadPlace::host || config.run.device != DeviceKind::cpu) continue;
     notes.push_back(
         fmt::format("offload.{} = \"host\" does nothing with run.device = \"cpu\", whose memory is "
                     "that of the host; \"file\" takes them to a disk",

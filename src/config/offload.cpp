@@ -7,15 +7,16 @@
 
 namespace trireme {
 
-bool leaves_memory(const Config& config, const std::string& where) {
-  return where == "file" || (where == "host" && config.run.device != "cpu");
+bool leaves_memory(const Config& config, OffloadPlace where) {
+  return where == OffloadPlace::file ||
+         (where == OffloadPlace::host && config.run.device != DeviceKind::cpu);
 }
 
 namespace {
 
 void check_parameters(const Config& config) {
   const OffloadConfig& offload = config.offload;
-  const std::string& precision = config.run.precision;
+  const Precision precision = config.run.precision;
   if (!leaves_memory(config, offload.parameters)) return;
   if (config.parallel.zero != 3) {
     fail_input(
@@ -24,13 +25,14 @@ void check_parameters(const Config& config) {
         "offload.parameters out",
         offload.parameters, config.parallel.zero);
   }
-  if ((precision == "fp32" || precision == "fp64") && offload.optimizer != offload.parameters) {
+  if ((precision == Precision::fp32 || precision == Precision::fp64) &&
+      offload.optimizer != offload.parameters) {
     fail_input(
         "offload.parameters = {0:?} saves no memory with run.precision = {1:?}, where the "
         "optimizer updates the parameters themselves: set offload.optimizer = {0:?} too",
         offload.parameters, precision);
   }
-  if (offload.parameters == "file" && offload.path.empty()) {
+  if (offload.parameters == OffloadPlace::file && offload.path.empty()) {
     fail_input(
         "offload.parameters = \"file\" needs offload.path: a folder on a local disk; `trireme "
         "plan` "
@@ -39,11 +41,11 @@ void check_parameters(const Config& config) {
 }
 
 void check_device(const Config& config) {
-  if (config.run.device == "cpu") return;
-  for (const auto& [key, where] : {std::pair{"optimizer", &config.offload.optimizer},
-                                   {"parameters", &config.offload.parameters},
-                                   {"activations", &config.offload.activations}}) {
-    if (*where != "file") continue;
+  if (config.run.device == DeviceKind::cpu) return;
+  for (const auto& [key, where] : {std::pair{"optimizer", config.offload.optimizer},
+                                   {"parameters", config.offload.parameters},
+                                   {"activations", config.offload.activations}}) {
+    if (where != OffloadPlace::file) continue;
     fail_input(
         "offload.{} = \"file\" needs run.device = \"cpu\": on GPUs use \"host\", the memory of the "
         "machine",
@@ -56,11 +58,11 @@ void check_device(const Config& config) {
 void check_offload(const Config& config) {
   const OffloadConfig& offload = config.offload;
   check_device(config);
-  if (offload.activation_layers > 0 && offload.activations == "none") {
+  if (offload.activation_layers > 0 && offload.activations == OffloadPlace::none) {
     fail_input(
         "offload.activation_layers = {} needs offload.activations, which is \"none\": set it to "
         "{}, or leave activation_layers out",
-        offload.activation_layers, config.run.device == "cpu" ? "\"file\"" : "\"host\"");
+        offload.activation_layers, config.run.device == DeviceKind::cpu ? "\"file\"" : "\"host\"");
   }
   if (offload.activation_layers > config.model.num_layers) {
     fail_input("offload.activation_layers = {}: the model has {} layers; 0 is all of them",
@@ -72,13 +74,13 @@ void check_offload(const Config& config) {
         "inputs of layers out of memory: keep one of them",
         offload.activations);
   }
-  if (offload.activations == "file" && offload.path.empty()) {
+  if (offload.activations == OffloadPlace::file && offload.path.empty()) {
     fail_input(
         "offload.activations = \"file\" needs offload.path: a folder on a local disk; `trireme "
         "plan` prints how much space it takes");
   }
   check_parameters(config);
-  if (offload.optimizer != "file") return;
+  if (offload.optimizer != OffloadPlace::file) return;
   if (offload.path.empty()) {
     fail_input(
         "offload.optimizer = \"file\" needs offload.path: a folder on a local disk with space for "

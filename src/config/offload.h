@@ -7,7 +7,7 @@ namespace trireme {
 
 // Whether what a key of [offload] says leaves the memory that run.device computes in: "host" does
 // on GPUs, "file" everywhere.
-bool leaves_memory(const Config& config, const std::string& where);
+bool leaves_memory(const Config& config, OffloadPlace where);
 
 // Refuses what contradicts itself, and what states and activations in files do not go with.
 void check_offload(const Config& config);

@@ -34,7 +34,7 @@ void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
   };
   exclude("decay_iters", optimizer.decay_iters > 0, "decay_tokens");
   exclude("decay_samples", optimizer.decay_samples > 0, "decay_tokens");
-  exclude("decay_style = \"wsd\"", optimizer.decay_style == "wsd", "decay_tokens");
+  exclude("decay_style = \"wsd\"", optimizer.decay_style == DecayStyle::wsd, "decay_tokens");
   exclude("warmup_fraction", optimizer.warmup_fraction > 0,
           "decay_tokens: use optimizer.warmup_tokens");
   const bool counted = optimizer.warmup_iters > 0 || optimizer.warmup_samples > 0;
@@ -64,14 +64,14 @@ void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) 
         "optimizer.warmup_{} = {} and optimizer.warmup_fraction = {} exclude each other: set one",
         unit, warmup, optimizer.warmup_fraction);
   }
-  if (optimizer.decay_style == "constant") return;
+  if (optimizer.decay_style == DecayStyle::constant) return;
   if (warmup >= decay) {
     fail_input(
         "optimizer.warmup_{0} = {1} leaves nothing of the decay, which ends at {2} {0}: "
         "shorten the warm-up or set optimizer.decay_{0} above it",
         unit, warmup, decay);
   }
-  if (optimizer.decay_style != "wsd") return;
+  if (optimizer.decay_style != DecayStyle::wsd) return;
   const std::int64_t anneal = by_samples ? optimizer.wsd_decay_samples : optimizer.wsd_decay_iters;
   const double room =
       static_cast<double>(decay) -
@@ -95,7 +95,7 @@ void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
   };
   check("min_lr", optimizer.min_lr);
   check("warmup_init_lr", optimizer.warmup_init_lr);
-  if (run.precision == "fp16" && optimizer.min_loss_scale > optimizer.initial_loss_scale) {
+  if (run.precision == Precision::fp16 && optimizer.min_loss_scale > optimizer.initial_loss_scale) {
     fail_input("optimizer.min_loss_scale = {} is above optimizer.initial_loss_scale = {}",
                optimizer.min_loss_scale, optimizer.initial_loss_scale);
   }
@@ -104,7 +104,7 @@ void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
 template <class CheckDecay>
 void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay) {
   check_decay("muon_momentum", optimizer.muon_momentum);
-  if (optimizer.muon_coefficients == "quintic" && optimizer.muon_steps % 5 != 0) {
+  if (optimizer.muon_coefficients == MuonCoefficients::quintic && optimizer.muon_steps % 5 != 0) {
     fail_input(
         "optimizer.muon_steps = {} does not go with optimizer.muon_coefficients = \"quintic\", "
         "which are five sets: use {}, or \"simple\"",
@@ -115,7 +115,7 @@ void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay)
 // Decay rates so close to 1 that a 32-bit number cannot tell them from it, and an epsilon that
 // vanishes next to moments that are too small for 32 bits, would turn steps into infinities.
 void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
-  const bool wide = run.precision == "fp64";
+  const bool wide = run.precision == Precision::fp64;
   constexpr double largest_decay = 0.9999999;
   const auto check_decay = [&](const char* name, double decay) {
     if (wide || decay <= largest_decay) return;
@@ -124,12 +124,12 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
         "run.precision = \"fp64\"",
         name, decay, largest_decay);
   };
-  if (optimizer.name == "sgd") return check_decay("momentum", optimizer.momentum);
-  if (optimizer.name == "lion") {
+  if (optimizer.name == OptimizerKind::sgd) return check_decay("momentum", optimizer.momentum);
+  if (optimizer.name == OptimizerKind::lion) {
     check_decay("lion_beta1", optimizer.lion_beta1);
     return check_decay("lion_beta2", optimizer.lion_beta2);
   }
-  if (optimizer.name == "muon") check_muon(optimizer, check_decay);
+  if (optimizer.name == OptimizerKind::muon) check_muon(optimizer, check_decay);
   check_decay("beta1", optimizer.beta1);
   check_decay("beta2", optimizer.beta2);
   const double smallest_eps = wide ? 1e-150 : 1e-20;
@@ -143,15 +143,15 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
 
 // Sums and moments of 16 bits, which round.
 void check_narrow_states(const Config& config) {
-  const bool gradients = config.run.gradient_dtype != "fp32";
-  const bool moments = config.optimizer.moment_dtype != "fp32";
-  if (config.run.precision == "fp64" && (gradients || moments)) {
+  const bool gradients = config.run.gradient_dtype != StateType::fp32;
+  const bool moments = config.optimizer.moment_dtype != StateType::fp32;
+  if (config.run.precision == Precision::fp64 && (gradients || moments)) {
     fail_input(
         "{} = \"bf16\" does not go with run.precision = \"fp64\", which keeps everything in "
         "64 bits: use fp32",
         gradients ? "run.gradient_dtype" : "optimizer.moment_dtype");
   }
-  if (gradients && config.parallel.numerics == "exact") {
+  if (gradients && config.parallel.numerics == Numerics::exact) {
     fail_input(
         "run.gradient_dtype = {:?} does not go with parallel.numerics = \"exact\", which sums "
         "gradients as 64-bit integers: use numerics = \"fast\", or gradient_dtype = \"fp32\"",

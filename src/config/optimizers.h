@@ -2,33 +2,32 @@
 // in optim/ make an optimizer.
 #pragma once
 
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "base/choice.h"
 
 namespace trireme {
 
-// Name in optimizer.name and of the rule, moments per parameter, and whether it updates whole
+// Kind and its rule, name in optimizer.name, moments per parameter, and whether it updates whole
 // matrices (and the other parameters by AdamW).
 // clang-format off
 #define TRIREME_OPTIMIZERS(X) \
-  X(adamw, 2, false)          \
-  X(adam,  2, false)          \
-  X(sgd,   1, false)          \
-  X(lion,  1, false)          \
-  X(muon,  1, true)
+  X(adamw, "adamw", 2, false) \
+  X(adam,  "adam",  2, false) \
+  X(sgd,   "sgd",   1, false) \
+  X(lion,  "lion",  1, false) \
+  X(muon,  "muon",  1, true)
 // clang-format on
+TRIREME_CHOICE(OptimizerKind, TRIREME_OPTIMIZERS)
 
 struct OptimizerEntry {
-  std::string_view name;
+  OptimizerKind kind;
   int moments;
   bool whole_matrices;
 };
 
-std::span<const OptimizerEntry> all_optimizers();
-// Null where there is none of that name.
-const OptimizerEntry* find_optimizer(std::string_view name);
-std::vector<std::string> optimizer_names();
+const OptimizerEntry& entry_of(OptimizerKind kind);
+// Whether it is AdamW or Adam, whose states mean the same.
+constexpr bool is_adam(OptimizerKind kind) {
+  return kind == OptimizerKind::adamw || kind == OptimizerKind::adam;
+}
 
 }  // namespace trireme

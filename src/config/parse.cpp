@@ -78,47 +78,54 @@ class Assigner {
 
   void operator()(bool* to, const toml::node& node) const {
     const auto* value = node.as_boolean();
-    if (!value) refuse_type(*to, node);
+    if (!value) refuse_type(to, node);
     *to = value->get();
   }
   void operator()(std::int64_t* to, const toml::node& node) const {
     const auto value = as_integer(node);
-    if (!value) refuse_type(*to, node);
+    if (!value) refuse_type(to, node);
     check_range(static_cast<double>(*value), node);
     *to = *value;
   }
   void operator()(double* to, const toml::node& node) const {
     const auto value = node.value<double>();
-    if (!value || !node.is_number()) refuse_type(*to, node);
+    if (!value || !node.is_number()) refuse_type(to, node);
     check_range(*value, node);
     *to = *value;
   }
   void operator()(std::string* to, const toml::node& node) const {
     const auto* value = node.as_string();
-    if (!value) refuse_type(*to, node);
+    if (!value) refuse_type(to, node);
     check_allowed(value->get());
     *to = value->get();
+  }
+  void operator()(const ChoiceSlot& to, const toml::node& node) const {
+    const auto* value = node.as_string();
+    if (!value) refuse_type(to, node);
+    const auto at = std::ranges::find(to.names, value->get());
+    if (at == to.names.end()) refuse_value(value->get(), field_.limits.allowed);
+    *to.value = static_cast<std::uint8_t>(at - to.names.begin());
   }
   void operator()(std::vector<std::string>* to, const toml::node& node) const {
     std::vector<std::string> values;
     if (const auto* one = node.as_string())
       values.push_back(one->get());
     else if (!node.is_array())
-      refuse_type(*to, node);
+      refuse_type(to, node);
     else
       for (const toml::node& element : *node.as_array()) {
         const auto value = as_text(element);
-        if (!value) refuse_type(*to, node);
+        if (!value) refuse_type(to, node);
         values.push_back(*value);
       }
     *to = std::move(values);
   }
   void operator()(std::vector<std::int64_t>* to, const toml::node& node) const {
-    if (!node.is_array()) refuse_type(*to, node);
+    if (!node.is_array()) refuse_type(to, node);
     std::vector<std::int64_t> values;
     for (const toml::node& element : *node.as_array()) {
       const auto value = as_integer(element);
-      if (!value) refuse_type(*to, node);
+      if (!value) refuse_type(to, node);
       check_range(static_cast<double>(*value), element);
       values.push_back(*value);
     }
@@ -126,9 +133,14 @@ class Assigner {
   }
 
  private:
-  template <class T>
-  [[noreturn]] void refuse_type(T& to, const toml::node& node) const {
-    fail_input("{}: {} expects {}, found {}", where_, field_.key(), type_name(&to), found(node));
+  [[noreturn]] void refuse_type(const FieldSlot& to, const toml::node& node) const {
+    fail_input("{}: {} expects {}, found {}", where_, field_.key(), type_name(to), found(node));
+  }
+
+  [[noreturn]] void refuse_value(const std::string& value,
+                                 const std::vector<std::string>& allowed) const {
+    fail_input("{}: {} = {} is none of {}{}", where_, field_.key(), toml_string(value),
+               fmt::join(allowed, ", "), did_you_mean(nearest_name(value, allowed)));
   }
 
   void check_range(double value, const toml::node& node) const {
@@ -151,9 +163,8 @@ class Assigner {
     }
     Config defaults;
     if (allowed.empty() || value == *std::get<std::string*>(field_.slot(defaults))) return;
-    if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-    fail_input("{}: {} = {} is none of {}{}", where_, field_.key(), toml_string(value),
-               fmt::join(allowed, ", "), did_you_mean(nearest_name(value, allowed)));
+    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
+      refuse_value(value, allowed);
   }
 
   const Field& field_;
@@ -162,7 +173,7 @@ class Assigner {
 
 void assign(Config& config, const Field& field, const toml::node& node, const std::string& where) {
   const Assigner assigner(field, where);
-  std::visit([&](auto* to) { assigner(to, node); }, field.slot(config));
+  std::visit([&](const auto& to) { assigner(to, node); }, field.slot(config));
   if (field.section == "model") config.model.given.insert(field.name);
 }
 
@@ -270,7 +281,7 @@ bool is_whole_number(std::string_view text) {
 toml::table override_value(const std::string& text, const FieldSlot& slot,
                            const std::string& where) {
   const bool wants_list = std::holds_alternative<std::vector<std::string>*>(slot);
-  const bool wants_text = wants_list || std::holds_alternative<std::string*>(slot);
+  const bool wants_text = wants_list || is_text(slot);
   const bool is_toml =
       text.starts_with('"') || text.starts_with('\'') || (wants_list && text.starts_with('['));
   if (line_of_deep_key(text) > 0)

@@ -23,6 +23,9 @@ struct Printer {
   std::string operator()(const std::int64_t* value) const { return fmt::format("{}", *value); }
   std::string operator()(const double* value) const { return toml_number(*value); }
   std::string operator()(const std::string* value) const { return toml_string(*value); }
+  std::string operator()(const ChoiceSlot& choice) const {
+    return toml_string(std::string(choice.name()));
+  }
   std::string operator()(const std::vector<std::string>* value) const {
     return toml_list(*value, toml_string);
   }
@@ -36,6 +39,7 @@ struct TypeName {
   std::string operator()(const std::int64_t*) const { return "an integer"; }
   std::string operator()(const double*) const { return "a number"; }
   std::string operator()(const std::string*) const { return "a string"; }
+  std::string operator()(const ChoiceSlot&) const { return "a string"; }
   std::string operator()(const std::vector<std::string>*) const { return "a list of strings"; }
   std::string operator()(const std::vector<std::int64_t>*) const { return "a list of integers"; }
 };

@@ -81,6 +81,7 @@ std::string short_type(const FieldSlot& slot) {
     std::string operator()(const std::int64_t*) const { return "integer"; }
     std::string operator()(const double*) const { return "number"; }
     std::string operator()(const std::string*) const { return "string"; }
+    std::string operator()(const ChoiceSlot&) const { return "string"; }
     std::string operator()(const std::vector<std::string>*) const { return "strings"; }
     std::string operator()(const std::vector<std::int64_t>*) const { return "integers"; }
   };

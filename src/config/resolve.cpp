@@ -12,9 +12,10 @@ void imply(const ModelConfig& model, const char* key, T& to, T default_value, T 
   if (!model.given.contains(key) && to == default_value) to = family;
 }
 
-// A name given as "" still means "by family".
-void imply(std::string& to, const char* family) {
-  if (to.empty()) to = family;
+// A choice given as "" still means "by family".
+template <Choice T>
+void imply(T& to, T family) {
+  if (to == T::by_family) to = family;
 }
 
 std::int64_t default_ffn(const ModelConfig& model) {

@@ -9,7 +9,7 @@ namespace {
 void check_export(const CheckpointConfig& checkpoint) {
   const std::int64_t every = checkpoint.export_interval;
   if (every == 0) return;
-  if (checkpoint.export_format == "none") {
+  if (checkpoint.export_format == ExportFormat::none) {
     fail_input(
         "checkpoint.export_interval = {} needs checkpoint.export = \"hf\", which says what is "
         "written",
@@ -31,7 +31,7 @@ void check_export(const CheckpointConfig& checkpoint) {
 
 // The newest checkpoint that is old enough must still be there, also where saves came late.
 void check_spikes(const Config& config) {
-  if (config.train.spike_policy != "back") return;
+  if (config.train.spike_policy != SpikePolicy::back) return;
   const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
   if (interval == 0) {
     fail_input(

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/choice.h"
+
 namespace trireme {
 
 // Stages of the model on each rank.
@@ -29,9 +31,7 @@ enum class ChunkRule : std::uint8_t {
   X(vhalf,       "vhalf",       ChunkRule::folded,  true,  false)
 // clang-format on
 
-#define TRIREME_SCHEDULE_KIND(kind, ...) kind,
-enum class ScheduleKind : std::uint8_t { TRIREME_SCHEDULES(TRIREME_SCHEDULE_KIND) };
-#undef TRIREME_SCHEDULE_KIND
+TRIREME_CHOICE(ScheduleKind, TRIREME_SCHEDULES)
 
 struct ScheduleEntry {
   ScheduleKind kind;
@@ -44,17 +44,11 @@ struct ScheduleEntry {
 // In the order of ScheduleKind.
 std::span<const ScheduleEntry> all_schedules();
 const ScheduleEntry& entry_of(ScheduleKind kind);
-inline std::string_view name_of(ScheduleKind kind) {
-  return entry_of(kind).name;
-}
 inline bool splits_backward(ScheduleKind kind) {
   return entry_of(kind).splits_backward;
 }
-// Refuses (exit code 2) a name that there is not.
-const ScheduleEntry& find_schedule(std::string_view name);
 
-// Names of all, or of those with such a rule.
-std::vector<std::string> schedule_names();
+// Names of those with such a rule.
 std::vector<std::string> schedule_names(ChunkRule rule);
 
 }  // namespace trireme

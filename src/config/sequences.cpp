@@ -19,7 +19,7 @@ struct Length {
 // The longest sequence, and with a curriculum what all shorter ones are multiples of.
 std::vector<Length> lengths_of(const Config& config) {
   std::vector<Length> lengths = {{"model.seq_length", config.model.seq_length}};
-  if (config.curriculum.schedule != "none")
+  if (config.curriculum.schedule != CurriculumSchedule::none)
     lengths.push_back({"curriculum.length_step", config.curriculum.length_step});
   return lengths;
 }
@@ -29,8 +29,8 @@ std::vector<Length> lengths_of(const Config& config) {
 void check_ring(const Config& config) {
   constexpr std::int64_t drawn = 8;
   const ParallelConfig& p = config.parallel;
-  if (p.cp_attention != "ring") return;
-  if (p.numerics == "exact") {
+  if (p.cp_attention != ContextAttention::ring) return;
+  if (p.numerics == Numerics::exact) {
     fail_input(
         "parallel.cp_attention = \"ring\" adds up keys in another order on each rank, and "
         "parallel.numerics = \"exact\" wants one that does not depend on parallel.cp = {}: use "
@@ -62,7 +62,7 @@ void check_context(const Config& config) {
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
   }
   check_ring(config);
-  if (p.cp_attention != "ulysses") return;
+  if (p.cp_attention != ContextAttention::ulysses) return;
   const std::int64_t heads = std::max<std::int64_t>(1, config.model.num_kv_heads / p.tp);
   if (heads % p.cp == 0) return;
   fail_input(
@@ -76,7 +76,7 @@ void check_context(const Config& config) {
 // other numbers of ranks.
 void check_exact_context(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  if (p.cp == 1 || p.numerics != "exact") return;
+  if (p.cp == 1 || p.numerics != Numerics::exact) return;
   for (const auto& [name, positions] : lengths_of(config)) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
@@ -92,7 +92,7 @@ void check_exact_block(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t block = p.exact_block;
   if (block == 0) return;
-  if (p.numerics != "exact") {
+  if (p.numerics != Numerics::exact) {
     fail_input(
         "parallel.exact_block = {} goes with parallel.numerics = \"exact\" only: set that or leave "
         "exact_block out",

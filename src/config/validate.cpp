@@ -134,7 +134,7 @@ void check_heads(const ModelConfig& model) {
   if (model.is_latent()) return;  // has its own rules
   const auto rotary =
       static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
-  if (model.position == "rope" && (rotary < 2 || rotary % 2 != 0)) {
+  if (model.position == PositionEncoding::rope && (rotary < 2 || rotary % 2 != 0)) {
     fail_input(
         "model.position = \"rope\" rotates pairs, but head_dim = {} times rope_percent = {} gives "
         "{} rotated dimensions: make that an even number",
@@ -143,26 +143,28 @@ void check_heads(const ModelConfig& model) {
 }
 
 void check_rope_scaling(const ModelConfig& model) {
-  if (model.rope_scaling == "none") {
+  if (model.rope_scaling == RopeScaling::none) {
     if (model.rope_scaling_factor == 1) return;
     fail_input(
         "model.rope_scaling_factor = {} does nothing without model.rope_scaling: set that to "
         "linear, llama3 or yarn",
         model.rope_scaling_factor);
   }
-  if (model.position != "rope") {
+  if (model.position != PositionEncoding::rope) {
     fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
                model.rope_scaling, model.position);
   }
   // A factor of 1 leaves the frequencies alone, and yarn may still multiply queries and keys.
-  const bool multiplies = model.rope_scaling == "yarn" && model.rope_attention_factor > 0;
+  const bool multiplies =
+      model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0;
   if (model.rope_scaling_factor <= 1 && !multiplies) {
     fail_input(
         "model.rope_scaling = {:?} needs model.rope_scaling_factor above 1, which divides the "
         "frequencies",
         model.rope_scaling);
   }
-  if (model.rope_scaling == "llama3" && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+  if (model.rope_scaling == RopeScaling::llama3 &&
+      model.rope_high_freq_factor <= model.rope_low_freq_factor) {
     fail_input(
         "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: waves "
         "between the two lengths that they give are divided in part",
@@ -171,7 +173,7 @@ void check_rope_scaling(const ModelConfig& model) {
 }
 
 void check_yarn(const ModelConfig& model) {
-  if (model.rope_scaling != "yarn") return;
+  if (model.rope_scaling != RopeScaling::yarn) return;
   if (model.rope_beta_fast < model.rope_beta_slow) {
     fail_input(
         "model.rope_beta_fast = {} must not be below model.rope_beta_slow = {}: pairs that turn as "
@@ -218,9 +220,10 @@ void check_latent(const ModelConfig& m) {
   };
   refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
          "as many as model.num_heads, or leave it out");
-  refuse(m.position != "rope", "positions other than rope", "model.position = \"rope\"");
+  refuse(m.position != PositionEncoding::rope, "positions other than rope",
+         "model.position = \"rope\"");
   refuse(m.rope_percent != 1, "model.rope_percent", "model.qk_rope_head_dim");
-  refuse(m.norm != "rms_norm", "norms other than rms_norm", "model.norm = \"rms_norm\"");
+  refuse(m.norm != NormType::rms_norm, "norms other than rms_norm", "model.norm = \"rms_norm\"");
   refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
   refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
 }
@@ -242,7 +245,7 @@ void check_windows(const ModelConfig& model) {
 }
 
 void check_norms(const ModelConfig& model) {
-  if (model.qk_norm || model.qk_norm_over == "head") return;
+  if (model.qk_norm || model.qk_norm_over == NormSpan::head) return;
   fail_input("model.qk_norm_over = {:?} does nothing without model.qk_norm: set that to true",
              model.qk_norm_over);
 }
@@ -254,7 +257,7 @@ void check_soft_cap(const ModelConfig& model) {
     if (cap == 0 || cap >= least) continue;
     fail_input("model.{} = {} is too small: a cap is at least {}, or 0 for none", name, cap, least);
   }
-  if (model.attention_soft_cap == 0 || model.position != "alibi") return;
+  if (model.attention_soft_cap == 0 || model.position != PositionEncoding::alibi) return;
   fail_input(
       "model.attention_soft_cap = {} does not go with model.position = \"alibi\", whose slopes no "
       "published model caps: leave it out, or use another position",
@@ -357,7 +360,7 @@ void check_length(const TrainConfig& train) {
 
 void check_curriculum(const Config& config) {
   const CurriculumConfig& c = config.curriculum;
-  if (c.schedule == "none") return;
+  if (c.schedule == CurriculumSchedule::none) return;
   if (c.iters < 1) fail_input("[curriculum] lacks iters: set the iterations until the full length");
   if (c.min_length < 1 || c.min_length > config.model.seq_length ||
       c.min_length % c.length_step != 0) {
@@ -439,14 +442,14 @@ void check_run_section(const Config& config) {
     fail_input("run.dir = \"\" names no folder: set it, for example to \"runs/my-run\"");
   if (!config.run.memory.empty()) parse_byte_size(config.run.memory, "run.memory");
   const ParallelConfig& p = config.parallel;
-  if (p.recompute_layers > 0 && p.recompute != "full") {
+  if (p.recompute_layers > 0 && p.recompute != Recompute::full) {
     fail_input(
         "parallel.recompute_layers = {} goes with parallel.recompute = \"full\" only, not {:?}: "
         "set "
         "that or leave recompute_layers out",
         p.recompute_layers, p.recompute);
   }
-  if (p.distribute_saved_activations && p.recompute != "full") {
+  if (p.distribute_saved_activations && p.recompute != Recompute::full) {
     fail_input(
         "parallel.distribute_saved_activations cuts the inputs of layers, which are all that "
         "parallel.recompute = \"full\" saves; it is {:?}: set it to \"full\", or use "
@@ -456,7 +459,8 @@ void check_run_section(const Config& config) {
 }
 
 void check_numerics(const Config& config) {
-  if (config.parallel.numerics != "exact" || config.run.precision != "fp64") return;
+  if (config.parallel.numerics != Numerics::exact || config.run.precision != Precision::fp64)
+    return;
   fail_input(
       "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
       "fast");
@@ -479,8 +483,8 @@ void validate(const ModelConfig& model) {
 }
 
 void refuse_for_device(const Config& config) {
-  if (config.run.device == "cpu") return;
-  if (config.run.precision == "fp64")
+  if (config.run.device == DeviceKind::cpu) return;
+  if (config.run.precision == Precision::fp64)
     fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
 }
 

@@ -15,10 +15,16 @@
 namespace trireme {
 namespace {
 
-DocumentForm text_form(const std::string& name) {
-  return name == "line"        ? DocumentForm::line
-         : name == "paragraph" ? DocumentForm::paragraphs
-                               : DocumentForm::file;
+DocumentForm text_form(DocumentUnit unit) {
+  switch (unit) {
+    case DocumentUnit::file:
+      return DocumentForm::file;
+    case DocumentUnit::paragraph:
+      return DocumentForm::paragraphs;
+    case DocumentUnit::line:
+      return DocumentForm::line;
+  }
+  fail("internal error: no form of text for {}", unit);
 }
 
 // The column of each source.

@@ -58,16 +58,16 @@ void require_empty(const fs::path& to) {
 
 namespace {
 
-const char* precision_of(DType dtype) {
+Precision precision_of(DType dtype) {
   switch (dtype) {
     case DType::bf16:
-      return "bf16";
+      return Precision::bf16;
     case DType::f16:
-      return "fp16";
+      return Precision::fp16;
     case DType::f64:
-      return "fp64";
+      return Precision::fp64;
     default:
-      return "fp32";
+      return Precision::fp32;
   }
 }
 

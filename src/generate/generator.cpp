@@ -15,7 +15,7 @@ constexpr std::int64_t widest_prompt_chunk = 64;
 Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capacity)
     : batch_(batch), capacity_(capacity), vocab_size_(model.config().model.vocab_size) {
   const ModelConfig& m = model.config().model;
-  if (m.position == "learned" && capacity > m.max_positions) {
+  if (m.position == PositionEncoding::learned && capacity > m.max_positions) {
     fail_input("prompt and new tokens are {} together, but the model has {} learned positions",
                capacity, m.max_positions);
   }

@@ -15,7 +15,7 @@ namespace {
 void check(const ScoredSequence& sequence, const ModelConfig& m, const std::string& where) {
   const auto length = static_cast<std::int64_t>(sequence.ids.size());
   if (length == 0) fail_input("{} is empty", where);
-  if (m.position == "learned" && length > m.max_positions) {
+  if (m.position == PositionEncoding::learned && length > m.max_positions) {
     fail_input("{} has {}, but the model has {}", where, counted(length, "token"),
                counted(m.max_positions, "learned position"));
   }

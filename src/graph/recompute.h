@@ -4,15 +4,10 @@
 
 #include <functional>
 
+#include "config/choices.h"
 #include "graph/graph.h"
 
 namespace trireme {
-
-enum class Recompute : std::uint8_t {
-  none,       // every value that the backward pass reads is saved
-  selective,  // outputs of cheap ops (norms, activations, additions) are computed again
-  full,       // only the segment's input is kept
-};
 
 // Rewrites graph.backward; call after differentiate(). With `full`, the backward pass no longer
 // reads any value from the forward pass, so training can omit the forward pass of a segment whose

@@ -25,6 +25,9 @@ T value_of(const trireme::Config& config, const std::string& key) {
   trireme::Config copy = config;
   const FieldSlot slot = field->slot(copy);
   if (const auto* found = std::get_if<T*>(&slot)) return **found;
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (const auto* choice = std::get_if<ChoiceSlot>(&slot)) return std::string(choice->name());
+  }
   if constexpr (std::is_same_v<T, double>) {
     if (const auto* whole = std::get_if<std::int64_t*>(&slot)) return static_cast<double>(**whole);
   }

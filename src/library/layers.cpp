@@ -113,14 +113,12 @@ Value Layers::wide(Value x, const std::string& name, std::int64_t width, bool ha
 }
 
 Value Layers::activation(Value x, const std::string& kind) {
-  const auto found = find_activation(kind);
-  if (!found) {
-    fail_input(
-        "family \"{}\": activation(\"{}\"): expected gelu_tanh, gelu_erf, silu, squared_relu, "
-        "swiglu or geglu",
-        impl_->builder.m_.family, kind);
+  const auto found = find_choice<MlpActivation>(kind);
+  if (!found || *found == MlpActivation::by_family) {
+    fail_input("family \"{}\": activation(\"{}\"): expected one of {}", impl_->builder.m_.family,
+               kind, fmt::join(names_of<MlpActivation>(), ", "));
   }
-  return {ops::activation(impl_->graph, impl_->take(x, "activation()"), *found)};
+  return {ops::activation(impl_->graph, impl_->take(x, "activation()"), activation_of(*found))};
 }
 
 Value Layers::narrow(Value x, const std::string& name, std::int64_t width) {

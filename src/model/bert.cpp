@@ -20,7 +20,7 @@ class BertBuilder final : public Builder {
     const ValueId table = words.parameter(g, tp_);
     ValueId positions = no_value, position_table = no_value, types = no_value,
             type_table = no_value;
-    if (m_.position == "learned") {
+    if (m_.position == PositionEncoding::learned) {
       positions = rows_input(g, BatchInput::positions);
       position_table = normal(g, "embedding.position.weight", {m_.max_positions, h});
     }
@@ -55,7 +55,7 @@ class BertBuilder final : public Builder {
   }
 
  private:
-  bool post_norm() const { return m_.norm_placement == "post"; }
+  bool post_norm() const { return m_.norm_placement == NormPlacement::post; }
 
   // norm(x + attention(x)), then norm(y + mlp(y)).
   std::unique_ptr<Graph> post_norm_block() const {

@@ -19,7 +19,7 @@ Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dro
 }
 
 std::unique_ptr<Graph> Builder::pre_norm_block(const BlockParts& parts) const {
-  const bool both = m_.norm_placement == "both";
+  const bool both = m_.norm_placement == NormPlacement::both;
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
@@ -52,7 +52,7 @@ std::unique_ptr<Graph> Builder::output_norm_block(const BlockParts& parts) const
 ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                               const std::string& name) const {
   HeadNormAttributes a{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps};
-  if (m_.qk_norm_over == "all_heads") {
+  if (m_.qk_norm_over == NormSpan::all_heads) {
     a.all_heads = true;
     a.all_queries = m_.num_heads;
     a.all_keys = m_.num_kv_heads;
@@ -86,7 +86,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
   const LatentAttributes latent = latent_shape(groups * per_group);
   ValueId qkv = m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name);
-  if (m_.position == "rope") {
+  if (m_.position == PositionEncoding::rope) {
     const std::int64_t rotary_dim = rotary_dimensions(m_);
     const Shape tables = {rope_positions(), rotary_dim / 2};
     qkv = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, g.accumulate(), tables),
@@ -107,7 +107,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.dropout = {dropout(m_.attention_dropout), where};
   a.capacity = options_.cache_capacity;
   a.window = window ? m_.attention_window : 0;
-  a.alibi_heads = m_.position == "alibi" ? m_.num_heads : 0;
+  a.alibi_heads = m_.position == PositionEncoding::alibi ? m_.num_heads : 0;
   a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
@@ -208,21 +208,39 @@ DropoutAttributes Builder::site(std::uint32_t where) const {
 }
 
 NormKind Builder::norm_kind() const {
-  return m_.norm == "rms_norm" ? NormKind::rms_norm : NormKind::layer_norm;
+  switch (m_.norm) {
+    case NormType::layer_norm:
+      return NormKind::layer_norm;
+    case NormType::rms_norm:
+      return NormKind::rms_norm;
+    case NormType::by_family:
+      break;
+  }
+  fail("internal error: the norm of the model is not resolved");
 }
 
 ActivationKind Builder::activation_kind() const {
-  return find_activation(m_.activation).value_or(ActivationKind::swiglu);
+  return activation_of(m_.activation);
 }
 
-std::optional<ActivationKind> find_activation(std::string_view name) {
-  if (name == "gelu_tanh") return ActivationKind::gelu_tanh;
-  if (name == "gelu_erf") return ActivationKind::gelu_erf;
-  if (name == "silu") return ActivationKind::silu;
-  if (name == "squared_relu") return ActivationKind::squared_relu;
-  if (name == "geglu") return ActivationKind::geglu;
-  if (name == "swiglu") return ActivationKind::swiglu;
-  return std::nullopt;
+ActivationKind activation_of(MlpActivation activation) {
+  switch (activation) {
+    case MlpActivation::gelu_tanh:
+      return ActivationKind::gelu_tanh;
+    case MlpActivation::gelu_erf:
+      return ActivationKind::gelu_erf;
+    case MlpActivation::silu:
+      return ActivationKind::silu;
+    case MlpActivation::squared_relu:
+      return ActivationKind::squared_relu;
+    case MlpActivation::swiglu:
+      return ActivationKind::swiglu;
+    case MlpActivation::geglu:
+      return ActivationKind::geglu;
+    case MlpActivation::by_family:
+      break;
+  }
+  fail("internal error: the activation of the model is not resolved");
 }
 
 double Builder::deep_std() const {

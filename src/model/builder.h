@@ -110,7 +110,7 @@ class Builder {
 };
 
 // By its name in configurations.
-std::optional<ActivationKind> find_activation(std::string_view name);
+ActivationKind activation_of(MlpActivation activation);
 
 // Builder of an architecture's graphs and losses. One file defines one.
 struct ArchitectureDefinition {

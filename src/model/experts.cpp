@@ -70,7 +70,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
 
   RouteAttributes route{};
   route.top_k = moe.top_k;
-  route.sigmoid = moe.score == "sigmoid";
+  route.sigmoid = moe.score == RouterScore::sigmoid;
   route.normalize = moe.normalize_weights;
   route.scaling = moe.scaling_factor;
   route.groups = moe.num_groups;
@@ -78,7 +78,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   route.aux_coeff = moe.aux_loss_coeff;
   route.z_coeff = moe.z_loss_coeff;
   route.seq = seq_;
-  route.unit_rows = moe.aux_loss == "batch" ? rows_ : seq_;
+  route.unit_rows = moe.aux_loss == BalanceScope::batch ? rows_ : seq_;
   route.all_rows = rows_;
   route.first_row = tp_.first_row(rows_);
   if (tp_.splits_rows()) route.tensor = tp_.group();
@@ -106,7 +106,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   dispatch.experts = count;
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;
   dispatch.unit_rows = seq_;
-  dispatch.by_weight = moe.drop_policy == "weight";
+  dispatch.by_weight = moe.drop_policy == DropPolicy::weight;
   if (g.exact_block() > 0) dispatch.blocks = local_rows_ / g.exact_block();
   const ops::Places places = ops::dispatch(g, routes, dispatch);
   std::int64_t taken = local_rows_ * moe.top_k;

@@ -10,7 +10,7 @@ ValueId GptBuilder::embed(Graph& g) const {
   const VocabTable words = word_table();
   const ValueId table = words.parameter(g, tp_);
   ValueId positions = no_value, position_table = no_value;
-  if (m_.position == "learned") {
+  if (m_.position == PositionEncoding::learned) {
     positions = rows_input(g, BatchInput::positions);
     position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
   }
@@ -47,7 +47,8 @@ std::unique_ptr<Graph> GptBuilder::embedding() const {
 
 std::unique_ptr<Graph> GptBuilder::block(int kind) const {
   const BlockParts parts{.causal = true, .experts = kind / 2, .window = kind % 2 == 0};
-  return m_.norm_placement == "output" ? output_norm_block(parts) : pre_norm_block(parts);
+  return m_.norm_placement == NormPlacement::output ? output_norm_block(parts)
+                                                    : pre_norm_block(parts);
 }
 
 std::unique_ptr<Graph> GptBuilder::head() const {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
 #include "model/builder.h"
 
 namespace trireme {
@@ -26,19 +27,30 @@ double kept_by_yarn(const ModelConfig& m, std::size_t i) {
   return 1 - std::clamp((static_cast<double>(i) - low) / width, 0.0, 1.0);
 }
 
+// How much of a frequency is kept undivided by llama3, from 1 to 0: all of those above the high
+// factor of turns within the original length, and nothing of those below the low one.
+double kept_by_llama3(const ModelConfig& m, double frequency) {
+  const double turns =
+      static_cast<double>(m.rope_original_length) * frequency / (2 * std::numbers::pi);
+  return std::clamp(
+      (turns - m.rope_low_freq_factor) / (m.rope_high_freq_factor - m.rope_low_freq_factor), 0.0,
+      1.0);
+}
+
 // Factor on the frequency of pair i.
 double scale(const ModelConfig& m, double frequency, std::size_t i) {
   const double divided = 1 / m.rope_scaling_factor;
-  if (m.rope_scaling == "linear") return divided;
-  if (m.rope_scaling == "yarn") return divided + kept_by_yarn(m, i) * (1 - divided);
-  if (m.rope_scaling != "llama3") return 1;
-  // Turns within the original length: below the low factor divided, above the high one kept.
-  const double turns =
-      static_cast<double>(m.rope_original_length) * frequency / (2 * std::numbers::pi);
-  const double kept = std::clamp(
-      (turns - m.rope_low_freq_factor) / (m.rope_high_freq_factor - m.rope_low_freq_factor), 0.0,
-      1.0);
-  return divided + kept * (1 - divided);
+  switch (m.rope_scaling) {
+    case RopeScaling::none:
+      return 1;
+    case RopeScaling::linear:
+      return divided;
+    case RopeScaling::llama3:
+      return divided + kept_by_llama3(m, frequency) * (1 - divided);
+    case RopeScaling::yarn:
+      return divided + kept_by_yarn(m, i) * (1 - divided);
+  }
+  fail("internal error: no scale for {}", m.rope_scaling);
 }
 
 }  // namespace
@@ -54,7 +66,7 @@ std::vector<double> rotary_frequencies(const ModelConfig& model) {
 }
 
 double rotary_amplitude(const ModelConfig& model) {
-  if (model.rope_scaling != "yarn") return 1;
+  if (model.rope_scaling != RopeScaling::yarn) return 1;
   if (model.rope_attention_factor > 0) return model.rope_attention_factor;
   return 0.1 * std::log(model.rope_scaling_factor) + 1;
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "model/builder.h"
@@ -36,7 +37,7 @@ void check_part(const ModelConfig& model, const BuildOptions& options, const Sta
 }
 
 bool is_in_fp8(const ModelConfig& model, const Fp8Config& fp8, std::int64_t layer) {
-  return fp8.recipe != "none" && layer >= fp8.first_layers_bf16 &&
+  return fp8.recipe != Fp8Recipe::none && layer >= fp8.first_layers_bf16 &&
          layer < model.num_layers - fp8.last_layers_bf16;
 }
 
@@ -44,9 +45,9 @@ bool is_in_fp8(const ModelConfig& model, const Fp8Config& fp8, std::int64_t laye
 Fp8Products fp8_products(const ModelConfig& model, const BuildOptions& options) {
   Fp8Products fp8;
   const Fp8Config& config = options.fp8;
-  if (config.recipe == "none") return fp8;
-  const bool fnuz = config.encoding == "fnuz", hybrid = config.format == "hybrid";
-  fp8.recipe = config.recipe == "blockwise" ? Fp8Recipe::blockwise : Fp8Recipe::tensorwise;
+  if (config.recipe == Fp8Recipe::none) return fp8;
+  const bool fnuz = config.encoding == Fp8Encoding::fnuz, hybrid = config.format == Fp8Mix::hybrid;
+  fp8.recipe = config.recipe;
   fp8.forward = fnuz ? Fp8Type::e4m3_fnuz : Fp8Type::e4m3;
   fp8.backward = !hybrid ? fp8.forward : fnuz ? Fp8Type::e5m2_fnuz : Fp8Type::e5m2;
   fp8.power_of_2_scales = config.power_of_2_scales;
@@ -257,11 +258,18 @@ double training_flops_per_token(const ModelConfig& m) {
          attention_flops_per_token(m);
 }
 
-DType compute_dtype(const std::string& precision) {
-  if (precision == "bf16") return DType::bf16;
-  if (precision == "fp16") return DType::f16;
-  if (precision == "fp64") return DType::f64;
-  return DType::f32;
+DType compute_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return DType::bf16;
+    case Precision::fp16:
+      return DType::f16;
+    case Precision::fp32:
+      return DType::f32;
+    case Precision::fp64:
+      return DType::f64;
+  }
+  fail("internal error: no type computes in {}", precision);
 }
 
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions) {

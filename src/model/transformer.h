@@ -67,7 +67,7 @@ double training_flops_per_token(const ModelConfig& model);
 double attention_flops_per_token(const ModelConfig& model);
 
 // Precision names of the configuration: "fp32", "bf16", "fp16", "fp64".
-DType compute_dtype(const std::string& precision);
+DType compute_dtype(Precision precision);
 
 // Fills the constants of an allocated stage: rotary tables, in the type of accumulation.
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions);

@@ -57,7 +57,7 @@ std::vector<SiteVariable> slingshot_variables() {
 // the system's.
 Site mi250x_site(std::string_view name, std::string_view title) {
   Site site{.name = name, .title = title};
-  site.device = "hip";
+  site.device = DeviceKind::hip;
   site.ranks_per_node = 8;
   site.cores_per_rank = 7;
   site.needs_account = true;

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "config/choices.h"
 
 namespace trireme {
 
@@ -24,16 +27,16 @@ struct WalltimeLimit {
 };
 
 struct Site {
-  std::string_view name;       // as --cluster takes it
-  std::string_view title;      // "LUMI-G: ..."
-  std::string_view source;     // of its partition, limits and options of srun, and when it was read
-  std::string_view device;     // run.device of its ranks; "": what the configuration says
-  int ranks_per_node = 0;      // 0: has to be given
-  int cores_per_rank = 0;      // 0: has to be given
-  std::string_view machine;    // of its devices, as plan --machine takes it; "": unknown
-  std::string_view partition;  // "": that of the cluster
-  bool needs_account = false;  // sbatch refuses jobs without one
-  std::string_view launch;     // further options of srun
+  std::string_view name;    // as --cluster takes it
+  std::string_view title;   // "LUMI-G: ..."
+  std::string_view source;  // of its partition, limits and options of srun, and when it was read
+  std::optional<DeviceKind> device;  // run.device of its ranks; none: what the configuration says
+  int ranks_per_node = 0;            // 0: has to be given
+  int cores_per_rank = 0;            // 0: has to be given
+  std::string_view machine;          // of its devices, as plan --machine takes it; "": unknown
+  std::string_view partition;        // "": that of the cluster
+  bool needs_account = false;        // sbatch refuses jobs without one
+  std::string_view launch;           // further options of srun
   std::vector<std::string_view> directives;  // further #SBATCH lines
   std::string_view network;                  // sbatch --network, of jobs of several nodes; "": none
   std::vector<SiteVariable> variables;

@@ -60,7 +60,7 @@ std::string directives(const Site& site, const SlurmJob& job) {
   line(fmt::format("--ntasks-per-node={}", job.ranks_per_node));
   line(fmt::format("--cpus-per-task={}", job.cores_per_rank));
   for (const std::string_view option : site.directives) line(std::string(option));
-  if (site.name == "generic" && job.device != "cpu" && job.device != "emulated")
+  if (site.name == "generic" && (job.device == DeviceKind::cuda || job.device == DeviceKind::hip))
     line(fmt::format("--gpus-per-node={}", job.ranks_per_node));
   if (!site.network.empty() && job.nodes > 1) {
     text += "# FI_CXI_RDZV_PROTO=alt_read below needs it.\n";
@@ -101,7 +101,7 @@ std::string inside(const SlurmJob& job) {
   if (job.container.empty()) return shell_word(job.program);
   // The driver's libraries of CUDA come from the node, not with the image.
   return fmt::format("singularity exec{} --bind \"$PWD\" {} {}",
-                     job.device == "cuda" ? " --nv" : "", shell_word(job.container),
+                     job.device == DeviceKind::cuda ? " --nv" : "", shell_word(job.container),
                      shell_word(job.program));
 }
 
@@ -116,7 +116,8 @@ std::string check_of_a_node() {
 }
 
 std::string check(const SlurmJob& job) {
-  const std::string device = job.device == "cpu" ? "" : " --device " + job.device;
+  const std::string device =
+      job.device == DeviceKind::cpu ? "" : fmt::format(" --device {}", job.device);
   const std::string step = fmt::format(
       "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 --cpus-per-task={1} --kill-on-bad-exit=0 "
       "\\\n"

@@ -9,10 +9,10 @@
 namespace trireme {
 
 struct SlurmJob {
-  std::vector<std::string> arguments;  // of `trireme train`: the file, then overrides
-  std::string run_dir;                 // run.dir, where status.json will lie
-  std::string device;                  // run.device
-  std::string name;                    // of the job
+  std::vector<std::string> arguments;   // of `trireme train`: the file, then overrides
+  std::string run_dir;                  // run.dir, where status.json will lie
+  DeviceKind device = DeviceKind::cpu;  // run.device
+  std::string name;                     // of the job
   int nodes = 1, ranks_per_node = 1, cores_per_rank = 1;
   int minutes = 60;                 // wall time
   int save_seconds = 300;           // time before its end at which the ranks save

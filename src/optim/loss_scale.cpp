@@ -14,14 +14,14 @@ constexpr double kLargestScale = 0x1p120;
 
 }  // namespace
 
-LossScale::LossScale(const OptimizerConfig& optimizer, const std::string& precision)
-    : dynamic_(precision == "fp16" && optimizer.loss_scale == 0),
+LossScale::LossScale(const OptimizerConfig& optimizer, Precision precision)
+    : dynamic_(precision == Precision::fp16 && optimizer.loss_scale == 0),
       min_scale_(optimizer.min_loss_scale),
       window_(optimizer.loss_scale_window),
       hysteresis_(optimizer.hysteresis) {
   if (dynamic_) {
     state_ = {optimizer.initial_loss_scale, 0, hysteresis_};
-  } else if (precision == "fp16") {
+  } else if (precision == Precision::fp16) {
     state_.scale = optimizer.loss_scale;
   }
 }

@@ -24,7 +24,7 @@ class LossScale {
  public:
   // Dynamic for precision "fp16" with optimizer.loss_scale == 0; else fixed: at
   // optimizer.loss_scale for fp16, at 1 for other precisions.
-  LossScale(const OptimizerConfig& optimizer, const std::string& precision);
+  LossScale(const OptimizerConfig& optimizer, Precision precision);
 
   double scale() const { return state_.scale; }
   bool is_dynamic() const { return dynamic_; }

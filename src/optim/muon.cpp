@@ -36,7 +36,9 @@ std::unique_ptr<MatrixStep> matrix_step(Device& device, DType compute,
 }  // namespace
 
 extern const UpdateRule muon_rule;
-const UpdateRule muon_rule{
-    .update = update_by_muon, .direct = direct, .matrix_step = matrix_step, .rest = "adamw"};
+const UpdateRule muon_rule{.update = update_by_muon,
+                           .direct = direct,
+                           .matrix_step = matrix_step,
+                           .rest = OptimizerKind::adamw};
 
 }  // namespace trireme

@@ -26,8 +26,13 @@ std::span<const Coefficients> coefficients(const OptimizerConfig& config) {
                                              {3.7418, -5.5913, 2.3037},
                                              {2.8769, -3.1427, 1.2046},
                                              {2.8366, -3.0525, 1.2012}};
-  if (config.muon_coefficients == "quintic") return quintic;
-  return simple;
+  switch (config.muon_coefficients) {
+    case MuonCoefficients::simple:
+      return simple;
+    case MuonCoefficients::quintic:
+      return quintic;
+  }
+  fail("internal error: no coefficients of {}", config.muon_coefficients);
 }
 
 }  // namespace
@@ -35,13 +40,27 @@ std::span<const Coefficients> coefficients(const OptimizerConfig& config) {
 NewtonSchulz::NewtonSchulz(Device& device, DType compute, const OptimizerConfig& config)
     : device_(device), type_(compute == DType::f16 ? DType::f32 : compute), config_(config) {}
 
+namespace {
+
+double matrix_scale(MuonScale kind, double rows, double cols) {
+  switch (kind) {
+    case MuonScale::match_rms:
+      return 0.2 * std::sqrt(std::max(rows, cols));
+    case MuonScale::spectral:
+      return std::sqrt(std::max(rows, cols));
+    case MuonScale::original:
+      return std::sqrt(std::max(1.0, rows / cols));
+    case MuonScale::unit_rms:
+      return std::sqrt(rows / cols);
+  }
+  fail("internal error: no scale of {}", kind);
+}
+
+}  // namespace
+
 double NewtonSchulz::scale(const OptimizerConfig& config, std::int64_t out, std::int64_t in) {
-  const auto rows = static_cast<double>(out), cols = static_cast<double>(in);
-  double factor = 0.2 * std::sqrt(std::max(rows, cols));
-  if (config.muon_scale == "spectral") factor = std::sqrt(std::max(rows, cols));
-  if (config.muon_scale == "original") factor = std::sqrt(std::max(1.0, rows / cols));
-  if (config.muon_scale == "unit_rms") factor = std::sqrt(rows / cols);
-  return factor * config.muon_scale_factor;
+  return matrix_scale(config.muon_scale, static_cast<double>(out), static_cast<double>(in)) *
+         config.muon_scale_factor;
 }
 
 std::int64_t NewtonSchulz::workspace(std::int64_t shorter, std::int64_t longer) const {

@@ -57,12 +57,6 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
   });
 }
 
-const OptimizerEntry& entry_named(std::string_view name) {
-  const OptimizerEntry* entry = find_optimizer(name);
-  TRIREME_CHECK(entry);
-  return *entry;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
@@ -73,9 +67,9 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
       parameters_(parameters),
       gradients_(gradients),
       config_(config),
-      entry_(entry_named(config.name)),
-      rest_(entry_.whole_matrices ? entry_named(rule_of(entry_).rest) : entry_),
-      moment_dtype_(config.moment_dtype == "bf16" ? DType::bf16 : dtype()),
+      entry_(entry_of(config.name)),
+      rest_(entry_.whole_matrices ? entry_of(rule_of(entry_.kind).rest) : entry_),
+      moment_dtype_(config.moment_dtype == StateType::bf16 ? DType::bf16 : dtype()),
       states_(layout, state_kinds(), offload) {
   memory_ = states_.memory();
   const int narrow_states =
@@ -83,7 +77,8 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
       (moment_dtype_ == DType::bf16 ? std::max(entry_.moments, rest_.moments) : 0);
   memory_.add("widened states", narrow_states * widened_block * size_of(DType::f32));
   if (entry_.whole_matrices) {
-    auto step = rule_of(entry_).matrix_step(stage.device(), stage.definition().compute, config_);
+    auto step =
+        rule_of(entry_.kind).matrix_step(stage.device(), stage.definition().compute, config_);
     matrices_ = std::make_unique<WholeMatrices>(stage, layout, gradients, std::move(step));
     memory_.add("whole matrices", matrices_->bytes());
   }
@@ -219,7 +214,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
     device.state_kernels().widen(queue, copy, reinterpret_cast<const bf16*>(at), count);
     return copy;
   };
-  const UpdateRule& rule = rule_of(entry_for(slice.parameter));
+  const UpdateRule& rule = rule_of(entry_for(slice.parameter).kind);
   UpdateRange range{};
   range.block = step;
   range.decay = spec(slice).decay || config_.decay_vectors ? config_.weight_decay : 0;

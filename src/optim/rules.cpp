@@ -9,12 +9,15 @@ namespace trireme {
 TRIREME_OPTIMIZERS(TRIREME_DECLARE_RULE)
 #undef TRIREME_DECLARE_RULE
 
-const UpdateRule& rule_of(const OptimizerEntry& entry) {
-#define TRIREME_RETURN_RULE(rule, ...) \
-  if (entry.name == #rule) return rule##_rule;
-  TRIREME_OPTIMIZERS(TRIREME_RETURN_RULE)
+const UpdateRule& rule_of(OptimizerKind kind) {
+  switch (kind) {
+#define TRIREME_RETURN_RULE(kind, ...) \
+  case OptimizerKind::kind:            \
+    return kind##_rule;
+    TRIREME_OPTIMIZERS(TRIREME_RETURN_RULE)
 #undef TRIREME_RETURN_RULE
-  fail("internal error: no rule for the optimizer {}", entry.name);
+  }
+  fail("internal error: no rule for the optimizer {}", kind);
 }
 
 }  // namespace trireme

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "backend/device.h"
 #include "config/config.h"
@@ -47,10 +46,9 @@ struct UpdateRule {
   std::unique_ptr<MatrixStep> (*matrix_step)(Device&, DType compute,
                                              const OptimizerConfig&) = nullptr;
   // and this rule takes the parameters that are no matrices.
-  std::string_view rest = {};
+  OptimizerKind rest = OptimizerKind::adamw;
 };
 
-// The rule of an entry of the table of optimizers.
-const UpdateRule& rule_of(const OptimizerEntry& entry);
+const UpdateRule& rule_of(OptimizerKind kind);
 
 }  // namespace trireme

@@ -3,15 +3,10 @@
 
 #include <cstdint>
 
+#include "config/choices.h"
 #include "graph/graph.h"
 
 namespace trireme {
-
-enum class ContextAttention : std::uint8_t {
-  all_gather,  // keys and values come to every rank
-  ulysses,     // ranks exchange positions for heads
-  ring,        // keys and values pass from rank to rank
-};
 
 // This rank's place among those that share sequences. Each has two chunks of a sequence that is cut
 // into 2 * size of them, the same distance from both ends, so that causal attention is the same

@@ -9,13 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "config/choices.h"
 #include "parallel/trace.h"
 
 namespace trireme {
 
 class Device;
-
-enum class OffloadPlace : std::uint8_t { none, host, file };
 
 // Location of offloaded data; none: the memory of the device.
 struct OffloadOptions {

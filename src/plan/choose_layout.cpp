@@ -26,7 +26,8 @@ bool is_simple(const Layout& layout, int ranks) {
   const bool shared = data_parallel_size(p, ranks) > 1;
   const bool zero = p.zero == (shared ? 1 : 0) || (shared && p.pp == 1 && p.zero == 2);
   return zero && p.tp <= most_tp && p.cp == 1 && p.ep == 1 && p.dp_replicate == 1 &&
-         p.schedule == "1f1b" && p.stage_layers.empty() && p.recompute_layers == 0;
+         p.schedule == ScheduleKind::one_f_one_b && p.stage_layers.empty() &&
+         p.recompute_layers == 0;
 }
 
 // Fewest parts first; of as many parts, more of them within layers, which costs no bubble. Whole
@@ -37,7 +38,8 @@ std::vector<const Layout*> simplest_first(const LayoutSpace& space, int ranks) {
     if (layout.micro_batch_size == 1 && is_simple(layout, ranks)) layouts.push_back(&layout);
   const auto effort = [](const Layout* layout) {
     const ParallelConfig& p = layout->parallel;
-    return std::tuple(p.recompute == "full", p.tp * p.pp, p.pp, p.recompute != "none", p.zero);
+    return std::tuple(p.recompute == Recompute::full, p.tp * p.pp, p.pp,
+                      p.recompute != Recompute::none, p.zero);
   };
   std::stable_sort(layouts.begin(), layouts.end(),
                    [&](const Layout* a, const Layout* b) { return effort(a) < effort(b); });

@@ -24,13 +24,13 @@ constexpr std::array<std::pair<std::string_view, const char*>, 7> known = {{
 
 }  // namespace
 
-double peak_of_device(const std::string& device_name, const std::string& precision) {
-  if (precision == "fp64") return 0;
+double peak_of_device(const std::string& device_name, Precision precision) {
+  if (precision == Precision::fp64) return 0;
   for (const auto& [part, machine] : known) {
     if (device_name.find(part) == std::string::npos) continue;
     const std::optional<MachineSpeed> speed = find_machine(machine).speed;
     if (!speed) return 0;
-    return (precision == "fp32" ? speed->fp32 : speed->bf16).peak;
+    return (precision == Precision::fp32 ? speed->fp32 : speed->bf16).peak;
   }
   return 0;
 }

@@ -7,6 +7,6 @@ namespace trireme {
 
 // Flops per second of products in that precision (run.precision), from the machine file of the
 // device that calls itself so ("NVIDIA H100 80GB HBM3"); 0 where none is known.
-double peak_of_device(const std::string& device_name, const std::string& precision);
+double peak_of_device(const std::string& device_name, Precision precision);
 
 }  // namespace trireme

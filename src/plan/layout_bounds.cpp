@@ -8,6 +8,7 @@
 #include "config/offload.h"
 #include "config/optimizers.h"
 #include "config/schedules.h"
+#include "model/transformer.h"
 #include "parallel/stages.h"
 
 namespace trireme {
@@ -85,16 +86,15 @@ Elements elements_of(const Cut& cut, int position) {
 }
 
 double element_bytes(const Config& config) {
-  return config.run.precision == "fp64" ? 8 : config.run.precision == "fp32" ? 4 : 2;
+  return size_of(compute_dtype(config.run.precision));
 }
 
 // Bytes of an element's master weight and moments, if they are in memory.
 double state_bytes(const Config& config) {
   if (leaves_memory(config, config.offload.optimizer)) return 0;
-  const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
-  const double moment = config.optimizer.moment_dtype == "bf16" ? 2 : 4;
+  const double moment = config.optimizer.moment_dtype == StateType::bf16 ? 2 : 4;
   const double master = element_bytes(config) == 2 ? 4 : 0;
-  return master + moment * (optimizer ? optimizer->moments : 0);
+  return master + moment * entry_of(config.optimizer.name).moments;
 }
 
 // Micro-batches that the first rank holds at its peak, in chunks. A schedule that is not counted
@@ -102,7 +102,7 @@ double state_bytes(const Config& config) {
 std::int64_t slots_at_least(const Cut& cut) {
   const std::int64_t m = cut.micro_batches, p = cut.placement.ranks, chunks = cut.placement.chunks;
   if (p == 1) return 1;
-  switch (find_schedule(cut.parallel().schedule).kind) {
+  switch (cut.parallel().schedule) {
     case ScheduleKind::gpipe:
       return m;
     case ScheduleKind::one_f_one_b:
@@ -159,7 +159,8 @@ struct SharedWork {
 SharedWork shared_work(const CostModel& costs, const Cut& cut, int position) {
   const ParallelConfig& p = cut.parallel();
   const Elements elements = elements_of(cut, position);
-  const double e = elements.dense, gradient = cut.config.run.gradient_dtype == "bf16" ? 2 : 4;
+  const double e = elements.dense,
+               gradient = cut.config.run.gradient_dtype == StateType::bf16 ? 2 : 4;
   const double compute = element_bytes(cut.config), m = static_cast<double>(cut.micro_batches);
   const RecordedGroup shard = group_of("shard", p.zero > 0 ? cut.shards : 1, p.tp);
   const RecordedGroup copies = group_of("replicate", p.zero > 0 ? p.dp_replicate : cut.shards,
@@ -192,9 +193,9 @@ SharedWork shared_work(const CostModel& costs, const Cut& cut, int position) {
 
 }  // namespace
 
-const ModelPieces& LayoutBounds::pieces(const Layout& layout, const std::string& recompute) {
+const ModelPieces& LayoutBounds::pieces(const Layout& layout, Recompute recompute) {
   const ParallelConfig& p = layout.parallel;
-  const bool splits = p.pp > 1 && splits_backward(find_schedule(p.schedule).kind);
+  const bool splits = p.pp > 1 && splits_backward(p.schedule);
   Layout other = layout;
   other.parallel.recompute = recompute;
   const Key key = {p.tp,      p.cp,  p.ep, layout.micro_batch_size, p.zero < 2 ? 0 : p.zero,
@@ -213,9 +214,9 @@ Cut cut_of(const Config& config, const Layout& layout, int ranks,
   const ParallelConfig& p = layout.parallel;
   Cut cut{config, layout, kinds, recomputed, plain, {}, {}};
   cut.placement = {static_cast<int>(p.pp), static_cast<int>(stages_per_rank(p)),
-                   p.pp > 1 && find_schedule(p.schedule).chunks == ChunkRule::folded};
+                   p.pp > 1 && entry_of(p.schedule).chunks == ChunkRule::folded};
   cut.layers = assign_layers(config.model.num_layers, cut.placement, p.stage_layers);
-  cut.splits = p.pp > 1 && splits_backward(find_schedule(p.schedule).kind);
+  cut.splits = p.pp > 1 && splits_backward(p.schedule);
   cut.micro_batches = micro_batches_of(config, layout, ranks);
   cut.dp = data_parallel_size(p, ranks);
   cut.shards = cut.dp / p.dp_replicate * p.cp;
@@ -227,9 +228,9 @@ Cut cut_of(const Config& config, const Layout& layout, int ranks,
 std::int64_t LayoutBounds::memory(const Layout& layout) {
   const ParallelConfig& p = layout.parallel;
   const Cut cut = cut_of(config_, layout, ranks_, kinds_, pieces(layout, p.recompute),
-                         pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
+                         pieces(layout, p.recompute_layers > 0 ? Recompute::none : p.recompute));
   const double weight = element_bytes(config_), state = state_bytes(config_),
-               gradient = config_.run.gradient_dtype == "bf16" ? 2 : std::max(4.0, weight);
+               gradient = config_.run.gradient_dtype == StateType::bf16 ? 2 : std::max(4.0, weight);
   const double kept = leaves_memory(config_, config_.offload.parameters) ? 0 : weight;
   const auto of = [&](double elements, double shares) {
     return elements * (kept / (p.zero >= 3 ? shares : 1) + gradient / (p.zero >= 2 ? shares : 1) +
@@ -259,7 +260,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
 double LayoutBounds::seconds(const Layout& layout) {
   const ParallelConfig& p = layout.parallel;
   const Cut cut = cut_of(config_, layout, ranks_, kinds_, pieces(layout, p.recompute),
-                         pieces(layout, p.recompute_layers > 0 ? "none" : p.recompute));
+                         pieces(layout, p.recompute_layers > 0 ? Recompute::none : p.recompute));
   const auto m = static_cast<double>(cut.micro_batches);
   const double send = cut.placement.ranks > 1 ? send_seconds(*costs_, cut, ranks_) : 0;
   std::vector<StageTime> stages;

@@ -30,8 +30,8 @@ class LayoutBounds {
 
  private:
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         std::string, bool>;
-  const ModelPieces& pieces(const Layout& layout, const std::string& recompute);
+                         Recompute, bool>;
+  const ModelPieces& pieces(const Layout& layout, Recompute recompute);
 
   const Config& config_;
   const std::vector<LayerKind> kinds_;  // of the layers

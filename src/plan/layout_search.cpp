@@ -183,13 +183,16 @@ class Search {
     for (const Layout& layout : space.layouts) {
       const ParallelConfig& p = layout.parallel;
       if (p.tp == choice.row->tp && p.pp == choice.row->pp && p.cp == 1 && p.ep == 1 &&
-          p.schedule == "1f1b" && p.dp_replicate == 1 && p.recompute_layers == 0 &&
-          layout.micro_batch_size == 1)
+          p.schedule == ScheduleKind::one_f_one_b && p.dp_replicate == 1 &&
+          p.recompute_layers == 0 && layout.micro_batch_size == 1)
         tried.push_back(&layout);
     }
     const auto effort = [](const Layout* layout) {
       const ParallelConfig& p = layout->parallel;
-      return std::pair(p.recompute == "full" ? 2 : p.recompute == "selective" ? 1 : 0, p.zero);
+      return std::pair(p.recompute == Recompute::full        ? 2
+                       : p.recompute == Recompute::selective ? 1
+                                                             : 0,
+                       p.zero);
     };
     std::stable_sort(tried.begin(), tried.end(),
                      [&](const Layout* a, const Layout* b) { return effort(a) < effort(b); });

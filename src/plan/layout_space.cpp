@@ -55,7 +55,7 @@ class SpaceMaker {
   // Limit of a group that shares sequences. A GPU wants chunks of 4,096 positions at least.
   std::int64_t most_context() const {
     constexpr std::int64_t most = 16, positions_of_gpu = 8192;
-    return config_.run.device == "cpu"
+    return config_.run.device == DeviceKind::cpu
                ? most
                : std::clamp<std::int64_t>(config_.model.seq_length / positions_of_gpu, 1, most);
   }
@@ -69,12 +69,12 @@ class SpaceMaker {
   bool suits_the_model() {
     ParallelConfig& p = basis_.parallel;
     p.pp = p.virtual_stages = p.dp_replicate = 1;
-    p.schedule = "1f1b";
+    p.schedule = ScheduleKind::one_f_one_b;
     p.stage_layers = {};
     p.recompute_layers = 0;
     p.distribute_saved_activations = false;
     p.zero = 0;
-    p.recompute = "none";
+    p.recompute = Recompute::none;
     basis_.micro_batch_size = 1;
     std::int64_t dp = 1;
     while (p.tp * p.cp * dp % (p.ep * p.expert_tp) != 0) ++dp;
@@ -133,19 +133,19 @@ class SpaceMaker {
 
   void add_schedules() {
     const ParallelConfig& p = basis_.parallel;
-    if (p.pp == 1) return add_shards("1f1b", 1);
+    if (p.pp == 1) return add_shards(ScheduleKind::one_f_one_b, 1);
     for (const ScheduleEntry& entry : all_schedules()) {
       if (entry.kind == ScheduleKind::gpipe) continue;  // 1f1b, holding more
       if (entry.chunks == ChunkRule::several) {
         for (std::int64_t v = 2; v <= most_virtual_stages; ++v)
-          if (config_.model.num_layers % (p.pp * v) == 0) add_shards(entry.name, v);
+          if (config_.model.num_layers % (p.pp * v) == 0) add_shards(entry.kind, v);
       } else {
-        add_shards(entry.name, 1);
+        add_shards(entry.kind, 1);
       }
     }
   }
 
-  void add_shards(std::string_view schedule, std::int64_t virtual_stages) {
+  void add_shards(ScheduleKind schedule, std::int64_t virtual_stages) {
     ParallelConfig& p = basis_.parallel;
     p.schedule = schedule;
     p.virtual_stages = virtual_stages;
@@ -180,17 +180,17 @@ class SpaceMaker {
 
   void add_recomputation(std::int64_t layers_of_stage) {
     ParallelConfig& p = basis_.parallel;
-    const auto add = [&](const char* how, std::int64_t layers) {
+    const auto add = [&](Recompute how, std::int64_t layers) {
       p.recompute = how;
       p.recompute_layers = layers;
       p.distribute_saved_activations =
-          config_.parallel.distribute_saved_activations && p.recompute == "full";
+          config_.parallel.distribute_saved_activations && p.recompute == Recompute::full;
       space_.layouts.push_back(basis_);
     };
-    add("none", 0);
-    add("selective", 0);
-    if (layers_of_stage > 1) add("full", layers_of_stage / 2);
-    add("full", 0);
+    add(Recompute::none, 0);
+    add(Recompute::selective, 0);
+    if (layers_of_stage > 1) add(Recompute::full, layers_of_stage / 2);
+    add(Recompute::full, 0);
   }
 
   const Config& config_;
@@ -216,7 +216,7 @@ std::vector<Setting> settings_of(const Layout& layout) {
   const auto add = [&](const char* key, const std::string& value, bool is_usual) {
     settings.push_back({"parallel", key, value, is_usual});
   };
-  const auto quoted = [](const std::string& text) { return '"' + text + '"'; };
+  const auto quoted = [](auto choice) { return fmt::format("\"{}\"", choice); };
   add("tp", std::to_string(p.tp), false);
   add("pp", std::to_string(p.pp), false);
   add("cp", std::to_string(p.cp), p.cp == usual.cp);
@@ -259,11 +259,11 @@ std::string layout_text(const Layout& layout, int ranks) {
   if (p.cp > 1) text += fmt::format(" cp {}", p.cp);
   if (p.ep > 1) text += fmt::format(" ep {}", p.ep);
   if (p.expert_tp > 1) text += fmt::format(" expert_tp {}", p.expert_tp);
-  if (p.pp > 1) text += ", " + p.schedule;
+  if (p.pp > 1) text += fmt::format(", {}", p.schedule);
   if (p.virtual_stages > 1) text += fmt::format(" x {}", p.virtual_stages);
   text += fmt::format(", ZeRO {}", p.zero);
   if (p.dp_replicate > 1) text += fmt::format(" in {} copies", p.dp_replicate);
-  if (p.recompute != "none") text += ", recompute " + p.recompute;
+  if (p.recompute != Recompute::none) text += fmt::format(", recompute {}", p.recompute);
   if (p.recompute_layers > 0) text += fmt::format(" {}", p.recompute_layers);
   return text + fmt::format(", micro-batch {}", layout.micro_batch_size);
 }

@@ -32,7 +32,7 @@ Small small_model(const Config& config, const Layout& layout, bool splits,
   Small small{with_layout(config, layout)};
   ParallelConfig& p = small.config.parallel;
   p.pp = splits ? 2 : 1;
-  p.schedule = splits ? "zb1p" : "1f1b";
+  p.schedule = splits ? ScheduleKind::zb1p : ScheduleKind::one_f_one_b;
   p.virtual_stages = p.dp_replicate = 1;
   p.recompute_layers = 0;
   p.distribute_saved_activations = false;

@@ -130,8 +130,8 @@ class Start {
       world.all_gather(found.data(), all.data(), 1, DType::i64, "GPUs of all ranks").wait();
     }
     const Groups groups = make_groups(mesh_, static_cast<int>(config_.parallel.zero),
-                                      config_.parallel.cp_attention == "ring", *transport, device_,
-                                      {.fixed_order = false});
+                                      config_.parallel.cp_attention == ContextAttention::ring,
+                                      *transport, device_, {.fixed_order = false});
     if (on_gpus) {
       // Each group of the library begins with the id that its first rank has made.
       std::array<std::byte, 128> id{};

@@ -20,7 +20,7 @@ constexpr double fullest = 0.95;
 constexpr double latest_host = 0.02;
 
 bool is_wide(const Config& config) {
-  return config.run.precision == "fp32" || config.run.precision == "fp64";
+  return config.run.precision == Precision::fp32 || config.run.precision == Precision::fp64;
 }
 
 const Fit* fit_of(const MachineSpeed& speed, const std::string& name) {
@@ -73,7 +73,7 @@ void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
   // With a causal mask half of what is counted for attention is needed.
   time.flops -= plan.causal_share * plan.tokens * attention_flops_per_token(m) / 2;
   time.recomputed_flops =
-      time.uncut_flops * (config.parallel.recompute == "full" ? 4.0 / 3.0 : 1.0);
+      time.uncut_flops * (config.parallel.recompute == Recompute::full ? 4.0 / 3.0 : 1.0);
   double executed = 0;
   for (const RankPlan& rank : plan.ranks) executed += rank.flops;
   time.executed_flops = executed * time.devices / static_cast<double>(plan.ranks.size());
@@ -208,7 +208,7 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   time.tokens = plan.tokens;
   time.samples = plan.tokens / static_cast<double>(config.model.seq_length);
   const ProductRate& rate = is_wide(config) ? speed.fp32 : speed.bf16;
-  if (rate.peak == 0 || config.run.precision == "fp64") {
+  if (rate.peak == 0 || config.run.precision == Precision::fp64) {
     time.refused =
         fmt::format("the machine file has no figures for products in {}", config.run.precision);
     return time;

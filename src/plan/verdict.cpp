@@ -39,8 +39,8 @@ std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan, bo
     if (config.checkpoint.async)
       changes.push_back({"checkpoint.async=false", [](Config& c) { c.checkpoint.async = false; }});
     if (leaves_memory(config, config.offload.activations))
-      changes.push_back(
-          {"offload.activations=none", [](Config& c) { c.offload.activations = "none"; }});
+      changes.push_back({"offload.activations=none",
+                         [](Config& c) { c.offload.activations = OffloadPlace::none; }});
   }
   const ParallelConfig& p = config.parallel;
   if (p.tp > 1 && !p.sequence_parallel) {
@@ -52,13 +52,13 @@ std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan, bo
     if (p.zero < 2) changes.push_back({"parallel.zero=2", [](Config& c) { c.parallel.zero = 2; }});
     if (p.zero < 3) changes.push_back({"parallel.zero=3", [](Config& c) { c.parallel.zero = 3; }});
   }
-  if (p.recompute == "none") {
-    changes.push_back(
-        {"parallel.recompute=selective", [](Config& c) { c.parallel.recompute = "selective"; }});
+  if (p.recompute == Recompute::none) {
+    changes.push_back({"parallel.recompute=selective",
+                       [](Config& c) { c.parallel.recompute = Recompute::selective; }});
   }
-  if (p.recompute != "full") {
+  if (p.recompute != Recompute::full) {
     changes.push_back(
-        {"parallel.recompute=full", [](Config& c) { c.parallel.recompute = "full"; }});
+        {"parallel.recompute=full", [](Config& c) { c.parallel.recompute = Recompute::full; }});
   }
   if (config.train.micro_batch_size > 1) {
     changes.push_back(

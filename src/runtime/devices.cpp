@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-std::string plugin_of(const std::string& name) {
-  if (name != "emulated") return name;
+std::string plugin_of(DeviceKind kind) {
+  if (kind != DeviceKind::emulated) return name_of(kind);
   const char* const wave = std::getenv("TRIREME_WAVE");
-  if (!wave || std::string(wave) == "32") return name;
+  if (!wave || std::string(wave) == "32") return name_of(kind);
   if (std::string(wave) != "64")
     fail_input("TRIREME_WAVE is '{}': the emulated GPU has waves of 32 or 64 lanes", wave);
   return "emulated64";
@@ -24,25 +24,25 @@ std::string plugin_of(const std::string& name) {
 
 }  // namespace
 
-Device& device_of(const std::string& name) {
-  if (name == "cpu") return cpu::device();
-  return plugin_device(plugin_of(name), target_of(name));
+Device& device_of(DeviceKind kind) {
+  if (kind == DeviceKind::cpu) return cpu::device();
+  return plugin_device(plugin_of(kind), target_of(kind));
 }
 
-std::vector<int> start_device(const std::string& name) {
-  if (name == "cpu") return {};
-  return start_plugin(plugin_of(name), target_of(name));
+std::vector<int> start_device(DeviceKind kind) {
+  if (kind == DeviceKind::cpu) return {};
+  return start_plugin(plugin_of(kind), target_of(kind));
 }
 
-void choose_device(const std::string& name, int visible, const Place& place) {
-  if (name == "cpu" || visible == 1) return;
+void choose_device(DeviceKind kind, int visible, const Place& place) {
+  if (kind == DeviceKind::cpu || visible == 1) return;
   if (visible < place.local_size) {
     fail_input(
         "{} ranks run on {}, but each of them sees {} GPUs: start one rank for each GPU, or let "
         "each rank see one of its own",
         place.local_size, place.host, visible);
   }
-  choose_plugin_device(plugin_of(name), place.local_rank);
+  choose_plugin_device(plugin_of(kind), place.local_rank);
 }
 
 void check_devices_differ(const Device& device, const Place& place, Communicator& world) {
@@ -62,14 +62,9 @@ void check_devices_differ(const Device& device, const Place& place, Communicator
   }
 }
 
-Target target_of(const std::string& name) {
-  if (name == "cpu") return cpu::this_machine();
-  Target target;
-  for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::hip, DeviceKind::emulated}) {
-    if (name == name_of(kind)) target.device = kind;
-  }
-  TRIREME_CHECK(target.device != DeviceKind::cpu);  // configurations know no other names
-  return target;
+Target target_of(DeviceKind kind) {
+  if (kind == DeviceKind::cpu) return cpu::this_machine();
+  return {.device = kind};
 }
 
 }  // namespace trireme

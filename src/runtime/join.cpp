@@ -1,14 +1,12 @@
 // The GPU's runtime, MPI, the rank's device.
 #include "runtime/join.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "runtime/devices.h"
 
 namespace trireme {
 
-JoinedJob::JoinedJob(std::string device, double timeout_s) : device_(std::move(device)) {
+JoinedJob::JoinedJob(DeviceKind device, double timeout_s) : device_(device) {
   try {
     near_nodes_ = start_device(device_);
   } catch (const Error&) {

@@ -4,9 +4,9 @@
 
 #include <exception>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "base/kinds.h"
 #include "comm/transport.h"
 
 namespace trireme {
@@ -15,16 +15,16 @@ class JoinedJob {
  public:
   // Starts the GPU's runtime, then MPI. `device` as in run.device, `timeout_s` as in
   // TransportOptions. What goes wrong with the GPU is kept for choose_device().
-  JoinedJob(std::string device, double timeout_s);
+  JoinedJob(DeviceKind device, double timeout_s);
 
   Transport& transport() const { return *transport_; }
-  const std::string& device() const { return device_; }
+  DeviceKind device() const { return device_; }
   // Gives this rank its device. To be called within run_guarded(): of several ranks one then says
   // what went wrong.
   void choose_device() const;
 
  private:
-  std::string device_;
+  DeviceKind device_;
   std::vector<int> near_nodes_;
   std::exception_ptr failure_;
   std::unique_ptr<Transport> transport_;

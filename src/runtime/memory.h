@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 
 namespace trireme {
 
@@ -78,14 +79,6 @@ class HostBlock {
   std::int64_t bytes_;
   std::byte* data_;
 };
-
-// Memory that this process may use: the machine's, or less where its control group has a limit.
-std::int64_t machine_memory_bytes();
-
-// The smallest memory limit on the control group of a process and on its ancestors (batch systems,
-// systemd, containers), versions 1 and 2; the largest number if there is none. `groups` is a file
-// like /proc/self/cgroup, `root` where the hierarchies are mounted.
-std::int64_t control_group_memory_bytes(const std::string& groups, const std::string& root);
 
 // The largest resident size of this process so far, in bytes.
 std::int64_t peak_resident_bytes();

@@ -14,7 +14,7 @@ class List {
   void add(const std::string& name, const Shape& shape) { tensors_.push_back({name, shape}); }
   void norm(const std::string& name) {
     add(name + ".weight", {m_.hidden_size});
-    if (m_.norm == "layer_norm") add(name + ".bias", {m_.hidden_size});
+    if (m_.norm == NormType::layer_norm) add(name + ".bias", {m_.hidden_size});
   }
   void linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
     add(name + ".weight", {out, in});
@@ -45,12 +45,13 @@ void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
   const std::string layer = fmt::format("layers.{}.", number);
   const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
   const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
-  const bool both = m.norm_placement == "both", post = m.norm_placement == "post";
-  const bool output = both || m.norm_placement == "output";
+  const bool both = m.norm_placement == NormPlacement::both,
+             post = m.norm_placement == NormPlacement::post;
+  const bool output = both || m.norm_placement == NormPlacement::output;
   if (both || (!output && !post)) list.norm(layer + "input_norm");
   list.linear(layer + "attention.qkv", all_heads, h, m.qkv_bias);
   if (m.qk_norm) {
-    const bool all = m.qk_norm_over == "all_heads";
+    const bool all = m.qk_norm_over == NormSpan::all_heads;
     list.add(layer + "attention.query_norm.weight", {all ? queries : m.head_dim});
     list.add(layer + "attention.key_norm.weight", {all ? m.num_kv_heads * m.head_dim : m.head_dim});
   }
@@ -75,11 +76,12 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
   const std::int64_t h = m.hidden_size;
   List list(m);
   list.add("embedding.word.weight", {m.vocab_size, h});
-  if (m.position == "learned") list.add("embedding.position.weight", {m.max_positions, h});
+  if (m.position == PositionEncoding::learned)
+    list.add("embedding.position.weight", {m.max_positions, h});
   if (bert && m.order_head) list.add("embedding.token_type.weight", {2, h});
-  if (m.embedding_norm || m.norm_placement == "post") list.norm("embedding.norm");
+  if (m.embedding_norm || m.norm_placement == NormPlacement::post) list.norm("embedding.norm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) add_layer(list, m, layer);
-  if (m.norm_placement != "post") list.norm("final_norm");
+  if (m.norm_placement != NormPlacement::post) list.norm("final_norm");
   if (!m.tie_embeddings) list.add("head.weight", {m.vocab_size, h});
   if (!bert) return list.take();
   list.linear("masked_head.dense", h, h, true);

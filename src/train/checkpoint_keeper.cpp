@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/tidy.h"
+#include "config/optimizers.h"
 #include "train/ranks.h"
 
 namespace trireme {
@@ -262,14 +263,13 @@ void CheckpointKeeper::go_on_from(const CheckpointState& saved, const std::strin
 // in other units.
 void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& saved,
                                                           const fs::path& folder) {
-  std::string before;
+  OptimizerKind before{};
   try {
     before = parse_config(saved, folder.string()).optimizer.name;
   } catch (const Error&) {
     return;  // warn_of_another_model() reports it
   }
-  const std::string& now = job_.config.optimizer.name;
-  const auto is_adam = [](const std::string& name) { return name.starts_with("adam"); };
+  const OptimizerKind now = job_.config.optimizer.name;
   if (before == now || (is_adam(before) && is_adam(now))) return;
   fail_input(
       "'{}' holds the states of optimizer.name = \"{}\", and this run has \"{}\": set "

@@ -60,12 +60,6 @@ std::string time_of_day() {
   return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
-LogLevel log_level(std::string_view name) {
-  const auto found = std::ranges::find(log_level_names, name);
-  if (found != log_level_names.end()) return static_cast<LogLevel>(found - log_level_names.begin());
-  fail_input("log.level is '{}': expected {}", name, fmt::join(log_level_names, ", "));
-}
-
 // A bar is drawn where the lines of progress are shown.
 Console::Console(std::FILE* out, bool live, LogLevel level, FileProgress* files)
     : out_(out),

@@ -8,15 +8,9 @@
 
 #include "base/file.h"
 #include "checkpoint/progress.h"
+#include "config/choices.h"
 
 namespace trireme {
-
-// Importance of a line, from what always matters to what helps to find a cause. Errors themselves
-// are thrown, and printed by their catcher. In the order of log_level_names.
-enum class LogLevel { error, warning, info, debug };
-
-// "error", "warning", "info" or "debug", as log.level has them.
-LogLevel log_level(std::string_view name);
 
 // Neither a pipe whose reader has gone nor a full disk ever ends a run: what cannot be shown is
 // dropped, and a log file that cannot be written is given up with one warning.

@@ -8,7 +8,7 @@ namespace trireme {
 
 Curriculum::Curriculum(const Config& config)
     : config_(config.curriculum),
-      active_(config.curriculum.schedule != "none"),
+      active_(config.curriculum.schedule != CurriculumSchedule::none),
       full_(config.model.seq_length) {}
 
 std::int64_t Curriculum::length(std::int64_t steps) const {
@@ -16,8 +16,9 @@ std::int64_t Curriculum::length(std::int64_t steps) const {
   // In double, and floored before it is rounded to the step, as upstream computes it, so that
   // migrated runs change their length at the same iteration.
   const double progress = static_cast<double>(steps + 1) / static_cast<double>(config_.iters);
-  const double degree =
-      config_.schedule == "fixed_root" ? static_cast<double>(config_.root_degree) : 1;
+  const double degree = config_.schedule == CurriculumSchedule::fixed_root
+                            ? static_cast<double>(config_.root_degree)
+                            : 1;
   const double range = static_cast<double>(full_ - config_.min_length);
   const double grown =
       std::floor(std::pow(progress, 1 / degree) * range + static_cast<double>(config_.min_length));

@@ -18,10 +18,9 @@ namespace {
 
 // A checkpoint has the master weights and the moments, as they are computed with.
 double bytes_of_parameter(const Config& config) {
-  const double weight = config.run.precision == "fp64" ? 8 : 4;
-  const double moment = config.optimizer.moment_dtype == "bf16" ? 2 : weight;
-  const OptimizerEntry* const optimizer = find_optimizer(config.optimizer.name);
-  return weight + moment * (optimizer ? optimizer->moments : 0);
+  const double weight = config.run.precision == Precision::fp64 ? 8 : 4;
+  const double moment = config.optimizer.moment_dtype == StateType::bf16 ? 2 : weight;
+  return weight + moment * entry_of(config.optimizer.name).moments;
 }
 
 // The nearest folder that is there.

@@ -32,14 +32,14 @@ MeshDegrees degrees_of(const Config& config, int ranks) {
 
 // Without a pipeline there is nothing to schedule: each micro-batch forward and back.
 ScheduleKind schedule_kind(const ParallelConfig& p) {
-  return p.pp == 1 ? ScheduleKind::one_f_one_b : find_schedule(p.schedule).kind;
+  return p.pp == 1 ? ScheduleKind::one_f_one_b : p.schedule;
 }
 
 StagePlacement placement_of(const ParallelConfig& p) {
   StagePlacement placement;
   placement.ranks = static_cast<int>(p.pp);
   placement.chunks = p.pp == 1 ? 1 : static_cast<int>(stages_per_rank(p));
-  placement.v_shaped = p.pp > 1 && find_schedule(p.schedule).chunks == ChunkRule::folded;
+  placement.v_shaped = p.pp > 1 && entry_of(p.schedule).chunks == ChunkRule::folded;
   return placement;
 }
 
@@ -68,22 +68,21 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
     options.expert_rank = index_of(sharing, rank);
   }
   options.zero = options.degree > 1 || options.expert_degree > 1 ? zero : 0;
-  options.exact = p.numerics == "exact";
+  options.exact = p.numerics == Numerics::exact;
   options.exact_blocks = p.exact_block > 0;
-  options.narrow_gradients = config.run.gradient_dtype == "bf16";
+  options.narrow_gradients = config.run.gradient_dtype == StateType::bf16;
   options.split_weight_grad = split;
-  const OptimizerEntry* optimizer = find_optimizer(config.optimizer.name);
-  options.matrices_apart = optimizer && optimizer->whole_matrices;
+  options.matrices_apart = entry_of(config.optimizer.name).whole_matrices;
   options.parameters_elsewhere = leaves_memory(config, config.offload.parameters);
   options.tied = word_table;
   return options;
 }
 
-// `where`: the key of what may be offloaded.
-OffloadOptions offload_options(const Config& config, const std::string& where) {
+// `where`: the value of the key of what may be offloaded.
+OffloadOptions offload_options(const Config& config, OffloadPlace where) {
   OffloadOptions options;
   if (!leaves_memory(config, where)) return options;
-  options.place = where == "file" ? OffloadPlace::file : OffloadPlace::host;
+  options.place = where;
   options.folder = config.offload.path;
   options.timeout_s = config.train.timeout_s;
   return options;
@@ -93,7 +92,7 @@ OffloadOptions offload_options(const Config& config, const std::string& where) {
 // parallelism has cut it already.
 bool distributes(const ParallelConfig& p) {
   return p.distribute_saved_activations && p.tp > 1 && !p.sequence_parallel &&
-         p.recompute == "full";
+         p.recompute == Recompute::full;
 }
 
 // The first layers of a stage whose activations are kept elsewhere than in slots.
@@ -124,7 +123,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.expert.size = mesh.degrees().expert_ranks();
   local.expert.slices = mesh.degrees().expert_tp;
   local.expert.rank = index_of(mesh.expert_group(rank), rank);
-  local.expert.exact = config.parallel.numerics == "exact";
+  local.expert.exact = config.parallel.numerics == Numerics::exact;
   local.expert.apart = mesh.degrees().experts_apart();
   return local;
 }

@@ -51,12 +51,12 @@ ExportOptions export_options(const Config& config) {
 
 Exports::Exports(const Config& config, Console& console, FileProgress* files)
     : config_(config), console_(console), files_(files) {
-  if (config.checkpoint.export_format != "none") huggingface_kind(config.model);
+  if (config.checkpoint.export_format != ExportFormat::none) huggingface_kind(config.model);
 }
 
 void Exports::open(std::int64_t loaded_step, std::int64_t last_step) {
   last_step_ = last_step;
-  if (config_.checkpoint.export_format == "none") return;
+  if (config_.checkpoint.export_format == ExportFormat::none) return;
   make_folders(folder());
   for (const std::int64_t step : missing_up_to(loaded_step)) {
     if (!fs::exists(checkpoint(step))) {
@@ -88,7 +88,7 @@ std::set<std::int64_t> Exports::missing_up_to(std::int64_t loaded_step) const {
 
 bool Exports::is_due(std::int64_t step) const {
   const CheckpointConfig& c = config_.checkpoint;
-  if (c.export_format == "none") return false;
+  if (c.export_format == ExportFormat::none) return false;
   return step == last_step_ || (c.export_interval > 0 && step % c.export_interval == 0);
 }
 

@@ -24,9 +24,7 @@ double median_of(std::vector<double> values) {
 }  // namespace
 
 LossSpikes::LossSpikes(const TrainConfig& config)
-    : policy_(config.spike_policy == "skip"   ? Policy::skip
-              : config.spike_policy == "back" ? Policy::back
-                                              : Policy::none),
+    : policy_(config.spike_policy),
       window_(static_cast<std::size_t>(config.spike_window)),
       sigma_(config.spike_sigma),
       back_steps_(config.spike_back_steps) {}
@@ -60,7 +58,7 @@ void LossSpikes::add(double loss) {
   if (!active()) return;
   losses_.push_back(loss);
   if (losses_.size() > window_) losses_.pop_front();
-  if (policy_ == Policy::skip) spikes_ = 0;
+  if (policy_ == SpikePolicy::skip) spikes_ = 0;
 }
 
 void LossSpikes::add_spike(double loss) {
@@ -69,7 +67,7 @@ void LossSpikes::add_spike(double loss) {
       "{}, and {} before it in {}: they come from the model, not from single batches. Lower {}, or "
       "resume from an earlier checkpoint",
       text(loss), patience - 1,
-      policy_ == Policy::skip ? "the steps right before" : "steps since the last checkpoint",
+      policy_ == SpikePolicy::skip ? "the steps right before" : "steps since the last checkpoint",
       std::isfinite(loss) ? "optimizer.lr, raise train.spike_sigma"
                           : "optimizer.lr or a fixed optimizer.loss_scale");
 }
@@ -83,7 +81,7 @@ void LossSpikes::saved(std::int64_t step) {
 }
 
 std::optional<std::int64_t> LossSpikes::rollback_step(std::int64_t step) const {
-  if (policy_ != Policy::back) return std::nullopt;
+  if (policy_ != SpikePolicy::back) return std::nullopt;
   std::optional<std::int64_t> newest;
   for (const std::int64_t saved : saves_)
     if (saved + back_steps_ <= step) newest = saved;

@@ -18,7 +18,7 @@ class LossSpikes {
   LossSpikes() = default;  // finds none
   explicit LossSpikes(const TrainConfig& config);
 
-  bool active() const { return policy_ != Policy::none; }
+  bool active() const { return policy_ != SpikePolicy::none; }
   // A loss that is not finite is a spike. Another one is where it stands that many standard
   // deviations above the median of the last losses, once there is a whole window of them. The
   // deviation is that of a normal distribution with the same median distance from the median, and
@@ -49,13 +49,12 @@ class LossSpikes {
   void restore(const std::string& json);
 
  private:
-  enum class Policy { none, skip, back };
   static constexpr int patience = 20;  // spikes, without a step that was taken or saved in between
 
   double median() const;
   double deviation() const;
 
-  Policy policy_ = Policy::none;
+  SpikePolicy policy_ = SpikePolicy::none;
   std::size_t window_ = 0;
   double sigma_ = 0;
   std::int64_t back_steps_ = 0;

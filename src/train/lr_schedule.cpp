@@ -15,58 +15,52 @@ double cosine_fall(double ratio) {
 }
 
 // From 1 at ratio 0 to 0 at ratio 1.
-double anneal_fall(LrSchedule::Anneal anneal, double ratio) {
+double anneal_fall(AnnealStyle anneal, double ratio) {
   switch (anneal) {
-    case LrSchedule::Anneal::exponential:
+    case AnnealStyle::exponential:
       return 2.0 * std::pow(0.5, ratio) - 1.0;
-    case LrSchedule::Anneal::linear:
+    case AnnealStyle::linear:
       return 1.0 - ratio;
-    case LrSchedule::Anneal::cosine:
+    case AnnealStyle::cosine:
       return cosine_fall(ratio);
-    case LrSchedule::Anneal::minus_sqrt:
+    case AnnealStyle::minus_sqrt:
       return 1.0 - std::sqrt(ratio);
   }
   return 1.0;
 }
 
-// Share of the way from min_lr to max_lr at `place` in the decay from `begin` to `end`.
-double fall(const LrSchedule& schedule, double place, double begin, double end) {
-  if (schedule.style == LrSchedule::Style::wsd) {
-    const double start = end - schedule.anneal_samples;
-    if (place <= start) return 1.0;
-    return anneal_fall(schedule.anneal, (place - start) / schedule.anneal_samples);
-  }
+// Share of the way from min_lr to max_lr at `place` after the warm-up, which ended at `begin`, of a
+// decay that ends at `end`.
+double share(const LrSchedule& schedule, double place, double begin, double end) {
   const double ratio = (place - begin) / (end - begin);
-  return schedule.style == LrSchedule::Style::linear ? 1.0 - ratio : cosine_fall(ratio);
+  switch (schedule.style) {
+    case DecayStyle::linear:
+      return 1.0 - ratio;
+    case DecayStyle::wsd: {
+      const double start = end - schedule.anneal_samples;
+      return place <= start
+                 ? 1.0
+                 : anneal_fall(schedule.anneal, (place - start) / schedule.anneal_samples);
+    }
+    case DecayStyle::cosine:
+      return cosine_fall(ratio);
+    case DecayStyle::constant:
+    case DecayStyle::inverse_sqrt:
+      break;  // have no share
+  }
+  fail("internal error: no share of the learning rate for {}", schedule.style);
 }
 
-// Learning rate at `place` after the warm-up, which ended at `begin`; the decay ends at `end`.
+// Learning rate at `place`, as above.
 double decayed(const LrSchedule& schedule, double place, double begin, double end) {
-  if (schedule.style == LrSchedule::Style::constant) return schedule.max_lr;
+  if (schedule.style == DecayStyle::constant) return schedule.max_lr;
   if (place > end) return schedule.min_lr;
-  if (schedule.style == LrSchedule::Style::inverse_sqrt) {
+  if (schedule.style == DecayStyle::inverse_sqrt) {
     const double lr =
         schedule.max_lr * std::sqrt(std::max(begin, 1.0)) / std::sqrt(std::max(place, 1.0));
     return std::max(schedule.min_lr, lr);
   }
-  return schedule.min_lr + fall(schedule, place, begin, end) * (schedule.max_lr - schedule.min_lr);
-}
-
-LrSchedule::Style style_of(const std::string& name) {
-  if (name == "constant") return LrSchedule::Style::constant;
-  if (name == "linear") return LrSchedule::Style::linear;
-  if (name == "cosine") return LrSchedule::Style::cosine;
-  if (name == "inverse_sqrt") return LrSchedule::Style::inverse_sqrt;
-  TRIREME_CHECK(name == "wsd");
-  return LrSchedule::Style::wsd;
-}
-
-LrSchedule::Anneal anneal_of(const std::string& name) {
-  if (name == "exponential") return LrSchedule::Anneal::exponential;
-  if (name == "linear") return LrSchedule::Anneal::linear;
-  if (name == "cosine") return LrSchedule::Anneal::cosine;
-  TRIREME_CHECK(name == "minus_sqrt");
-  return LrSchedule::Anneal::minus_sqrt;
+  return schedule.min_lr + share(schedule, place, begin, end) * (schedule.max_lr - schedule.min_lr);
 }
 
 }  // namespace
@@ -94,8 +88,8 @@ LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig&
   schedule.max_lr = optimizer.lr;
   schedule.min_lr = optimizer.min_lr;
   schedule.init_lr = optimizer.warmup_init_lr;
-  schedule.style = style_of(optimizer.decay_style);
-  schedule.anneal = anneal_of(optimizer.wsd_decay_style);
+  schedule.style = optimizer.decay_style;
+  schedule.anneal = optimizer.wsd_decay_style;
   schedule.decay_samples = length(optimizer.decay_iters, optimizer.decay_samples);
   if (schedule.decay_samples == 0) schedule.decay_samples = length(train.iters, train.samples);
   schedule.warmup_samples = optimizer.warmup_fraction > 0

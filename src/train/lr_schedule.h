@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "config/config.h"
 
@@ -13,9 +12,6 @@ namespace trireme {
 // Lengths are in samples, so that the batch size may change during a run. All lengths count from
 // the start of the run; the decay includes the warm-up.
 struct LrSchedule {
-  enum class Style { constant, linear, cosine, inverse_sqrt, wsd };
-  enum class Anneal { exponential, linear, cosine, minus_sqrt };
-
   double max_lr = 0;
   double min_lr = 0;
   double init_lr = 0;         // at sample 0 of a warm-up
@@ -26,8 +22,8 @@ struct LrSchedule {
   double decay_tokens = 0;
   double decay_begin = 0;
   double warmup_tokens = 0;  // 0: the warm-up counts samples
-  Style style = Style::linear;
-  Anneal anneal = Anneal::exponential;
+  DecayStyle style = DecayStyle::linear;
+  AnnealStyle anneal = AnnealStyle::exponential;
 
   // Learning rate of a step that begins after `samples` samples and `tokens` tokens. The trainer
   // counts only samples of steps that were taken: a step skipped for an fp16 overflow does not

@@ -42,9 +42,7 @@ BuildOptions build_options(const Config& config) {
   BuildOptions build;
   build.compute = compute_dtype(config.run.precision);
   build.batch = config.train.micro_batch_size;
-  build.context.attention = config.parallel.cp_attention == "ulysses" ? ContextAttention::ulysses
-                            : config.parallel.cp_attention == "ring"  ? ContextAttention::ring
-                                                                     : ContextAttention::all_gather;
+  build.context.attention = config.parallel.cp_attention;
   build.exact_block = config.parallel.exact_block;
   build.fp8 = config.fp8;
   build.packed_documents = config.data.reset_attention_mask;
@@ -54,9 +52,7 @@ BuildOptions build_options(const Config& config) {
         1, static_cast<std::int64_t>(
                std::ceil(config.data.mask_prob * static_cast<double>(config.model.seq_length))));
   }
-  build.recompute = config.parallel.recompute == "full"        ? Recompute::full
-                    : config.parallel.recompute == "selective" ? Recompute::selective
-                                                               : Recompute::none;
+  build.recompute = config.parallel.recompute;
   build.recompute_layers = config.parallel.recompute_layers;
   return build;
 }
@@ -103,14 +99,14 @@ std::int64_t resolve_vocabulary(Config& config, std::string& note) {
 
 MemoryPlan planned_memory(const Engine& engine, const Config& config) {
   MemoryPlan plan = engine.memory();
-  const bool on_cpu = config.run.device == "cpu";
+  const bool on_cpu = config.run.device == DeviceKind::cpu;
   plan.add("copy for checkpoints", on_cpu ? checkpoint_copy_bytes(engine, config) : 0);
   return plan;
 }
 
 StoredBytes planned_on_host(const Engine& engine, const Config& config) {
   StoredBytes bytes = engine.stored(OffloadPlace::host);
-  if (config.run.device != "cpu") bytes.copies = checkpoint_copy_bytes(engine, config);
+  if (config.run.device != DeviceKind::cpu) bytes.copies = checkpoint_copy_bytes(engine, config);
   return bytes;
 }
 
@@ -121,11 +117,12 @@ constexpr std::int64_t mib = 1 << 20;
 // Estimates, since neither is documented and they have not been measured for this program: a
 // context with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to
 // 32 channels with up to 8 MiB for each neighbor.
-MemoryPlan held_by_gpu(const std::string& device, bool has_peers) {
+MemoryPlan held_by_gpu(DeviceKind device, bool has_peers) {
   MemoryPlan plan;
   plan.add("context of the driver", 512 * mib);
   plan.add("workspaces of libraries", 32 * mib);
-  if (has_peers) plan.add(device == "hip" ? "buffers of RCCL" : "buffers of NCCL", 1024 * mib);
+  if (has_peers)
+    plan.add(device == DeviceKind::hip ? "buffers of RCCL" : "buffers of NCCL", 1024 * mib);
   return plan;
 }
 
@@ -153,11 +150,11 @@ MemoryPlan held_by_process(const Engine& engine, const Config& config, int threa
 }  // namespace
 
 MemoryBesides memory_besides(const Engine& engine, const Config& config, int threads) {
-  const std::string& device = config.run.device;
+  const DeviceKind device = config.run.device;
   MemoryPlan process = held_by_process(engine, config, threads);
-  if (device == "cpu") return {std::move(process), {}};
+  if (device == DeviceKind::cpu) return {std::move(process), {}};
   MemoryPlan gpu;
-  if (device != "emulated") gpu = held_by_gpu(device, engine.mesh().size() > 1);
+  if (device != DeviceKind::emulated) gpu = held_by_gpu(device, engine.mesh().size() > 1);
   return {std::move(gpu), std::move(process)};
 }
 

@@ -162,7 +162,7 @@ void Trainer::Parts::after_spike() {
                                      "follows: steps {} to {} count as skipped",
                                      rolled_back_to, rolled_back_to + 1, step)
                                : "its update is skipped";
-  const char* const without = config.train.spike_policy == "back" && rolled_back_to < 0
+  const char* const without = config.train.spike_policy == SpikePolicy::back && rolled_back_to < 0
                                   ? "; there is no checkpoint that is old enough to go back to"
                                   : "";
   console.warn_now(fmt::format("{}; {}{}", why, what, without));

@@ -108,11 +108,12 @@ void Trainer::Parts::after_step() {
   for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
     line.push_back({losses[i].metric, last.finite ? last.loss.parts[i].mean() : NAN});
   add_expert_metrics(line, config.model.moe, last.experts);
-  if (config.run.precision == "fp16") {
+  if (config.run.precision == Precision::fp16) {
     line.push_back({"loss_scale", loss_scale.scale()});
     line.push_back({"skipped_steps", skipped});
   }
-  if (config.run.precision != "fp16" && spikes.active()) line.push_back({"skipped_steps", skipped});
+  if (config.run.precision != Precision::fp16 && spikes.active())
+    line.push_back({"skipped_steps", skipped});
   if (rolled_back_to >= 0) line.push_back({"went_back_to", rolled_back_to});
   folder.write_metrics(step, line);
   folder.write_timings(step,
@@ -167,7 +168,7 @@ void Trainer::Parts::report() {
   r.peak_flops = config.run.peak_tflops > 0 ? config.run.peak_tflops * 1e12 : options.peak_flops;
   r.memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   r.seconds_per_iteration = interval.seconds / static_cast<double>(interval.steps);
-  if (config.run.precision == "fp16") r.loss_scale = loss_scale.scale();
+  if (config.run.precision == Precision::fp16) r.loss_scale = loss_scale.scale();
   r.skipped = interval.skipped;
   progress->report(r);
   std::vector<Scalar> scalars = {

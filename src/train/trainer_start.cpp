@@ -36,7 +36,7 @@ RankOf rank_of(const Transport* transport) {
 // A library of collectives on GPUs chooses the order of a sum for each group of ranks.
 bool sums_are_the_same_on_all_ranks(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return config.run.device == "cpu" || p.numerics == "exact" ||
+  return config.run.device == DeviceKind::cpu || p.numerics == Numerics::exact ||
          (p.tp == 1 && p.ep * p.expert_tp == 1);
 }
 
@@ -70,7 +70,7 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
       config((check_start(c, rank_of(t).size), std::move(c))),
       transport(t),
       rank(rank_of(t)),
-      console(o, rank.size == 1, log_level(config.log.level), files.get()),
+      console(o, rank.size == 1, config.log.level, files.get()),
       folder(config, console, files.get()),
       eod_id(end_of_documents(config, console)),
       batches(config, rank.size),

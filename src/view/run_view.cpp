@@ -120,8 +120,8 @@ double flops_per_token(const Config& config) {
 
 // Peak of a device at the precision of the run; 0: not known.
 double peak_of(const MachineSpeed* speed, const Config& config) {
-  if (!speed || config.run.precision == "fp64") return 0;
-  return (config.run.precision == "fp32" ? speed->fp32 : speed->bf16).peak;
+  if (!speed || config.run.precision == Precision::fp64) return 0;
+  return (config.run.precision == Precision::fp32 ? speed->fp32 : speed->bf16).peak;
 }
 
 }  // namespace

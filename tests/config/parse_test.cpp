@@ -48,7 +48,7 @@ TEST(ParseConfig, OverridesApplyInOrder) {
                    "checkpoint.load=2024", "data.cache_dir=[a", "data.train_path=a=b"});
   EXPECT_EQ(config.train.samples, 7);
   EXPECT_EQ(config.run.dir, "runs/other");
-  EXPECT_EQ(config.run.precision, "bf16");
+  EXPECT_EQ(config.run.precision, Precision::bf16);
   EXPECT_THAT(config.data.path, ElementsAre("x", "y"));
   EXPECT_TRUE(config.log.tensorboard);
   EXPECT_EQ(config.optimizer.eps, 1e-6);
@@ -173,11 +173,19 @@ TEST(ToToml, DefaultsReadBack) {
 }
 
 // Every key can be set by itself to its default and is the member that carries its name.
+const void* member_of(const void* member) {
+  return member;
+}
+const void* member_of(const ChoiceSlot& choice) {
+  return choice.value;
+}
+
 TEST(Fields, EachKeyReachesAMemberOfItsOwn) {
   std::set<const void*> members;
   Config config;
   for (const Field& field : all_fields()) {
-    std::visit([&](auto* member) { EXPECT_TRUE(members.insert(member).second) << field.key(); },
+    SCOPED_TRACE(field.key());
+    std::visit([&](const auto& slot) { EXPECT_TRUE(members.insert(member_of(slot)).second); },
                field.slot(config));
     EXPECT_EQ(find_field(field.section, field.name), &field);
     EXPECT_FALSE(field.description.empty());

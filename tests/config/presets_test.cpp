@@ -39,11 +39,12 @@ TEST(Presets, HaveTheParametersThatTheirNamesSay) {
     const double h = static_cast<double>(m.hidden_size),
                  ffn = static_cast<double>(m.ffn_hidden_size);
     const double kv = static_cast<double>(m.num_kv_heads * m.head_dim);
-    const double mlp = m.activation == "swiglu" ? 3 * h * ffn : 2 * h * ffn;
+    const double mlp = m.activation == MlpActivation::swiglu ? 3 * h * ffn : 2 * h * ffn;
     const double words = static_cast<double>(preset->vocabulary) * h;
-    const double count = static_cast<double>(m.num_layers) * (2 * h * h + 2 * h * kv + mlp) +
-                         words * (m.tie_embeddings ? 1 : 2) +
-                         (m.position == "learned" ? static_cast<double>(m.max_positions) * h : 0);
+    const double count =
+        static_cast<double>(m.num_layers) * (2 * h * h + 2 * h * kv + mlp) +
+        words * (m.tie_embeddings ? 1 : 2) +
+        (m.position == PositionEncoding::learned ? static_cast<double>(m.max_positions) * h : 0);
     // Without biases, norms and heads of their own.
     EXPECT_NEAR(count / 1e9, billions, 0.012 * billions) << name;
   }
@@ -55,7 +56,7 @@ TEST(Presets, KeysThatAreSetWin) {
   EXPECT_EQ(file.model.num_layers, 2);
   EXPECT_EQ(file.model.num_kv_heads, 8);
   EXPECT_EQ(file.model.rope_base, 500000);
-  EXPECT_EQ(file.model.norm, "rms_norm");
+  EXPECT_EQ(file.model.norm, NormType::rms_norm);
   const Config command = with("hidden_size = 64", {"model.preset=gpt2-124m", "model.num_heads=4"});
   EXPECT_EQ(command.model.hidden_size, 64);
   EXPECT_EQ(command.model.num_heads, 4);

@@ -13,10 +13,10 @@ ModelConfig model_of(const std::string& keys) {
 
 TEST(Resolve, Gpt) {
   const ModelConfig model = model_of("family = 'gpt'\n");
-  EXPECT_EQ(model.position, "learned");
-  EXPECT_EQ(model.norm, "layer_norm");
+  EXPECT_EQ(model.position, PositionEncoding::learned);
+  EXPECT_EQ(model.norm, NormType::layer_norm);
   EXPECT_EQ(model.norm_eps, 1e-5);
-  EXPECT_EQ(model.activation, "gelu_tanh");
+  EXPECT_EQ(model.activation, MlpActivation::gelu_tanh);
   EXPECT_TRUE(model.bias && model.qkv_bias && model.tie_embeddings);
   EXPECT_EQ(model.head_dim, 64);
   EXPECT_EQ(model.num_kv_heads, 12);
@@ -26,9 +26,9 @@ TEST(Resolve, Gpt) {
 
 TEST(Resolve, Llama) {
   const ModelConfig model = model_of("family = 'llama'\n");
-  EXPECT_EQ(model.position, "rope");
-  EXPECT_EQ(model.norm, "rms_norm");
-  EXPECT_EQ(model.activation, "swiglu");
+  EXPECT_EQ(model.position, PositionEncoding::rope);
+  EXPECT_EQ(model.norm, NormType::rms_norm);
+  EXPECT_EQ(model.activation, MlpActivation::swiglu);
   EXPECT_FALSE(model.bias || model.qkv_bias || model.tie_embeddings);
   EXPECT_EQ(model.ffn_hidden_size, 2048);
   EXPECT_EQ(
@@ -39,8 +39,8 @@ TEST(Resolve, Llama) {
 TEST(Resolve, Bert) {
   const ModelConfig model = model_of("family = 'bert'\n");
   EXPECT_EQ(model.norm_eps, 1e-12);
-  EXPECT_EQ(model.activation, "gelu_erf");
-  EXPECT_EQ(model.position, "learned");
+  EXPECT_EQ(model.activation, MlpActivation::gelu_erf);
+  EXPECT_EQ(model.position, PositionEncoding::learned);
   EXPECT_TRUE(model.bias && model.tie_embeddings);
 }
 
@@ -50,9 +50,9 @@ TEST(Resolve, NeverOverrulesTheUser) {
       "ffn_hidden_size = 100\nnum_kv_heads = 3\nmax_positions = 999\nactivation = 'silu'\n");
   EXPECT_TRUE(model.bias && model.tie_embeddings);
   EXPECT_TRUE(model.qkv_bias);  // follows bias
-  EXPECT_EQ(model.position, "learned");
-  EXPECT_EQ(model.norm, "rms_norm");  // "" means by family
-  EXPECT_EQ(model.activation, "silu");
+  EXPECT_EQ(model.position, PositionEncoding::learned);
+  EXPECT_EQ(model.norm, NormType::rms_norm);  // "" means by family
+  EXPECT_EQ(model.activation, MlpActivation::silu);
   EXPECT_EQ(model.ffn_hidden_size, 100);
   EXPECT_EQ(model.num_kv_heads, 3);
   EXPECT_EQ(model.max_positions, 999);
@@ -79,10 +79,10 @@ TEST(Resolve, IsIdempotentAndSurvivesPrinting) {
 TEST(Resolve, ModelFromCode) {
   ModelConfig model{.family = "gpt", .num_layers = 1, .hidden_size = 32, .num_heads = 4};
   model.bias = false;
-  model.activation = "swiglu";
+  model.activation = MlpActivation::swiglu;
   resolve(model);
   EXPECT_FALSE(model.bias || model.qkv_bias);
-  EXPECT_EQ(model.activation, "swiglu");
+  EXPECT_EQ(model.activation, MlpActivation::swiglu);
   EXPECT_EQ(model.ffn_hidden_size, 64);
 }
 

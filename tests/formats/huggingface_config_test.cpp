@@ -23,14 +23,14 @@ TEST(HuggingFaceConfig, IsRead) {
   EXPECT_EQ(llama.model.rope_base, 5000);
   EXPECT_EQ(llama.model.norm_eps, 1e-5);
   EXPECT_EQ(llama.tokens.bos, 1);
-  EXPECT_EQ(llama.model.activation, "swiglu");
+  EXPECT_EQ(llama.model.activation, MlpActivation::swiglu);
   EXPECT_FALSE(llama.model.tie_embeddings);
   EXPECT_FALSE(llama.model.bias);
   const HuggingFaceModel tied = read_huggingface_config(reference("llama_tied"));
   EXPECT_TRUE(tied.model.tie_embeddings);
   EXPECT_TRUE(tied.model.qkv_bias);
   const HuggingFaceModel gpt2 = read_huggingface_config(reference("gpt2"));
-  EXPECT_EQ(gpt2.model.activation, "gelu_tanh");
+  EXPECT_EQ(gpt2.model.activation, MlpActivation::gelu_tanh);
   EXPECT_EQ(gpt2.model.ffn_hidden_size, 64);
   EXPECT_EQ(gpt2.model.max_positions, 24);
 }
@@ -95,14 +95,14 @@ std::string config_refusal(const std::string& name, const char* key, const nlohm
 
 TEST(HuggingFaceConfig, ReadsScaledRotaryPositions) {
   const ModelConfig llama3 = read_huggingface_config(reference("llama3_rope")).model;
-  EXPECT_EQ(llama3.rope_scaling, "llama3");
+  EXPECT_EQ(llama3.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(llama3.rope_scaling_factor, 4);
   EXPECT_EQ(llama3.rope_low_freq_factor, 1);
   EXPECT_EQ(llama3.rope_high_freq_factor, 3);
   EXPECT_EQ(llama3.rope_original_length, 24);
   EXPECT_EQ(llama3.rope_base, 500);
   const ModelConfig linear = read_huggingface_config(reference("linear_rope")).model;
-  EXPECT_EQ(linear.rope_scaling, "linear");
+  EXPECT_EQ(linear.rope_scaling, RopeScaling::linear);
   EXPECT_EQ(linear.rope_scaling_factor, 2.5);
   EXPECT_EQ(linear.rope_base, 500);
 }
@@ -210,7 +210,7 @@ TEST(HuggingFaceConfig, RefusesNumbersOutsideTheRangesOfTheConfiguration) {
 TEST(HuggingFaceKind, FollowsFromTheModel) {
   ModelConfig m = read_huggingface_config(reference("gpt2")).model;
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::gpt2);
-  m.norm = "rms_norm";
+  m.norm = NormType::rms_norm;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr("model.position = learned")));
   m = read_huggingface_config(reference("llama")).model;
@@ -223,15 +223,15 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
               testing::ThrowsMessage<Error>(HasSubstr("model.qkv_bias = true")));
   m.qkv_bias = false;
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::qwen3);
-  m.qk_norm_over = "all_heads";
+  m.qk_norm_over = NormSpan::all_heads;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr("model.norm_placement = pre")));
-  m.norm_placement = "output";
+  m.norm_placement = NormPlacement::output;
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::olmo2);
   m.attention_window = 4;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr("model.attention_window = 4")));
-  m.norm_placement = "pre";
+  m.norm_placement = NormPlacement::pre;
   m.qk_norm = false;
   EXPECT_EQ(huggingface_kind(m), HuggingFaceKind::mistral);
   m.attention_window = 0;

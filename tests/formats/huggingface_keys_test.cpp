@@ -110,11 +110,11 @@ ModelConfig read_rotation(const Json& json) {
 TEST(HuggingFaceKeys, YarnOfFactorOneStillMultiplies) {
   const Json yarn = {
       {"rope_type", "yarn"}, {"factor", 1.0}, {"original_max_position_embeddings", 16}};
-  EXPECT_EQ(read_rotation(rotary_file("rope_scaling", yarn)).rope_scaling, "none");
+  EXPECT_EQ(read_rotation(rotary_file("rope_scaling", yarn)).rope_scaling, RopeScaling::none);
   Json more = yarn;
   more["attention_factor"] = 1.25;
   const HuggingFaceModel read = read_edited(rotary_file("rope_scaling", more));
-  EXPECT_EQ(read.model.rope_scaling, "yarn");
+  EXPECT_EQ(read.model.rope_scaling, RopeScaling::yarn);
   EXPECT_EQ(read.model.rope_attention_factor, 1.25);
   const HuggingFaceModel again =
       parse_huggingface_config(huggingface_config_text(read, "float32"), "config.json");

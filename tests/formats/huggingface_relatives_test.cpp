@@ -41,21 +41,21 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
   EXPECT_EQ(mistral.model.attention_window, 16);
   const HuggingFaceModel olmo2 = read("olmo2");
   EXPECT_EQ(olmo2.kind, HuggingFaceKind::olmo2);
-  EXPECT_EQ(olmo2.model.norm_placement, "output");
-  EXPECT_EQ(olmo2.model.qk_norm_over, "all_heads");
+  EXPECT_EQ(olmo2.model.norm_placement, NormPlacement::output);
+  EXPECT_EQ(olmo2.model.qk_norm_over, NormSpan::all_heads);
   const HuggingFaceModel qwen2_window =
       read("qwen2", R"("sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0)");
   EXPECT_EQ(qwen2_window.model.attention_window, 8);
   const HuggingFaceModel gemma =
       read("gemma", R"("hidden_act": "gelu_pytorch_tanh", "head_dim": 8)");
   EXPECT_EQ(gemma.kind, HuggingFaceKind::gemma);
-  EXPECT_EQ(gemma.model.activation, "geglu");
+  EXPECT_EQ(gemma.model.activation, MlpActivation::geglu);
   EXPECT_TRUE(gemma.model.tie_embeddings);
   EXPECT_EQ(huggingface_kind(gemma.model), HuggingFaceKind::gemma);
   const HuggingFaceModel gemma2 = read(
       "gemma2", R"("head_dim": 8, "query_pre_attn_scalar": 144, "final_logit_softcapping": null)");
   EXPECT_EQ(gemma2.kind, HuggingFaceKind::gemma2);
-  EXPECT_EQ(gemma2.model.norm_placement, "both");
+  EXPECT_EQ(gemma2.model.norm_placement, NormPlacement::both);
   EXPECT_EQ(gemma2.model.attention_soft_cap, 50);
   EXPECT_EQ(gemma2.model.logit_soft_cap, 0);
   EXPECT_EQ(gemma2.model.attention_scale, 1.0 / 12);
@@ -85,7 +85,7 @@ TEST(HuggingFaceConfig, BloomGoesThereAndBack) {
       R"({"model_type": "bloom", "vocab_size": 64, "n_embed": 32, "n_layer": 2,
           "num_attention_heads": 4, "seq_length": 48, "pretraining_tp": 1})",
       "config.json");
-  EXPECT_EQ(bloom.model.position, "alibi");
+  EXPECT_EQ(bloom.model.position, PositionEncoding::alibi);
   EXPECT_TRUE(bloom.model.embedding_norm);
   EXPECT_EQ(bloom.model.ffn_hidden_size, 128);
   EXPECT_EQ(bloom.model.max_positions, 48);
@@ -272,11 +272,11 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
   ModelConfig small = scaled;
   small.rope_attention_factor = 1 / all;  // an mscale of 0, which counts as absent there
   EXPECT_THAT(refusal_of([&] { huggingface_kind(small); }), HasSubstr("rope_attention_factor"));
-  EXPECT_EQ(scaled.moe.aux_loss, "sequence");
+  EXPECT_EQ(scaled.moe.aux_loss, BalanceScope::sequence);
   const ExpertConfig& moe = scaled.moe;
   EXPECT_EQ(moe.first_layer, 1);
   EXPECT_EQ(moe.shared_ffn_hidden_size, 20);
-  EXPECT_EQ(moe.score, "sigmoid");
+  EXPECT_EQ(moe.score, RouterScore::sigmoid);
   EXPECT_TRUE(moe.expert_bias);
   EXPECT_EQ(moe.scaling_factor, 2.5);
   EXPECT_TRUE(moe.normalize_weights);

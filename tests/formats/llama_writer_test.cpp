@@ -55,7 +55,7 @@ TEST_F(LlamaWriter, WhatIsWrittenIsReadAgain) {
       llama([](ModelConfig& m) { m.rope_base = 500000; }),  // Llama 3: rows
       llama([](ModelConfig& m) { m.num_kv_heads = m.num_heads; }), llama([](ModelConfig& m) {
         m.rope_base = 500000;
-        m.rope_scaling = "llama3";
+        m.rope_scaling = RopeScaling::llama3;
         m.rope_scaling_factor = 32;
         m.tie_embeddings = true;
         m.given = {"tie_embeddings"};
@@ -103,7 +103,7 @@ TEST_F(LlamaWriter, PositionsThatWillBeGuessedWrongAreNoted) {
 TEST_F(LlamaWriter, AScalingThatMetaDoesNotComputeIsNoted) {
   const auto scaled = [&](double factor) {
     return write(llama([&](ModelConfig& m) {
-                   m.rope_scaling = "llama3";
+                   m.rope_scaling = RopeScaling::llama3;
                    m.rope_scaling_factor = factor;
                    m.seq_length = m.max_positions = 131072;
                  }),
@@ -134,7 +134,7 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
               })),
               HasSubstr("model.bias = true"));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) {
-                m.rope_scaling = "linear";
+                m.rope_scaling = RopeScaling::linear;
                 m.rope_scaling_factor = 2;
               })),
               HasSubstr("model.rope_scaling = linear"));

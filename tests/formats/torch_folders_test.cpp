@@ -78,7 +78,7 @@ TEST_F(TorchFolders, LlamaSaysWhatItAssumes) {
   });
   const ForeignModel model = open_llama_folder(folder);
   EXPECT_EQ(model.model.max_positions, 131072);
-  EXPECT_EQ(model.model.rope_scaling, "llama3");
+  EXPECT_EQ(model.model.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(model.model.rope_scaling_factor, 8);
   EXPECT_THAT(model.note, HasSubstr("model.rope_scaling_factor=8 and model.max_positions=131072"));
   edit(folder / "params.json", [](auto& json) {

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "model/oracle_block.h"
 #include "model/transformer.h"
+#include "named.h"
 
 namespace trireme {
 namespace {
@@ -21,14 +22,14 @@ ModelConfig model_of(const oracle::Block& block, bool bias) {
   m.ffn_hidden_size = block.ffn;
   m.seq_length = m.max_positions = block.seq;
   m.vocab_size = 8;
-  m.position = block.rope ? "rope" : "learned";
+  m.position = named(block.rope ? "rope" : "learned");
   m.rope_base = block.rope_base;
   m.rope_percent = block.rope_dims == 0 ? 1.0 : 1.0 * block.rope_dims / block.head_dim();
-  m.norm = block.rms_norm ? "rms_norm" : "layer_norm";
+  m.norm = named(block.rms_norm ? "rms_norm" : "layer_norm");
   m.norm_eps = block.eps;
-  m.activation = block.activation == oracle::Block::swiglu     ? "swiglu"
-                 : block.activation == oracle::Block::gelu_erf ? "gelu_erf"
-                                                               : "gelu_tanh";
+  m.activation = block.activation == oracle::Block::swiglu     ? MlpActivation::swiglu
+                 : block.activation == oracle::Block::gelu_erf ? MlpActivation::gelu_erf
+                                                               : MlpActivation::gelu_tanh;
   m.bias = m.qkv_bias = bias;
   return m;
 }

@@ -42,7 +42,7 @@ TestedModel tested(const std::string& name) {
     model.moe.shared_gate = name == "experts";
     model.moe.residual = name == "residual";
   }
-  if (model.family == "bert") model.activation = "gelu_erf";
+  if (model.family == "bert") model.activation = MlpActivation::gelu_erf;
   return model;
 }
 

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "config/config.h"
 #include "model/transformer.h"
+#include "named.h"
 
 namespace trireme::testing_model {
 
@@ -23,8 +24,8 @@ inline ModelConfig tiny(const std::string& family) {
   model.family = llama ? "llama" : family.starts_with("gpt") ? "gpt" : family;
   const bool olmo2 = family.starts_with("llama_olmo2");
   model.qk_norm = family == "llama_qk_norm" || olmo2;
-  if (olmo2) model.qk_norm_over = "all_heads";
-  if (olmo2 || family == "llama_output_norm") model.norm_placement = "output";
+  if (olmo2) model.qk_norm_over = NormSpan::all_heads;
+  if (olmo2 || family == "llama_output_norm") model.norm_placement = NormPlacement::output;
   if (family == "llama_window" || family == "llama_some_windows") model.attention_window = 3;
   if (family == "llama_some_windows") model.window_layers = {1};
   model.num_layers = 2;
@@ -37,17 +38,17 @@ inline ModelConfig tiny(const std::string& family) {
   model.max_positions = 8;
   model.vocab_size = 13;
   model.vocab_multiple = 8;
-  model.position = llama ? "rope" : "learned";
-  model.norm = llama ? "rms_norm" : "layer_norm";
-  model.activation = llama ? "swiglu" : "gelu_tanh";
+  model.position = named(llama ? "rope" : "learned");
+  model.norm = named(llama ? "rms_norm" : "layer_norm");
+  model.activation = named(llama ? "swiglu" : "gelu_tanh");
   model.bias = model.qkv_bias = !llama;
   model.tie_embeddings = !llama;
   if (family == "gpt_bloom") {
-    model.position = "alibi";
+    model.position = PositionEncoding::alibi;
     model.embedding_norm = true;
   }
   if (family == "llama_gemma2") {
-    model.norm_placement = "both";
+    model.norm_placement = NormPlacement::both;
     model.attention_window = 3;
     model.window_layers = {0};
     model.attention_scale = 0.4;
@@ -55,7 +56,7 @@ inline ModelConfig tiny(const std::string& family) {
     model.logit_soft_cap = 1.1;
   }
   if (family.starts_with("llama_gemma")) {
-    model.activation = "geglu";
+    model.activation = MlpActivation::geglu;
     model.zero_centred_norms = model.scale_embedding = model.tie_embeddings = true;
   }
   if (family.starts_with("llama_latent")) {
@@ -71,7 +72,7 @@ inline ModelConfig tiny(const std::string& family) {
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {
     model.family = "bert";
-    model.norm_placement = family == "bert_post" ? "post" : "pre";
+    model.norm_placement = named(family == "bert_post" ? "post" : "pre");
   }
   return model;
 }

@@ -24,7 +24,7 @@ SlurmJob a_job() {
   SlurmJob job;
   job.arguments = {"run.toml", "parallel.tp=2"};
   job.run_dir = "runs/x";
-  job.device = "hip";
+  job.device = DeviceKind::hip;
   job.name = "run";
   job.nodes = 2;
   job.ranks_per_node = 8;

@@ -23,7 +23,7 @@ void repeat(LossScale& scale, int times, bool overflow) {
 }
 
 TEST(LossScale, DoublesAfterAWindowWithoutOverflow) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   repeat(scale, 2, false);
   EXPECT_EQ(scale.scale(), 16);
   scale.update(false);
@@ -33,7 +33,7 @@ TEST(LossScale, DoublesAfterAWindowWithoutOverflow) {
 }
 
 TEST(LossScale, AnOverflowRestartsTheWindow) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   repeat(scale, 2, false);
   scale.update(true);
   repeat(scale, 2, false);
@@ -43,7 +43,7 @@ TEST(LossScale, AnOverflowRestartsTheWindow) {
 }
 
 TEST(LossScale, HysteresisForgivesThenEveryOverflowHalves) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   scale.update(true);
   EXPECT_EQ(scale.scale(), 16);
   scale.update(true);
@@ -56,7 +56,7 @@ TEST(LossScale, HysteresisForgivesThenEveryOverflowHalves) {
 }
 
 TEST(LossScale, IsStuckWhereTheSmallestScaleOverflowsOnAndOn) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   repeat(scale, 5, true);  // one forgiven, four halvings
   ASSERT_EQ(scale.scale(), 1);
   repeat(scale, LossScale::patience - 1, true);
@@ -69,7 +69,7 @@ TEST(LossScale, IsStuckWhereTheSmallestScaleOverflowsOnAndOn) {
 }
 
 TEST(LossScale, GrowthMakesTheHysteresisWhole) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   repeat(scale, 3, true);
   EXPECT_EQ(scale.scale(), 4);
   repeat(scale, 3, false);
@@ -81,7 +81,7 @@ TEST(LossScale, GrowthMakesTheHysteresisWhole) {
 }
 
 TEST(LossScale, StopsAtItsFloorAndCeiling) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   repeat(scale, 100, true);
   EXPECT_EQ(scale.scale(), 1);
   repeat(scale, 3000, false);
@@ -90,9 +90,9 @@ TEST(LossScale, StopsAtItsFloorAndCeiling) {
 
 TEST(LossScale, FixedForOtherPrecisionsOrWhenGiven) {
   OptimizerConfig optimizer = small();
-  LossScale bf16(optimizer, "bf16");
+  LossScale bf16(optimizer, Precision::bf16);
   optimizer.loss_scale = 128;
-  LossScale fixed(optimizer, "fp16");
+  LossScale fixed(optimizer, Precision::fp16);
   repeat(bf16, 10, true);
   repeat(fixed, 10, true);
   EXPECT_EQ(bf16.scale(), 1);
@@ -101,10 +101,10 @@ TEST(LossScale, FixedForOtherPrecisionsOrWhenGiven) {
 }
 
 TEST(LossScale, ContinuesFromItsState) {
-  LossScale first(small(), "fp16");
+  LossScale first(small(), Precision::fp16);
   const bool outcomes[] = {false, true, false, false, true, true, false, false, false, false, true};
   for (int cut = 0; cut < 11; ++cut) {
-    LossScale resumed(small(), "fp16");
+    LossScale resumed(small(), Precision::fp16);
     resumed.restore(first.state());
     LossScale whole = first;
     for (int i = cut; i < 11; ++i) {
@@ -117,7 +117,7 @@ TEST(LossScale, ContinuesFromItsState) {
 }
 
 TEST(LossScale, RefusesAnImpossibleState) {
-  LossScale scale(small(), "fp16");
+  LossScale scale(small(), Precision::fp16);
   EXPECT_THROW(scale.restore({-1, 0, 1}), Error);
   EXPECT_THROW(scale.restore({std::numeric_limits<double>::infinity(), 0, 1}), Error);
   EXPECT_THROW(scale.restore({16, -5, 1}), Error);

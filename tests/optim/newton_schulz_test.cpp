@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/device.h"
+#include "named.h"
 
 namespace trireme {
 namespace {
@@ -50,7 +51,8 @@ Matrix by_the_book(Matrix x, std::int64_t rows, std::int64_t cols, const Optimiz
                                 {2.8366, -3.0525, 1.2012}};
   const double simple[3] = {3.4445, -4.7750, 2.0315};
   for (int step = 0; step < config.muon_steps; ++step) {
-    const double* c = config.muon_coefficients == "quintic" ? quintic[step % 5] : simple;
+    const double* c =
+        config.muon_coefficients == MuonCoefficients::quintic ? quintic[step % 5] : simple;
     const Matrix gram = product(x, transposed(x, rows, cols), rows, cols, rows);
     const Matrix square = product(gram, gram, rows, rows, rows);
     Matrix polynomial(gram.size());
@@ -82,8 +84,8 @@ TEST(NewtonSchulz, FollowsTheFormula) {
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 40}, {48, 16}, {33, 33}}) {
     for (const char* coefficients : {"simple", "quintic"}) {
       OptimizerConfig config;
-      config.muon_coefficients = coefficients;
-      config.muon_scale = "unit_rms";
+      config.muon_coefficients = named(coefficients);
+      config.muon_scale = MuonScale::unit_rms;
       config.muon_scale_factor = std::sqrt(static_cast<double>(cols) / static_cast<double>(rows));
       const Matrix x = sample(rows, cols), expected = by_the_book(x, rows, cols, config);
       EXPECT_LE(largest_difference(ours<double>(x, rows, cols, config, DType::f64), expected),
@@ -99,7 +101,7 @@ TEST(NewtonSchulz, FollowsTheFormula) {
 TEST(NewtonSchulz, MakesSingularValuesNearlyOne) {
   const std::int64_t rows = 12, cols = 50;
   OptimizerConfig config;
-  config.muon_scale = "original";  // 1 for wide matrices
+  config.muon_scale = MuonScale::original;  // 1 for wide matrices
   const Matrix o = ours<double>(sample(rows, cols), rows, cols, config, DType::f64);
   const Matrix gram = product(o, transposed(o, rows, cols), rows, cols, rows);
   double trace = 0;
@@ -115,7 +117,7 @@ TEST(NewtonSchulz, NothingStaysNothing) {
 TEST(NewtonSchulz, ScalesAreThoseOfTheSystems) {
   OptimizerConfig config;
   const auto scale = [&](const char* name, std::int64_t out, std::int64_t in) {
-    config.muon_scale = name;
+    config.muon_scale = named(name);
     return NewtonSchulz::scale(config, out, in);
   };
   EXPECT_DOUBLE_EQ(scale("match_rms", 400, 100), 4);

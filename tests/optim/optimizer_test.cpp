@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "named.h"
 #include "runtime/three_linears.h"
 
 namespace trireme {
@@ -28,11 +29,11 @@ double gradient_of(int parameter, std::int64_t i, int step) {
 
 OptimizerConfig config_of(const std::string& name, const std::string& moments = "fp32") {
   OptimizerConfig config;
-  config.name = name;
+  config.name = named(name);
   config.beta2 = 0.99;
   config.weight_decay = 0.1;
   config.momentum = 0.8;
-  config.moment_dtype = moments;
+  config.moment_dtype = named(moments);
   return config;
 }
 
@@ -116,16 +117,16 @@ std::vector<double> by_the_book(const OptimizerConfig& c, double weight, bool de
   for (int s = 0; s < steps; ++s) {
     const double lr = lr_of(s), t = s + 1;
     double g = gradient_scale * gradient_of(parameter, i, s);
-    const bool apart = c.name == "adamw" || c.name == "lion";
+    const bool apart = c.name == OptimizerKind::adamw || c.name == OptimizerKind::lion;
     if (apart) p -= lr * decay * p;
     if (!apart) g += decay * p;
-    if (c.name == "lion") {
+    if (c.name == OptimizerKind::lion) {
       const double direction = c.lion_beta1 * m + (1 - c.lion_beta1) * g;
       p -= lr * (direction > 0 ? 1 : -1);
       m = c.lion_beta2 * m + (1 - c.lion_beta2) * g;
       continue;
     }
-    if (c.name == "sgd") {
+    if (c.name == OptimizerKind::sgd) {
       m = c.momentum * m + g;
       p -= lr * m;
       continue;
@@ -135,7 +136,7 @@ std::vector<double> by_the_book(const OptimizerConfig& c, double weight, bool de
     p -=
         lr * (m / (1 - std::pow(c.beta1, t))) / (std::sqrt(v / (1 - std::pow(c.beta2, t))) + c.eps);
   }
-  if (c.name == "sgd" || c.name == "lion") return {p, m};
+  if (c.name == OptimizerKind::sgd || c.name == OptimizerKind::lion) return {p, m};
   return {p, m, v};
 }
 

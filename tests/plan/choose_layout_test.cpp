@@ -28,7 +28,7 @@ TEST(ChooseLayout, IsTheSimplestWhereEverythingFits) {
   ASSERT_TRUE(choice);
   EXPECT_EQ(choice->reason, "");
   EXPECT_EQ(choice->config.parallel.tp * choice->config.parallel.pp, 1);
-  EXPECT_EQ(choice->config.parallel.recompute, "none");
+  EXPECT_EQ(choice->config.parallel.recompute, Recompute::none);
   EXPECT_GT(choice->config.train.micro_batch_size, 1);
 }
 
@@ -43,7 +43,7 @@ TEST(ChooseLayout, CutsMoreWhereThereIsLessMemory) {
     EXPECT_LE(static_cast<double>(choice->needed), 0.95 * static_cast<double>(memory * GiB));
     // The plan of what was chosen says the same.
     std::int64_t most = 0;
-    for (const RankPlan& rank : plan_layout(choice->config, 64, target_of("hip")).ranks)
+    for (const RankPlan& rank : plan_layout(choice->config, 64, target_of(DeviceKind::hip)).ranks)
       most = std::max(most, rank.device_bytes());
     EXPECT_EQ(most, choice->needed);
   }

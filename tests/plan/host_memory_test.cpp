@@ -26,7 +26,7 @@ Config offloaded(const std::vector<std::string>& more = {}) {
 }
 
 LayoutPlan plan_of(const Config& config, int ranks) {
-  return plan_layout(config, ranks, target_of("hip"));
+  return plan_layout(config, ranks, target_of(DeviceKind::hip));
 }
 
 std::int64_t kept(const RankPlan& rank) {

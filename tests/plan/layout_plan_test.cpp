@@ -56,13 +56,14 @@ TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   const std::vector<std::string> settings = {"offload.optimizer=host", "offload.activations=host",
                                              "offload.parameters=host", "parallel.zero=3",
                                              "model.num_layers=12"};
-  const auto plan_for = [&](const std::string& device, const std::vector<std::string>& more) {
-    std::vector<std::string> all = {"run.device=" + device, "parallel.zero=3",
-                                    "model.num_layers=12"};
+  const auto plan_for = [&](DeviceKind device, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {fmt::format("run.device={}", name_of(device)),
+                                    "parallel.zero=3", "model.num_layers=12"};
     all.insert(all.end(), more.begin(), more.end());
     return plan_layout(small(all), 2, target_of(device));
   };
-  const LayoutPlan without = plan_for("cuda", {}), with = plan_for("cuda", settings);
+  const LayoutPlan without = plan_for(DeviceKind::cuda, {}),
+                   with = plan_for(DeviceKind::cuda, settings);
   const RankPlan& rank = with.ranks[0];
   std::int64_t states = 0;
   for (const char* name : {"master weights", "first moments", "second moments"}) {
@@ -83,21 +84,24 @@ TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   EXPECT_EQ(rank.files.read, 0);
   EXPECT_EQ(without.ranks[0].on_host.total(), 0);
   EXPECT_EQ(without.ranks[0].host.read, 0);
-  const LayoutPlan on_cpu = plan_for("cpu", settings), plain = plan_for("cpu", {});
+  const LayoutPlan on_cpu = plan_for(DeviceKind::cpu, settings),
+                   plain = plan_for(DeviceKind::cpu, {});
   EXPECT_EQ(to_text(on_cpu.ranks[0].memory), to_text(plain.ranks[0].memory));
   EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
 }
 
 // Checkpoints are written from a copy in the host's memory, whatever computes.
 TEST(LayoutPlan, TheCopyForCheckpointsOfAGpuIsOnItsHost) {
-  const auto plan_for = [](const std::string& device, const std::string& async) {
-    return plan_layout(small({"run.device=" + device, "checkpoint.async=" + async}), 1,
-                       target_of(device));
+  const auto plan_for = [](DeviceKind device, const std::string& async) {
+    return plan_layout(
+        small({fmt::format("run.device={}", name_of(device)), "checkpoint.async=" + async}), 1,
+        target_of(device));
   };
-  const LayoutPlan with = plan_for("cuda", "true"), without = plan_for("cuda", "false");
+  const LayoutPlan with = plan_for(DeviceKind::cuda, "true"),
+                   without = plan_for(DeviceKind::cuda, "false");
   EXPECT_EQ(with.ranks[0].memory.total(), without.ranks[0].memory.total());
   EXPECT_EQ(without.ranks[0].on_host.total(), 0);
-  const LayoutPlan on_cpu = plan_for("cpu", "true");
+  const LayoutPlan on_cpu = plan_for(DeviceKind::cpu, "true");
   EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
   EXPECT_GT(bytes(on_cpu, "copy for checkpoints"), 0);
   EXPECT_EQ(with.ranks[0].on_host.copies, bytes(on_cpu, "copy for checkpoints"));

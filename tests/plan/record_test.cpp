@@ -285,7 +285,7 @@ TEST(Record, OfALongStepWaitsForItsOwnCopies) {
         config_of({"run.device=cuda", "parallel.pp=2", std::string("parallel.schedule=") + schedule,
                    "parallel.zero=3", "offload.optimizer=host", "offload.activations=host",
                    "offload.parameters=host", "train.global_batch_size=1200"}),
-        4, target_of("cuda"));
+        4, target_of(DeviceKind::cuda));
     ASSERT_GT(plan.schedule.more_turns, 2) << schedule;
     for (const RankPlan& rank : plan.ranks) {
       std::set<std::int32_t> begun;

@@ -19,7 +19,7 @@ Config config_of() {
   m.seq_length = m.max_positions = seq;
   m.vocab_size = 30;
   resolve(m);
-  config.run.precision = "fp32";
+  config.run.precision = Precision::fp32;
   config.train.micro_batch_size = batch;
   config.train.global_batch_size = batch;
   return config;
@@ -91,7 +91,7 @@ TEST(BertStep, TheOrderWeighsTheSameWithAndWithoutWords) {
 // One predicted word among three samples: what the order weighs, 1/3, is not a number of fp32.
 TEST(BertStep, InDoubleTheOrderWeighsWhatItWeighsInDouble) {
   Config config = config_of();
-  config.run.precision = "fp64";
+  config.run.precision = Precision::fp64;
   config.train.micro_batch_size = config.train.global_batch_size = 3;
   const auto order_gradient = [&](int with_words) {
     Engine engine(config, build_options(config), {});

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "comm/local.h"
+#include "named.h"
 #include "train/engine.h"
 #include "train/setup.h"
 
@@ -72,7 +73,7 @@ struct IdleShare {
 // Of one step.
 IdleShare idle_share(const std::string& schedule) {
   const Config config = config_for(schedule);
-  const bool split = find_schedule(schedule).splits_backward;
+  const bool split = splits_backward(named(schedule));
   std::mutex mutex;
   Clock::duration busy{};
   Clock::time_point begin = Clock::time_point::max(), end{};

@@ -21,7 +21,7 @@ struct Case {
 
 Config settings_of(const Case& c) {
   Config config = config_of(c.precision, 4, c.family);
-  config.parallel.numerics = "fast";
+  config.parallel.numerics = Numerics::fast;
   c.change(config);
   return config;
 }
@@ -112,16 +112,16 @@ INSTANTIATE_TEST_SUITE_P(
     Configs, OnClosedDevice,
     testing::Values(Case{"Gpt", "gpt", "fp32", [](Config&) {}},
                     Case{"LlamaBf16", "llama", "bf16",
-                         [](Config& c) { c.parallel.recompute = "selective"; }},
+                         [](Config& c) { c.parallel.recompute = Recompute::selective; }},
                     Case{"GptExact", "gpt", "bf16",
                          [](Config& c) {
-                           c.parallel.numerics = "exact";
-                           c.parallel.recompute = "full";
+                           c.parallel.numerics = Numerics::exact;
+                           c.parallel.recompute = Recompute::full;
                          }},
                     Case{"NarrowStates", "gpt", "bf16",
                          [](Config& c) {
-                           c.run.gradient_dtype = "bf16";
-                           c.optimizer.moment_dtype = "bf16";
+                           c.run.gradient_dtype = StateType::bf16;
+                           c.optimizer.moment_dtype = StateType::bf16;
                          }},
                     Case{"Bert", "bert", "fp16", [](Config& c) { c.data.mask_prob = 1; }}),
     [](const auto& info) { return info.param.name; });

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "named.h"
 #include "refusal.h"
 #include "scratch_folder.h"
 
@@ -25,7 +26,7 @@ Written write_at(const std::string& level) {
   std::size_t size = 0;
   std::FILE* out = open_memstream(&text, &size);
   {
-    Console console(out, true, log_level(level));
+    Console console(out, true, named(level));
     console.warn("before the file");
     console.keep_in(dir / "log.txt");
     console.print("plan");
@@ -62,11 +63,6 @@ TEST(Console, KeepsAllLinesWhateverItShows) {
     EXPECT_TRUE(has(kept, " progress\n") && has(kept, " warning: slow\n")) << level;
     EXPECT_EQ(has(kept, "start-up"), level == std::string("debug")) << level;
   }
-}
-
-TEST(Console, NamesTheLevelsForOneThatIsNone) {
-  EXPECT_EQ(refusal_of([] { log_level("loud"); }),
-            "log.level is 'loud': expected error, warning, info, debug");
 }
 
 // Open MPI gives ranks on other nodes a terminal, and what they print may go into a file.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -20,17 +21,17 @@ void PrintTo(const Shared& shared, std::ostream* out) {
 void nothing(Config&) {}
 void pipeline(Config& c) {
   c.parallel.pp = 2;
-  c.parallel.schedule = "zbv";
+  c.parallel.schedule = ScheduleKind::zbv;
   c.parallel.zero = 1;
 }
 void tensors(Config& c) {
   c.parallel.tp = 2;
   c.parallel.sequence_parallel = true;
-  c.parallel.recompute = "selective";
+  c.parallel.recompute = Recompute::selective;
 }
 void shards(Config& c) {
   c.parallel.zero = 3;
-  c.parallel.recompute = "full";
+  c.parallel.recompute = Recompute::full;
 }
 
 class SharedSequences : public testing::TestWithParam<Shared> {};
@@ -43,18 +44,18 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
     Config config = config_of("fp64", 4, family);
     if (family == "llama") config.model.num_kv_heads = 2;
     if (model == "slopes") {
-      config.model.position = "alibi";
+      config.model.position = PositionEncoding::alibi;
       config.model.embedding_norm = true;
     }
     if (model == "window") config.model.attention_window = 5;
     // A ring draws it for chunks of eight positions.
     config.model.attention_dropout = GetParam().attention == std::string("ring") ? 0 : 0.1;
-    config.parallel.numerics = "fast";
+    config.parallel.numerics = Numerics::fast;
     // Adam would divide by gradients that are nothing but rounding, those of the biases of keys.
-    config.optimizer.name = "sgd";
+    config.optimizer.name = OptimizerKind::sgd;
     const Result expected = train(config, 1);
     config.parallel.cp = GetParam().cp;
-    config.parallel.cp_attention = GetParam().attention;
+    config.parallel.cp_attention = named(GetParam().attention);
     GetParam().change(config);
     validate_layout(config, GetParam().ranks);
     const Result result = train(config, GetParam().ranks);

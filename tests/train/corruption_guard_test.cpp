@@ -88,7 +88,7 @@ Config layout(const std::string& family, int zero, int tp = 1, int pp = 1, int e
   config.parallel.pp = pp;
   config.parallel.ep = ep;
   config.parallel.cp = cp;
-  config.parallel.numerics = "fast";
+  config.parallel.numerics = Numerics::fast;
   config.parallel.sequence_parallel = tp > 1;
   return config;
 }
@@ -131,10 +131,10 @@ TEST(SlowCorruptionGuard, FindsNothingOnSoundRanksInAnyLayout) {
   crossing.parallel.expert_tp = 3;
   expect_nothing(crossing, 6);
   Config narrow = layout("gpt", 1, 2);
-  narrow.run.gradient_dtype = narrow.optimizer.moment_dtype = "bf16";
+  narrow.run.gradient_dtype = narrow.optimizer.moment_dtype = StateType::bf16;
   expect_nothing(narrow, 4);
   Config exact = layout("gpt", 2, 1, 2);
-  exact.parallel.numerics = "exact";
+  exact.parallel.numerics = Numerics::exact;
   expect_nothing(exact, 4);
   Config hybrid = layout("llama", 2);
   hybrid.parallel.dp_replicate = 2;

@@ -88,7 +88,7 @@ Config engine_config(const std::string& family, std::int64_t seq, bool curriculu
   m.vocab_size = 50;
   m.hidden_dropout = 0.1;
   resolve(m);
-  config.run.precision = "fp32";
+  config.run.precision = Precision::fp32;
   config.train.micro_batch_size = 2;
   if (curriculum) config.curriculum = {"fixed_linear", 8, 10, 8, 2};
   return config;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -53,16 +54,16 @@ Config on(Config config, const Dealt& d) {
   p.ep = d.ep;
   p.expert_tp = d.expert_tp;
   p.zero = d.zero;
-  p.recompute = d.recompute;
+  p.recompute = named(d.recompute);
   p.dp_replicate = d.dp_replicate;
   p.cp = d.cp;
-  p.cp_attention = d.cp_attention;
+  p.cp_attention = named(d.cp_attention);
   p.tp = d.tp;
   p.sequence_parallel = d.tp > 1;
   if (*d.schedule) {
     p.pp = 2;
-    p.schedule = d.schedule;
-    p.virtual_stages = p.schedule == "interleaved" ? 2 : 1;
+    p.schedule = named(d.schedule);
+    p.virtual_stages = p.schedule == ScheduleKind::interleaved ? 2 : 1;
   }
   validate_layout(config, d.ranks);
   return config;
@@ -81,8 +82,8 @@ class DealtExperts : public testing::TestWithParam<Dealt> {};
 // in the norm.
 TEST_P(DealtExperts, ComputeWhatOneRankComputes) {
   Config config = config_of("fp64", 8, "experts");
-  config.parallel.numerics = "fast";
-  config.optimizer.name = "sgd";
+  config.parallel.numerics = Numerics::fast;
+  config.optimizer.name = OptimizerKind::sgd;
   static const Result expected = train(config, 1);
   expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
 }
@@ -130,8 +131,8 @@ class SharedTokens : public testing::TestWithParam<Dealt> {};
 
 TEST_P(SharedTokens, ComputeWhatOneRankComputes) {
   Config config = without_capacity("fp64");
-  config.parallel.numerics = "fast";
-  config.optimizer.name = "sgd";
+  config.parallel.numerics = Numerics::fast;
+  config.optimizer.name = OptimizerKind::sgd;
   static const Result expected = train(config, 1);
   expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
 }
@@ -184,8 +185,8 @@ class SlicedExperts : public testing::TestWithParam<Dealt> {};
 
 TEST_P(SlicedExperts, ComputeWhatOneRankComputes) {
   Config config = without_capacity("fp64");
-  config.parallel.numerics = "fast";
-  config.optimizer.name = "sgd";
+  config.parallel.numerics = Numerics::fast;
+  config.optimizer.name = OptimizerKind::sgd;
   static const Result expected = train(config, 1);
   expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
 }
@@ -210,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(SlowSlices, SlicedExperts, testing::ValuesIn(sliced));
 // Without blocks of tokens, and moments that are rounded by their places among all experts.
 TEST(SlicedExpertsOf, WholeMicroBatchesAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
-  config.optimizer.moment_dtype = "bf16";
+  config.optimizer.moment_dtype = StateType::bf16;
   const Result expected = train(on(config, cut({2, 1, 0}, 2)), 2);
   for (const Dealt& layout : {cut({4, 2, 0}, 2), cut({4, 2, 2}, 2), cut({4, 1, 3}, 2)}) {
     SCOPED_TRACE(text_of(layout));
@@ -221,8 +222,8 @@ TEST(SlicedExpertsOf, WholeMicroBatchesAndNarrowMoments) {
 // Whole matrices of each expert, and moments that are rounded by their places in the model.
 TEST(DealtExpertsOf, MuonAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
-  config.optimizer.name = "muon";
-  config.optimizer.moment_dtype = "bf16";
+  config.optimizer.name = OptimizerKind::muon;
+  config.optimizer.moment_dtype = StateType::bf16;
   const Result expected = train(config, 1);
   for (const Dealt& layout :
        {Dealt{2, 2, 0}, Dealt{4, 2, 1}, Dealt{4, 4, 2}, Dealt{4, 2, 3, "1f1b"}}) {
@@ -265,7 +266,7 @@ Result train_on_one_expert(const Config& config, int ranks, std::vector<double>&
 // On two ranks two rounds of two experts, on four of one.
 TEST(DealtExpertsOf, AllRowsAtOneRankTakeMoreRounds) {
   Config config = config_of("bf16", 4, "experts");
-  config.model.moe.score = "softmax";
+  config.model.moe.score = RouterScore::softmax;
   config.model.moe.expert_bias = false;
   config.model.moe.capacity_factor = 0;
   config.model.moe.top_k = 4;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -14,7 +15,7 @@ namespace {
 Config config_in_double(std::int64_t experts) {
   Config config = config_of("fp64", 4, "llama");
   config.model.hidden_dropout = 0;
-  config.parallel.numerics = "fast";
+  config.parallel.numerics = Numerics::fast;
   config.model.moe.num_experts = experts;
   config.model.moe.top_k = 1;
   resolve(config.model);
@@ -98,7 +99,7 @@ TEST(Experts, DropsAreCountedAndEvaluationHasNone) {
 TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
   Config config = config_in_double(8);
   config.model.moe.top_k = 2;
-  config.model.moe.score = "sigmoid";
+  config.model.moe.score = RouterScore::sigmoid;
   config.model.moe.expert_bias = true;
   config.model.moe.bias_update_rate = 0.005;
   config.optimizer.lr = 0;
@@ -125,9 +126,9 @@ TEST(Experts, LoadsAndLossesAreThoseOfAllRanks) {
   const auto loads = [](int ranks, const std::string& schedule) {
     Config config = config_of("fp32", 4, "experts");
     config.parallel.pp = ranks > 2 ? 2 : 1;
-    config.parallel.schedule = schedule;
+    config.parallel.schedule = named(schedule);
     config.parallel.zero = ranks > 1 ? 3 : 0;
-    config.parallel.recompute = ranks > 1 ? "full" : "none";
+    config.parallel.recompute = named(ranks > 1 ? "full" : "none");
     std::mutex mutex;
     std::vector<ExpertLoad> found;
     run_local_ranks(ranks, {.timeout_s = 60}, [&](Transport& transport) {

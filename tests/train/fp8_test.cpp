@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -17,17 +18,17 @@ struct Layout {
 void alone(ParallelConfig&) {}
 void shards(ParallelConfig& p) {
   p.zero = 3;
-  p.recompute = "selective";
+  p.recompute = Recompute::selective;
 }
 void pipeline(ParallelConfig& p) {
   p.pp = 2;
-  p.schedule = "zbv";
+  p.schedule = ScheduleKind::zbv;
   p.zero = 1;
-  p.recompute = "full";
+  p.recompute = Recompute::full;
 }
 void long_pipeline(ParallelConfig& p) {
   p.pp = 4;
-  p.schedule = "zb1p";
+  p.schedule = ScheduleKind::zb1p;
 }
 void sequences(ParallelConfig& p) {
   p.cp = 2;
@@ -48,8 +49,8 @@ void tensors_and_sequences(ParallelConfig& p) {
 
 Config fp8_config(const std::string& recipe, const std::string& precision, const char* family) {
   Config config = config_of(precision, 4, family);
-  config.fp8.recipe = recipe;
-  config.fp8.format = "hybrid";
+  config.fp8.recipe = named(recipe);
+  config.fp8.format = Fp8Mix::hybrid;
   config.fp8.power_of_2_scales = recipe == "blockwise";
   config.fp8.last_layers_bf16 = 1;
   return config;
@@ -99,12 +100,12 @@ void dealt(ParallelConfig& p) {
 void dealt_to_all(ParallelConfig& p) {
   p.ep = 4;
   p.zero = 3;
-  p.recompute = "full";
+  p.recompute = Recompute::full;
 }
 void dealt_in_a_pipeline(ParallelConfig& p) {
   p.ep = 2;
   p.pp = 2;
-  p.schedule = "1f1b";
+  p.schedule = ScheduleKind::one_f_one_b;
   p.zero = 1;
 }
 void dealt_with_sequences(ParallelConfig& p) {
@@ -158,8 +159,8 @@ TEST_P(Fp8Runs, RanksThatShareAMatrixOrASequenceRoundAsOneDoes) {
     config.model.head_dim = 128;
     config.model.ffn_hidden_size = 256;
   }
-  config.parallel.numerics = "fast";
-  config.optimizer.name = "sgd";
+  config.parallel.numerics = Numerics::fast;
+  config.optimizer.name = OptimizerKind::sgd;
   const Result expected = train_on(config, {"one rank", 1, alone});
   for (const Layout& layout : layouts) {
     SCOPED_TRACE(layout.name);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "model/golden/golden_file.h"
 #include "model/golden/golden_weights.h"
+#include "named.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -24,25 +25,25 @@ void set_experts(ExpertConfig& moe, const json& from) {
   moe.top_k = from["top_k"];
   moe.ffn_hidden_size = from["ffn_hidden_size"];
   moe.first_layer = from["first_layer"];
-  moe.score = from["score"];
+  moe.score = named(from["score"].get_ref<const std::string&>());
   moe.normalize_weights = from["normalize_weights"];
   moe.scaling_factor = from["scaling_factor"];
   moe.num_groups = from["num_groups"];
   moe.top_groups = from["top_groups"];
   moe.shared_ffn_hidden_size = from["shared_ffn_hidden_size"];
-  moe.aux_loss = from["aux_loss"];
+  moe.aux_loss = named(from["aux_loss"].get_ref<const std::string&>());
   moe.aux_loss_coeff = from["aux_loss_coeff"];
   moe.z_loss_coeff = from["z_loss_coeff"];
   moe.capacity_factor = from["capacity_factor"];
-  moe.drop_policy = from["drop_policy"];
+  moe.drop_policy = named(from["drop_policy"].get_ref<const std::string&>());
   moe.residual = from.value("residual", false);
 }
 
 Fp8Config fp8_of(const json& from) {
   Fp8Config fp8;
-  fp8.recipe = from["recipe"];
-  fp8.format = from["format"];
-  fp8.encoding = from["encoding"];
+  fp8.recipe = named(from["recipe"].get_ref<const std::string&>());
+  fp8.format = named(from["format"].get_ref<const std::string&>());
+  fp8.encoding = named(from["encoding"].get_ref<const std::string&>());
   fp8.power_of_2_scales = from["power_of_2_scales"];
   fp8.first_layers_bf16 = from["first_layers_bf16"];
   fp8.last_layers_bf16 = from["last_layers_bf16"];
@@ -63,11 +64,11 @@ Config config_of(const json& golden, const std::string& precision) {
   m.max_positions = from["max_positions"];
   m.vocab_size = from["vocab_size"];
   m.vocab_multiple = 64;
-  m.activation = from.value("activation", "");
+  m.activation = named(from.value("activation", ""));
   m.norm_eps = from.value("norm_eps", 1e-5);
-  m.norm_placement = from.value("norm_placement", "pre");
+  m.norm_placement = named(from.value("norm_placement", "pre"));
   m.qk_norm = from.value("qk_norm", false);
-  m.qk_norm_over = from.value("qk_norm_over", "head");
+  m.qk_norm_over = named(from.value("qk_norm_over", "head"));
   m.attention_window = from.value("attention_window", 0);
   m.window_layers = from.value("window_layers", std::vector<std::int64_t>());
   m.kv_lora_rank = from.value("kv_lora_rank", 0);
@@ -78,11 +79,11 @@ Config config_of(const json& golden, const std::string& precision) {
   m.attention_scale = from.value("attention_scale", 0.0);
   m.attention_soft_cap = from.value("attention_soft_cap", 0.0);
   m.logit_soft_cap = from.value("logit_soft_cap", 0.0);
-  m.rope_scaling = from.value("rope_scaling", "none");
+  m.rope_scaling = named(from.value("rope_scaling", "none"));
   m.rope_scaling_factor = from.value("rope_scaling_factor", 1.0);
   m.rope_original_length = from.value("rope_original_length", m.rope_original_length);
   m.rope_attention_factor = from.value("rope_attention_factor", 0.0);
-  m.position = from.value("position", "");
+  m.position = named(from.value("position", ""));
   m.embedding_norm = from.value("embedding_norm", false);
   m.zero_centred_norms = from.value("zero_centred_norms", false);
   m.scale_embedding = from.value("scale_embedding", false);
@@ -91,7 +92,7 @@ Config config_of(const json& golden, const std::string& precision) {
   if (from.contains("moe")) set_experts(m.moe, from["moe"]);
   if (from.contains("fp8")) config.fp8 = fp8_of(from["fp8"]);
   resolve(m);
-  config.run.precision = precision;
+  config.run.precision = named(precision);
   const json& o = golden["optimizer"];
   config.optimizer.beta1 = o["beta1"];
   config.optimizer.beta2 = o["beta2"];
@@ -99,15 +100,15 @@ Config config_of(const json& golden, const std::string& precision) {
   config.optimizer.weight_decay = o["weight_decay"];
   config.optimizer.clip_grad = o["clip_grad"];
   OptimizerConfig& optimizer = config.optimizer;
-  optimizer.name = o["name"];
+  optimizer.name = named(o["name"].get_ref<const std::string&>());
   optimizer.lion_beta1 = o.value("lion_beta1", optimizer.lion_beta1);
   optimizer.lion_beta2 = o.value("lion_beta2", optimizer.lion_beta2);
   optimizer.lr = golden["runs"][precision]["lr"];
   optimizer.muon_lr = o.value("muon_lr", optimizer.muon_lr);
   optimizer.muon_momentum = o.value("muon_momentum", optimizer.muon_momentum);
   optimizer.muon_nesterov = o.value("muon_nesterov", optimizer.muon_nesterov);
-  optimizer.muon_coefficients = o.value("muon_coefficients", optimizer.muon_coefficients);
-  optimizer.muon_scale = o.value("muon_scale", optimizer.muon_scale);
+  optimizer.muon_coefficients = named(o.value("muon_coefficients", "simple"));
+  optimizer.muon_scale = named(o.value("muon_scale", "match_rms"));
   return config;
 }
 

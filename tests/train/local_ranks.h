@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "comm/local.h"
+#include "named.h"
 #include "optim/loss_scale.h"
 #include "train/engine.h"
 #include "train/setup.h"
@@ -35,7 +36,7 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
   m.hidden_dropout = 0.1;
   if (family == "experts") {
     m.moe.num_experts = 8;
-    m.moe.score = "sigmoid";
+    m.moe.score = RouterScore::sigmoid;
     m.moe.expert_bias = true;
     m.moe.bias_update_rate = 0.01;
     m.moe.ffn_hidden_size = 24;
@@ -49,7 +50,7 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.moe.num_experts = 8;
     m.moe.ffn_hidden_size = 24;
     m.moe.first_layer = 1;
-    m.moe.aux_loss = "global";
+    m.moe.aux_loss = BalanceScope::global;
     m.moe.aux_loss_coeff = 0.01;
     m.moe.shared_ffn_hidden_size = 16;
     m.moe.residual = family == "residual";
@@ -59,16 +60,16 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.q_lora_rank = 10;
     m.qk_nope_head_dim = 4;
     m.qk_rope_head_dim = 2;
-    m.moe.score = "sigmoid";
+    m.moe.score = RouterScore::sigmoid;
     m.moe.expert_bias = true;
     m.moe.num_groups = 4;
     m.moe.top_groups = 2;
   }
   resolve(m);
-  config.run.precision = precision;
+  config.run.precision = named(precision);
   config.train.micro_batch_size = batch;
   config.train.global_batch_size = batch * micro_batches;
-  config.parallel.numerics = "exact";
+  config.parallel.numerics = Numerics::exact;
   config.optimizer.lr = 0.01;
   return config;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "named.h"
 #include "refusal.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 
 TrainConfig config_with(const std::string& policy) {
   TrainConfig config;
-  config.spike_policy = policy;
+  config.spike_policy = named(policy);
   config.spike_window = 8;
   config.spike_sigma = 6;
   config.spike_back_steps = 10;

@@ -1,5 +1,6 @@
 // Learning rates against closed forms and against values computed once by hand.
 #include "train/lr_schedule.h"
+#include "named.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ LrSchedule schedule(const std::string& style, std::int64_t warmup = 10, std::int
   OptimizerConfig optimizer;
   optimizer.lr = kMax;
   optimizer.min_lr = kMin;
-  optimizer.decay_style = style;
+  optimizer.decay_style = named(style);
   optimizer.warmup_iters = warmup;
   TrainConfig train;
   train.iters = iters;
@@ -71,13 +72,13 @@ TEST(LrSchedule, WsdWithEveryAnneal) {
   OptimizerConfig optimizer;
   optimizer.lr = 1;
   optimizer.min_lr = 0;
-  optimizer.decay_style = "wsd";
+  optimizer.decay_style = DecayStyle::wsd;
   optimizer.warmup_iters = 10;
   optimizer.wsd_decay_iters = 40;
   TrainConfig train;
   train.iters = 100;
   const auto at = [&](const char* style, std::int64_t samples) {
-    optimizer.wsd_decay_style = style;
+    optimizer.wsd_decay_style = named(style);
     return make_lr_schedule(optimizer, train, 1)(samples);
   };
   for (const char* style : {"exponential", "linear", "cosine", "minus_sqrt"}) {
@@ -96,7 +97,7 @@ TEST(LrSchedule, WsdWithEveryAnneal) {
 TEST(LrSchedule, LengthsInSamplesAndFractions) {
   OptimizerConfig optimizer;
   optimizer.lr = 1;
-  optimizer.decay_style = "linear";
+  optimizer.decay_style = DecayStyle::linear;
   optimizer.warmup_samples = 100;
   optimizer.decay_samples = 300;
   TrainConfig train;
@@ -120,7 +121,7 @@ TEST(LrSchedule, CountsTokensWhereTheyAreGiven) {
   OptimizerConfig optimizer;
   optimizer.lr = 1;
   optimizer.min_lr = 0.2;
-  optimizer.decay_style = "linear";
+  optimizer.decay_style = DecayStyle::linear;
   optimizer.warmup_tokens = 100;
   optimizer.decay_tokens = 300;
   TrainConfig train;
@@ -146,7 +147,7 @@ TEST(LrSchedule, CountsTokensWhereTheyAreGiven) {
 TEST(LrSchedule, DecayShorterThanTheRun) {
   OptimizerConfig optimizer;
   optimizer.lr = 1;
-  optimizer.decay_style = "linear";
+  optimizer.decay_style = DecayStyle::linear;
   optimizer.decay_iters = 50;
   TrainConfig train;
   train.iters = 100;

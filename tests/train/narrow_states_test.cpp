@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -23,9 +24,9 @@ constexpr int steps = 30;
 Config narrow_config(const std::string& gradients, const std::string& moments) {
   Config config = config_of("bf16", micro_batches);
   config.optimizer.lr = 0.003;
-  config.parallel.numerics = "fast";
-  config.run.gradient_dtype = gradients;
-  config.optimizer.moment_dtype = moments;
+  config.parallel.numerics = Numerics::fast;
+  config.run.gradient_dtype = named(gradients);
+  config.optimizer.moment_dtype = named(moments);
   return config;
 }
 
@@ -61,7 +62,7 @@ TEST(NarrowStates, LossesFollowThoseOfWideStates) {
   }
   Config pipeline = narrow_config("bf16", "bf16");
   pipeline.parallel.pp = 2;
-  pipeline.parallel.schedule = "zb1p";
+  pipeline.parallel.schedule = ScheduleKind::zb1p;
   expect_close(train(pipeline, 4, steps));
 }
 
@@ -101,7 +102,7 @@ TEST(NarrowStates, EachStepRoundsAnew) {
 
 TEST(NarrowStates, GradientsThatOverflowSkipTheStep) {
   Config config = narrow_config("bf16", "bf16");
-  config.run.precision = "fp16";
+  config.run.precision = Precision::fp16;
   config.optimizer.initial_loss_scale = 0x1p24;
   config.optimizer.loss_scale_window = 4;
   config.optimizer.hysteresis = 1;

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "named.h"
 #include "parallel/transfer_file.h"
 #include "train/local_ranks.h"
 
@@ -25,7 +26,7 @@ class Offload : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   Config in_file(Config config) const {
-    config.offload.optimizer = "file";
+    config.offload.optimizer = OffloadPlace::file;
     config.offload.path = folder_.string();
     return config;
   }
@@ -46,8 +47,8 @@ TEST_F(Offload, GivesTheSameBits) {
     SCOPED_TRACE(fmt::format("{} {}, moments {}, {} ranks, ZeRO {}", c.optimizer, c.precision,
                              c.moments, c.ranks, c.zero));
     Config config = config_of(c.precision, 4, "llama");
-    config.optimizer.name = c.optimizer;
-    config.optimizer.moment_dtype = c.moments;
+    config.optimizer.name = named(c.optimizer);
+    config.optimizer.moment_dtype = named(c.moments);
     config.parallel.zero = c.zero;
     config.parallel.pp = c.pp;
     const Result expected = train(config, c.ranks, 4);
@@ -117,7 +118,7 @@ TEST_F(SlowOffload, BlocksLeaveRoutersBiasesWhole) {
     m.head_dim = 248;
     m.moe.num_experts = c.experts;
     m.moe.ffn_hidden_size = 1;
-    m.moe.score = "sigmoid";
+    m.moe.score = RouterScore::sigmoid;
     m.moe.expert_bias = true;
     m.moe.bias_update_rate = 0.01;
     const auto engine = Engine(in_file(config), build_options(config), {});
@@ -139,8 +140,8 @@ TEST_F(SlowOffload, BlocksLeaveRoutersBiasesWhole) {
 
 Config parameters_in_file(Config config, const fs::path& folder) {
   config.parallel.zero = 3;
-  config.offload.parameters = "file";
-  if (config.run.precision == "fp32") config.offload.optimizer = "file";
+  config.offload.parameters = OffloadPlace::file;
+  if (config.run.precision == Precision::fp32) config.offload.optimizer = OffloadPlace::file;
   config.offload.path = folder.string();
   return config;
 }
@@ -156,14 +157,14 @@ void expect_the_same_bits(const Parts& c, const fs::path& folder) {
   SCOPED_TRACE(fmt::format("{} ranks, {} {} {}, {} pp {}, tp {}, ep {}, {}", c.ranks, c.precision,
                            c.family, c.optimizer, c.schedule, c.pp, c.tp, c.ep, c.numerics));
   Config config = config_of(c.precision, 4, c.family);
-  config.optimizer.name = c.optimizer;
-  config.parallel.schedule = c.schedule;
+  config.optimizer.name = named(c.optimizer);
+  config.parallel.schedule = named(c.schedule);
   config.parallel.pp = c.pp;
   config.parallel.tp = c.tp;
   config.parallel.ep = c.ep;
-  config.parallel.numerics = c.numerics;
+  config.parallel.numerics = named(c.numerics);
   config.parallel.zero = 3;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_stages = 2;
+  if (config.parallel.schedule == ScheduleKind::interleaved) config.parallel.virtual_stages = 2;
   const Result expected = train(config, c.ranks, 4);
   const Result result = train(parameters_in_file(config, folder), c.ranks, 4);
   EXPECT_EQ(result.losses, expected.losses);
@@ -196,7 +197,7 @@ TEST_F(Offload, EverythingInFilesGivesTheSameBits) {
   config.parallel.zero = 3;
   const Result expected = train(config, 2, 3);
   Config files = parameters_in_file(in_file(config), folder_);
-  files.offload.activations = "file";
+  files.offload.activations = OffloadPlace::file;
   const Result result = train(files, 2, 3);
   EXPECT_EQ(result.losses, expected.losses);
   EXPECT_TRUE(result.weights == expected.weights);
@@ -212,7 +213,7 @@ std::int64_t bytes_of(const Engine& engine, const std::string& region) {
 }
 
 Config in_files(Config config, const fs::path& folder, std::int64_t layers) {
-  config.offload.activations = "file";
+  config.offload.activations = OffloadPlace::file;
   config.offload.activation_layers = layers;
   config.offload.path = folder.string();
   return config;
@@ -233,12 +234,12 @@ void expect_the_same_bits(const Activations& c, const fs::path& folder) {
                            c.precision));
   Config config = config_of(c.precision, 4, c.family);
   config.model.num_layers = 8;
-  config.parallel.schedule = c.schedule;
+  config.parallel.schedule = named(c.schedule);
   config.parallel.pp = c.pp;
   config.parallel.tp = c.tp;
   config.parallel.zero = c.zero;
-  config.parallel.recompute = c.recompute;
-  if (c.schedule == "interleaved") config.parallel.virtual_stages = 2;
+  config.parallel.recompute = named(c.recompute);
+  if (c.schedule == ScheduleKind::interleaved) config.parallel.virtual_stages = 2;
   const Result expected = train(config, c.ranks, 2);
   const Result result = train(in_files(config, folder, c.layers), c.ranks, 2);
   EXPECT_EQ(result.losses, expected.losses);
@@ -372,8 +373,8 @@ TEST(DistributedActivations, GiveTheSameBitsInLessMemory) {
     config.model.num_layers = 8;
     config.parallel.tp = c.tp;
     config.parallel.pp = c.pp;
-    config.parallel.schedule = c.schedule;
-    config.parallel.recompute = "full";
+    config.parallel.schedule = named(c.schedule);
+    config.parallel.recompute = Recompute::full;
     config.parallel.recompute_layers = c.layers;
     Config cut = config;
     cut.parallel.distribute_saved_activations = true;
@@ -400,7 +401,7 @@ TEST(DistributedActivations, GiveTheSameBitsInLessMemory) {
 TEST(DistributedActivations, ChangeNothingWithSequenceParallelism) {
   Config config = config_of("fp32", 4, "gpt");
   config.parallel.tp = 2;
-  config.parallel.recompute = "full";
+  config.parallel.recompute = Recompute::full;
   config.parallel.sequence_parallel = true;
   Config cut = config;
   cut.parallel.distribute_saved_activations = true;

@@ -6,6 +6,7 @@
 
 #include "data/dataset_builder.h"
 #include "data/indexed_writer.h"
+#include "named.h"
 #include "train/engine.h"
 #include "train/setup.h"
 
@@ -19,7 +20,7 @@ Config config_of(const std::string& family) {
   Config config;
   ModelConfig& m = config.model;
   m.family = family == "alibi" ? "gpt" : family;
-  if (family == "alibi") m.position = family;
+  if (family == "alibi") m.position = named(family);
   m.num_layers = 2;
   m.hidden_size = 16;
   m.num_heads = 4;
@@ -28,7 +29,7 @@ Config config_of(const std::string& family) {
   m.vocab_size = vocab;
   m.init_std = 0.5;  // so that context matters
   resolve(m);
-  config.run.precision = "fp64";
+  config.run.precision = Precision::fp64;
   config.data.split = "1,0,0";
   config.data.reset_position_ids = config.data.reset_attention_mask = config.data.eod_mask_loss =
       true;

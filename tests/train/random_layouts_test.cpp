@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -27,7 +28,7 @@ int from_environment(const char* name, int otherwise) {
 Config model_of(const std::string& family, const std::string& precision,
                 const std::string& moments) {
   Config config = config_of(precision, micro_batches, family);
-  config.optimizer.moment_dtype = moments;
+  config.optimizer.moment_dtype = named(moments);
   // A scale that starts far too high and doubles every second step: overflows again and again.
   config.optimizer.initial_loss_scale = 0x1p24;
   config.optimizer.loss_scale_window = 2;
@@ -49,16 +50,16 @@ class Layouts {
       ParallelConfig p = config.parallel;
       const int ranks = one_of(std::vector<int>{1, 2, 3, 4, 6, 8});
       p.pp = one_of(std::vector<int>{1, 2, 3, 4});
-      p.schedule = one_of(Names{"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"});
-      p.virtual_stages = p.schedule == "interleaved" ? 2 : 1;
+      p.schedule = named(one_of(Names{"gpipe", "1f1b", "interleaved", "zb1p", "zbv", "vhalf"}));
+      p.virtual_stages = p.schedule == ScheduleKind::interleaved ? 2 : 1;
       p.cp = one_of(std::vector<int>{1, 2, 4});
-      p.cp_attention = one_of(Names{"all_gather", "ulysses"});
+      p.cp_attention = named(one_of(Names{"all_gather", "ulysses"}));
       p.ep = config.model.moe.num_experts > 0 ? one_of(std::vector<int>{1, 2, 4}) : 1;
       p.zero = one_of(std::vector<int>{0, 1, 2, 3});
       p.dp_replicate = one_of(std::vector<int>{1, 1, 2, 3});
-      p.recompute = one_of(Names{"none", "selective", "full"});
+      p.recompute = named(one_of(Names{"none", "selective", "full"}));
       p.stage_layers.clear();
-      if (p.pp == 2 && p.schedule == "1f1b" && one_of(std::vector<int>{0, 1}))
+      if (p.pp == 2 && p.schedule == ScheduleKind::one_f_one_b && one_of(std::vector<int>{0, 1}))
         p.stage_layers = {1, 3};
       if (p.pp == 3) p.stage_layers = {1, 2, 1};
       Config chosen = config;
@@ -82,13 +83,14 @@ class Layouts {
     OffloadConfig& offload = config.offload = {};
     offload.path = folder().string();
     const bool balances = config.model.moe.expert_bias || config.model.moe.keeps_load();
-    if (!balances) offload.optimizer = one_of(Names{"none", "none", "host", "file"});
-    offload.activations = one_of(Names{"none", "none", "host", "file"});
+    if (!balances) offload.optimizer = named(one_of(Names{"none", "none", "host", "file"}));
+    offload.activations = named(one_of(Names{"none", "none", "host", "file"}));
     offload.activation_layers =
-        offload.activations == "none" ? 0 : one_of(std::vector<int>{0, 1, 2});
-    const bool apart = config.run.precision != "fp32" || offload.optimizer == "file";
+        offload.activations == OffloadPlace::none ? 0 : one_of(std::vector<int>{0, 1, 2});
+    const bool apart =
+        config.run.precision != Precision::fp32 || offload.optimizer == OffloadPlace::file;
     if (config.parallel.zero == 3 && apart)
-      offload.parameters = one_of(Names{"none", "host", "file"});
+      offload.parameters = named(one_of(Names{"none", "host", "file"}));
   }
   std::size_t index(std::size_t count) {
     return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_);
@@ -139,8 +141,9 @@ TEST(RandomLayouts, GiveTheSameBits) {
     EXPECT_TRUE(result.weights == expected.weights);  // and moments
     EXPECT_EQ(expected.skipped() > 0, precision == "fp16");
     skipped += result.skipped();
-    in_files += config.offload.optimizer == "file" || config.offload.parameters == "file" ||
-                config.offload.activations == "file";
+    in_files += config.offload.optimizer == OffloadPlace::file ||
+                config.offload.parameters == OffloadPlace::file ||
+                config.offload.activations == OffloadPlace::file;
   }
   RecordProperty("layouts", count);
   RecordProperty("skipped_steps", static_cast<int>(skipped));

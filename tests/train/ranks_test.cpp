@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -41,7 +42,7 @@ TEST(EngineRanks, EveryLayoutGivesTheSameBits) {
       SCOPED_TRACE(precision + " " + layout.schedule + ", pp " + std::to_string(layout.pp) +
                    ", ZeRO " + std::to_string(layout.zero));
       config.parallel.pp = layout.pp;
-      config.parallel.schedule = layout.schedule;
+      config.parallel.schedule = named(layout.schedule);
       config.parallel.virtual_stages = std::string(layout.schedule) == "interleaved" ? 2 : 1;
       config.parallel.zero = layout.zero;
       config.parallel.dp_replicate = layout.dp_replicate;
@@ -80,9 +81,9 @@ TEST_P(EngineRanksOfNorms, ShareHeadsOfKeysAndValues) {
     Config config = config_of(precision, micro_batches, "llama");
     config.model.num_kv_heads = 2;
     config.model.qk_norm = config.model.qkv_bias = true;
-    config.model.qk_norm_over = GetParam();
-    config.parallel.numerics = precision == "fp64" ? "fast" : "exact";
-    config.optimizer.name = layout.optimizer;
+    config.model.qk_norm_over = named(GetParam());
+    config.parallel.numerics = named(precision == "fp64" ? "fast" : "exact");
+    config.optimizer.name = named(layout.optimizer);
     const auto [one, is_new] = alone.try_emplace(precision + layout.optimizer);
     if (is_new) one->second = train(config, 1);
     config.parallel.tp = layout.tp;
@@ -163,7 +164,7 @@ TEST(EngineRanks, AnErrorInTheMiddleOfAStepIsTheErrorThatIsHeard) {
   Config config = config_of("fp32");
   config.parallel.pp = 2;
   for (const std::string schedule : {"1f1b", "zbv"}) {
-    config.parallel.schedule = schedule;
+    config.parallel.schedule = named(schedule);
     try {
       run_local_ranks(2, {.timeout_s = 60}, [&](Transport& transport) {
         const int rank = transport.place().rank;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "named.h"
 #include "train/local_ranks.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ constexpr int steps = 4;
 Config muon_config(const std::string& precision, const std::string& family = "llama") {
   Config config = config_of(precision, 12, family);
   config.model.num_kv_heads = 2;  // q is larger than k and v
-  config.optimizer.name = "muon";
+  config.optimizer.name = OptimizerKind::muon;
   config.optimizer.muon_lr = 0.02;
   return config;
 }
@@ -44,7 +45,7 @@ TEST(WholeMatrices, LayoutsGiveTheSameBits) {
     for (const std::string moments : {"fp32", "bf16"}) {
       if (precision == "fp32" && moments == "bf16") continue;
       Config config = muon_config(precision);
-      config.optimizer.moment_dtype = moments;
+      config.optimizer.moment_dtype = named(moments);
       const Result expected = train(config, 1, steps);
       ASSERT_LT(expected.losses.back(), expected.losses.front());
       for (const Layout& layout : layouts) {
@@ -54,7 +55,7 @@ TEST(WholeMatrices, LayoutsGiveTheSameBits) {
         config.parallel.zero = layout.zero;
         config.parallel.pp = layout.pp;
         config.parallel.dp_replicate = layout.dp_replicate;
-        config.parallel.schedule = layout.schedule;
+        config.parallel.schedule = named(layout.schedule);
         const Result result = train(config, layout.ranks, steps);
         EXPECT_EQ(result.losses, expected.losses);
         EXPECT_EQ(result.norms, expected.norms);
@@ -70,7 +71,7 @@ TEST(WholeMatrices, OfSplitLayersAreTheSame) {
   for (const std::string family : {"llama", "gpt"}) {
     Config config = muon_config("fp64", family);
     config.model.num_kv_heads = 4;
-    config.parallel.numerics = "fast";
+    config.parallel.numerics = Numerics::fast;
     const Result expected = train(config, 1, steps);
     for (const auto& [ranks, tp, zero] :
          {std::tuple{2, 2, 0}, {4, 4, 0}, {4, 2, 1}, {8, 2, 3}, {8, 4, 2}}) {
@@ -88,9 +89,9 @@ TEST(WholeMatrices, OfSplitLayersAreTheSame) {
 
 TEST(WholeMatrices, WorkWithNarrowGradients) {
   Config config = muon_config("bf16");
-  config.parallel.numerics = "fast";
+  config.parallel.numerics = Numerics::fast;
   const Result wide = train(config, 1, 20);
-  config.run.gradient_dtype = config.optimizer.moment_dtype = "bf16";
+  config.run.gradient_dtype = config.optimizer.moment_dtype = StateType::bf16;
   for (const int ranks : {1, 4}) {
     config.parallel.zero = ranks > 1 ? 2 : 0;
     const Result narrow = train(config, ranks, 20);

@@ -42,7 +42,7 @@ class DcpExport {
           "Hugging Face's names",
           reader.folder().string(), tensor.name);
     }
-    with_states_ = config_.optimizer.name.starts_with("adam") &&
+    with_states_ = is_adam(config_.optimizer.name) &&
                    reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
     for (std::size_t i = 0; i < weights_; ++i)
       if (is_trained(mapping_, i)) trained_.push_back(i);
@@ -209,7 +209,7 @@ class DcpExport {
             {"capturable", {false}},
             {"differentiable", {false}},
             {"fused", {}},
-            {"decoupled_weight_decay", {o.name == "adamw"}}};
+            {"decoupled_weight_decay", {o.name == OptimizerKind::adamw}}};
   }
 
   void write_progress() {

@@ -274,7 +274,7 @@ class DcpModel {
     Config found = given_.config;
     add_note(note_, optimizer.read_settings(found.optimizer));
     out.training->optimizer = found.optimizer;
-    out.training->optimizer.decay_style = "constant";
+    out.training->optimizer.decay_style = DecayStyle::constant;
     if (!given_.is_run) return;
     const std::vector<std::string> differences =
         changes(found, given_.config,

@@ -255,7 +255,7 @@ class DeepspeedModel {
 
   // Of the groups of Adam, of which those without weight decay hold biases and norms.
   void read_settings(OptimizerConfig& optimizer) const {
-    optimizer.decay_style = "constant";
+    optimizer.decay_style = DecayStyle::constant;
     const Pickle& pickle = first_rank_->pickle();
     auto at = pickle.find(pickle.root(), "optimizer_state_dict");
     for (const char* key : {"base_optimizer_state", "optimizer_state_dict"}) {

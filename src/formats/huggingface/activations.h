@@ -1,33 +1,36 @@
 // The names of activation functions, ours and those of Hugging Face's config.json.
 #pragma once
 
+#include <optional>
 #include <string_view>
+
+#include "config/choices.h"
 
 namespace trireme {
 
 struct HuggingFaceActivation {
-  const char* ours;
+  MlpActivation ours;
   const char* theirs;
 };
 // The first of theirs is the one that is written.
 inline constexpr HuggingFaceActivation huggingface_activations[] = {
-    {"gelu_tanh", "gelu_new"},
-    {"gelu_tanh", "gelu_pytorch_tanh"},
-    {"gelu_tanh", "gelu_fast"},
-    {"gelu_tanh", "gelu_accurate"},
-    {"gelu_tanh", "gelu_python_tanh"},
-    {"gelu_erf", "gelu"},
-    {"gelu_erf", "gelu_python"},
-    {"silu", "silu"},
-    {"silu", "swish"},
-    {"squared_relu", "relu2"},
+    {MlpActivation::gelu_tanh, "gelu_new"},
+    {MlpActivation::gelu_tanh, "gelu_pytorch_tanh"},
+    {MlpActivation::gelu_tanh, "gelu_fast"},
+    {MlpActivation::gelu_tanh, "gelu_accurate"},
+    {MlpActivation::gelu_tanh, "gelu_python_tanh"},
+    {MlpActivation::gelu_erf, "gelu"},
+    {MlpActivation::gelu_erf, "gelu_python"},
+    {MlpActivation::silu, "silu"},
+    {MlpActivation::silu, "swish"},
+    {MlpActivation::squared_relu, "relu2"},
 };
 
-// Ours of one of theirs, or "".
-constexpr std::string_view activation_named(std::string_view theirs) {
+// Ours of one of theirs.
+constexpr std::optional<MlpActivation> activation_named(std::string_view theirs) {
   for (const auto& activation : huggingface_activations)
     if (theirs == activation.theirs) return activation.ours;
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace trireme

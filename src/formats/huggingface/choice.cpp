@@ -18,6 +18,11 @@ void require(bool good, const char* kind, const char* key, const std::string& va
   }
 }
 
+template <Choice T>
+void require(bool good, const char* kind, const char* key, T value) {
+  require(good, kind, key, std::string(name_of(value)));
+}
+
 // What only one kind has.
 void require_no_caps(const ModelConfig& m, const char* kind) {
   require(m.attention_soft_cap == 0, kind, "attention_soft_cap",
@@ -41,15 +46,15 @@ void require_no_scalings(const ModelConfig& m, const char* kind) {
 void require_gpt2(const ModelConfig& m) {
   const char* kind = "GPT2LMHeadModel";
   require_no_scalings(m, kind);
-  require(m.position == "learned", kind, "position", m.position);
-  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.position == PositionEncoding::learned, kind, "position", m.position);
+  require(m.norm == NormType::layer_norm, kind, "norm", m.norm);
   require(!m.qk_norm, kind, "qk_norm", "true");
   require(!has_gate(m), kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
-  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.norm_placement == NormPlacement::pre, kind, "norm_placement", m.norm_placement);
   require(m.attention_window == 0, kind, "attention_window", std::to_string(m.attention_window));
 }
 
@@ -59,16 +64,16 @@ void require_bloom(const ModelConfig& m) {
   require(m.embedding_norm, kind, "embedding_norm", "false");
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
-  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.norm == NormType::layer_norm, kind, "norm", m.norm);
   require(!m.qk_norm, kind, "qk_norm", "true");
-  require(m.activation == "gelu_tanh", kind, "activation", m.activation);
+  require(m.activation == MlpActivation::gelu_tanh, kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
   require(m.ffn_hidden_size == 4 * m.hidden_size, kind, "ffn_hidden_size",
           std::to_string(m.ffn_hidden_size));
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
-  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.norm_placement == NormPlacement::pre, kind, "norm_placement", m.norm_placement);
   require(m.attention_window == 0, kind, "attention_window", std::to_string(m.attention_window));
 }
 
@@ -90,7 +95,7 @@ void require_even(const ExpertConfig& moe, const char* kind) {
 void require_plain_router(const ModelConfig& m, const char* kind) {
   const ExpertConfig& moe = m.moe;
   require_even(moe, kind);
-  require_expert(moe.score == "softmax", kind, "score", moe.score);
+  require_expert(moe.score == RouterScore::softmax, kind, "score", moe.score);
   require_expert(moe.scaling_factor == 1, kind, "scaling_factor", moe.scaling_factor);
   require_expert(moe.num_groups == 1, kind, "num_groups", moe.num_groups);
   require_expert(!moe.expert_bias, kind, "expert_bias", moe.expert_bias);
@@ -103,11 +108,11 @@ void require_deepseek(const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
   require_no_caps(m, kind);
   require(m.norm_eps == 1e-6, kind, "norm_eps", fmt::format("{}", m.norm_eps));
-  require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
+  require(m.norm_placement == NormPlacement::pre, kind, "norm_placement", m.norm_placement);
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
   const double all = std::sqrt(m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)));
-  const bool scales = m.rope_scaling == "yarn" && m.rope_scaling_factor > 1 && all > 1;
+  const bool scales = m.rope_scaling == RopeScaling::yarn && m.rope_scaling_factor > 1 && all > 1;
   require(m.attention_scale == 0 || scales, kind, "attention_scale",
           fmt::format("{}", m.attention_scale));
   // transformers takes an mscale of 0 for one that is absent, and there is none below.
@@ -116,7 +121,7 @@ void require_deepseek(const ModelConfig& m) {
       kind, "rope_attention_factor", fmt::format("{}", m.rope_attention_factor));
   if (moe.num_experts == 0) return;
   require_even(moe, kind);
-  require_expert(moe.score == "sigmoid", kind, "score", moe.score);
+  require_expert(moe.score == RouterScore::sigmoid, kind, "score", moe.score);
   require_expert(moe.expert_bias, kind, "expert_bias", moe.expert_bias);
   require_expert(!moe.residual, kind, "residual", moe.residual);
   require_expert(!moe.shared_gate, kind, "shared_gate", moe.shared_gate);
@@ -165,12 +170,12 @@ void require_olmoe(const ModelConfig& m) {
 // Which relative of Llama computes what the keys say.
 HuggingFaceKind kind_of_llama(const ModelConfig& m) {
   if (m.is_latent()) return HuggingFaceKind::deepseek_v3;
-  const bool over_all_heads = m.qk_norm && m.qk_norm_over == "all_heads";
-  if (m.norm_placement == "both" || m.attention_soft_cap > 0 || m.logit_soft_cap > 0)
+  const bool over_all_heads = m.qk_norm && m.qk_norm_over == NormSpan::all_heads;
+  if (m.norm_placement == NormPlacement::both || m.attention_soft_cap > 0 || m.logit_soft_cap > 0)
     return HuggingFaceKind::gemma2;
-  if (m.activation == "geglu" || m.zero_centred_norms || m.scale_embedding)
+  if (m.activation == MlpActivation::geglu || m.zero_centred_norms || m.scale_embedding)
     return HuggingFaceKind::gemma;
-  if (m.norm_placement == "output") return HuggingFaceKind::olmo2;
+  if (m.norm_placement == NormPlacement::output) return HuggingFaceKind::olmo2;
   if (m.moe.shared_ffn_hidden_size > 0) return HuggingFaceKind::qwen2_moe;
   if (m.moe.num_experts > 0) {
     return over_all_heads ? HuggingFaceKind::olmoe
@@ -203,14 +208,14 @@ void require_parts(const ModelConfig& m, HuggingFaceKind kind) {
 
 void require_olmo2(const ModelConfig& m) {
   const char* kind = "Olmo2ForCausalLM";
-  require(m.norm_placement == "output", kind, "norm_placement", m.norm_placement);
+  require(m.norm_placement == NormPlacement::output, kind, "norm_placement", m.norm_placement);
   require(m.qk_norm, kind, "qk_norm", "false");
-  require(m.qk_norm_over == "all_heads", kind, "qk_norm_over", m.qk_norm_over);
+  require(m.qk_norm_over == NormSpan::all_heads, kind, "qk_norm_over", m.qk_norm_over);
   require_expert(m.moe.num_experts == 0, kind, "num_experts", m.moe.num_experts);
 }
 
-void require_gemma(const ModelConfig& m, const char* kind, const char* norm_placement) {
-  require(m.activation == "geglu", kind, "activation", m.activation);
+void require_gemma(const ModelConfig& m, const char* kind, NormPlacement norm_placement) {
+  require(m.activation == MlpActivation::geglu, kind, "activation", m.activation);
   require(m.zero_centred_norms, kind, "zero_centred_norms", "false");
   require(m.scale_embedding, kind, "scale_embedding", "false");
   require(m.norm_placement == norm_placement, kind, "norm_placement", m.norm_placement);
@@ -221,7 +226,7 @@ void require_gemma(const ModelConfig& m, const char* kind, const char* norm_plac
 // Scores are divided by the root of a whole number there: transformers takes no fraction.
 void require_gemma2(const ModelConfig& m) {
   const char* kind = "Gemma2ForCausalLM";
-  require_gemma(m, kind, "both");
+  require_gemma(m, kind, NormPlacement::both);
   if (m.attention_scale == 0) return;
   const double width = 1 / (m.attention_scale * m.attention_scale);
   require(std::abs(width - std::round(width)) <= 1e-9 * width, kind, "attention_scale",
@@ -231,15 +236,15 @@ void require_gemma2(const ModelConfig& m) {
 HuggingFaceKind require_llama(const ModelConfig& m) {
   const HuggingFaceKind kind = kind_of_llama(m);
   const char* name = huggingface_class(kind);
-  require(m.position == "rope", name, "position", m.position);
-  require(m.norm == "rms_norm", name, "norm", m.norm);
+  require(m.position == PositionEncoding::rope, name, "position", m.position);
+  require(m.norm == NormType::rms_norm, name, "norm", m.norm);
   require(!m.embedding_norm, name, "embedding_norm", "true");
   if (kind == HuggingFaceKind::gemma)
-    require_gemma(m, name, "pre");
+    require_gemma(m, name, NormPlacement::pre);
   else if (kind == HuggingFaceKind::gemma2)
     require_gemma2(m);
   else
-    require(m.activation == "swiglu", name, "activation", m.activation);
+    require(m.activation == MlpActivation::swiglu, name, "activation", m.activation);
   require(m.rope_percent == 1, name, "rope_percent", fmt::format("{}", m.rope_percent));
   if (kind == HuggingFaceKind::deepseek_v3)
     require_deepseek(m);
@@ -257,9 +262,9 @@ HuggingFaceKind require_llama(const ModelConfig& m) {
 void require_bert(const ModelConfig& m) {
   const char* kind = "BERT";
   require_no_scalings(m, kind);
-  require(m.position == "learned", kind, "position", m.position);
+  require(m.position == PositionEncoding::learned, kind, "position", m.position);
   require(!m.qk_norm, kind, "qk_norm", "true");
-  require(m.norm == "layer_norm", kind, "norm", m.norm);
+  require(m.norm == NormType::layer_norm, kind, "norm", m.norm);
   require(!has_gate(m), kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
@@ -280,12 +285,14 @@ HuggingFaceKind huggingface_kind(const ModelConfig& model) {
   }
   if (architecture == Architecture::encoder) {
     require_bert(model);
-    return model.norm_placement == "post" ? HuggingFaceKind::bert : HuggingFaceKind::megatron_bert;
+    return model.norm_placement == NormPlacement::post ? HuggingFaceKind::bert
+                                                       : HuggingFaceKind::megatron_bert;
   }
   // The family is only a set of defaults: the keys themselves decide.
-  if (model.moe.num_experts > 0 || model.norm == "rms_norm" || model.position == "rope")
+  if (model.moe.num_experts > 0 || model.norm == NormType::rms_norm ||
+      model.position == PositionEncoding::rope)
     return require_llama(model);
-  if (model.position == "alibi") {
+  if (model.position == PositionEncoding::alibi) {
     require_bloom(model);
     return HuggingFaceKind::bloom;
   }

@@ -46,7 +46,7 @@ ModelConfig read_bloom(const HuggingFaceReader& json) {
   json.must_be("is_causal", true);
   ModelConfig m;
   m.family = "gpt";
-  m.position = "alibi";
+  m.position = PositionEncoding::alibi;
   m.embedding_norm = true;
   m.num_layers = json.size(json.either("n_layer", "num_hidden_layers"), "num_layers");
   m.hidden_size = json.size(json.either("hidden_size", "n_embed"), "hidden_size");
@@ -162,7 +162,7 @@ HuggingFaceModel read_kind(const HuggingFaceReader& json) {
     supported.emplace_back(huggingface_model_type(kind));
     if (type != supported.back()) continue;
     HuggingFaceModel model{kind, read_bert(json), {}, ""};
-    if (kind == HuggingFaceKind::bert) model.model.norm_placement = "post";
+    if (kind == HuggingFaceKind::bert) model.model.norm_placement = NormPlacement::post;
     return model;
   }
   if (!json.has("model_type")) fail_input("'{}' lacks 'model_type'", json.name());

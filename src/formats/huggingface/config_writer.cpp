@@ -56,11 +56,11 @@ Json write_bloom(const ModelConfig& m) {
 // In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
 // and "factor", and do not support llama3.
 Json rope_scaling(const ModelConfig& m) {
-  if (m.rope_scaling == "none") return nullptr;
-  if (m.rope_scaling == "linear") {
+  if (m.rope_scaling == RopeScaling::none) return nullptr;
+  if (m.rope_scaling == RopeScaling::linear) {
     return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
   }
-  if (m.rope_scaling == "yarn") {
+  if (m.rope_scaling == RopeScaling::yarn) {
     Json yarn = {{"rope_type", "yarn"},
                  {"factor", m.rope_scaling_factor},
                  {"beta_fast", m.rope_beta_fast},
@@ -69,7 +69,7 @@ Json rope_scaling(const ModelConfig& m) {
     if (m.rope_attention_factor > 0) yarn["attention_factor"] = m.rope_attention_factor;
     return yarn;
   }
-  return {{"rope_type", m.rope_scaling},
+  return {{"rope_type", name_of(m.rope_scaling)},
           {"factor", m.rope_scaling_factor},
           {"low_freq_factor", m.rope_low_freq_factor},
           {"high_freq_factor", m.rope_high_freq_factor},
@@ -249,7 +249,7 @@ Json write_deepseek(const ModelConfig& m) {
   std::int64_t dense = 0;
   while (dense < m.num_layers && !moe.in_layer(dense)) ++dense;
   json["head_dim"] = m.qk_rope_head_dim;
-  if (m.rope_scaling == "yarn") add_mscales(json["rope_scaling"], m);
+  if (m.rope_scaling == RopeScaling::yarn) add_mscales(json["rope_scaling"], m);
   json["rope_interleave"] = true;
   json["attention_bias"] = false;
   json["kv_lora_rank"] = m.kv_lora_rank;
@@ -272,7 +272,7 @@ Json write_deepseek(const ModelConfig& m) {
   json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // a single score stays here
   json["routed_scaling_factor"] = moe.scaling_factor;
   json["aux_loss_alpha"] = moe.aux_loss_coeff;
-  json["seq_aux"] = moe.aux_loss == "sequence";
+  json["seq_aux"] = moe.aux_loss == BalanceScope::sequence;
   return json;
 }
 

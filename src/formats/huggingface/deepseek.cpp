@@ -50,7 +50,7 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
   moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 2048);
   moe.shared_ffn_hidden_size =
       moe.ffn_hidden_size * json.size("n_shared_experts", "shared_ffn_hidden_size", 1);
-  moe.score = "sigmoid";
+  moe.score = RouterScore::sigmoid;
   moe.expert_bias = true;
   moe.normalize_weights = !json.is_null("norm_topk_prob") && json.flag("norm_topk_prob", true);
   if (moe.normalize_weights && moe.top_k == 1) {
@@ -67,7 +67,7 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
                 "a group counts with its best two scores there, and with its best "
                 "num_experts_per_tok / topk_group here, so that these must be two");
   }
-  moe.aux_loss = json.flag("seq_aux", true) ? "sequence" : "batch";
+  moe.aux_loss = json.flag("seq_aux", true) ? BalanceScope::sequence : BalanceScope::batch;
   moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
 }
 

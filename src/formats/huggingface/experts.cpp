@@ -104,7 +104,7 @@ ModelConfig read_olmoe(const HuggingFaceReader& json) {
   if (m.head_dim > 0 && m.head_dim * m.num_heads != m.hidden_size)
     json.refuse("head_dim", "it must be hidden_size / num_attention_heads");
   m.qk_norm = true;
-  m.qk_norm_over = "all_heads";
+  m.qk_norm_over = NormSpan::all_heads;
   read_experts(json, m, 64, 8, 0.01);
   m.moe.ffn_hidden_size = m.ffn_hidden_size;
   m.moe.normalize_weights = json.flag("norm_topk_prob", false);

@@ -78,9 +78,9 @@ ModelConfig read_olmo2(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kOlmo2);
   json.must_be("attention_bias", false);
   refuse_window(json);
-  m.norm_placement = "output";
+  m.norm_placement = NormPlacement::output;
   m.qk_norm = true;
-  m.qk_norm_over = "all_heads";
+  m.qk_norm_over = NormSpan::all_heads;
   return m;
 }
 
@@ -96,7 +96,7 @@ ModelConfig read_gemma(const HuggingFaceReader& json) {
   json.must_be("attention_bias", false);
   refuse_two_directions(json);
   refuse_window(json);
-  m.activation = "geglu";
+  m.activation = MlpActivation::geglu;
   m.zero_centred_norms = m.scale_embedding = true;
   return m;
 }
@@ -155,8 +155,8 @@ ModelConfig read_gemma2(const HuggingFaceReader& json) {
   refuse_two_directions(json);
   require_activation(json, "hidden_activation", kGemma2.activation);
   read_gemma_window(json, m);
-  m.activation = "geglu";
-  m.norm_placement = "both";
+  m.activation = MlpActivation::geglu;
+  m.norm_placement = NormPlacement::both;
   m.zero_centred_norms = m.scale_embedding = true;
   const auto cap = [&](const char* key, const char* ours, double absent) {
     return json.is_null(key) ? 0 : json.number(key, ours, absent);
@@ -208,7 +208,7 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
   m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
   m.vocab_size = json.size("vocab_size", "vocab_size");
   require_activation(json, "hidden_act", defaults.activation);
-  m.activation = "swiglu";
+  m.activation = MlpActivation::swiglu;
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
   if (defaults.reads_rope) read_rope(json, m, defaults.rope_base);
   m.bias = m.qkv_bias = false;

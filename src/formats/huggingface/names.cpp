@@ -18,7 +18,7 @@ class Table {
   }
   void norm(const std::string& ours, const std::string& theirs) {
     same(ours + ".weight", theirs + ".weight", {m_.hidden_size});
-    if (m_.norm == "layer_norm") same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
+    if (m_.norm == NormType::layer_norm) same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
   }
   void linear(const std::string& ours, const std::string& theirs, std::int64_t out, std::int64_t in,
               bool bias) {
@@ -36,7 +36,7 @@ class Table {
   std::int64_t key_width() const { return m_.num_kv_heads * m_.head_dim; }
   // Weights of the norms of queries and keys, in the order of the heads.
   void qk_norms(const std::string& ours, const std::string& theirs) {
-    const bool all = m_.qk_norm_over == "all_heads";
+    const bool all = m_.qk_norm_over == NormSpan::all_heads;
     same(ours + "query_norm.weight", theirs + "q_norm.weight", {all ? query_width() : m_.head_dim});
     same(ours + "key_norm.weight", theirs + "k_norm.weight", {all ? key_width() : m_.head_dim});
   }
@@ -255,7 +255,8 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertSt
     const std::string ours = fmt::format("layers.{}.", layer);
     const std::string theirs = fmt::format("model.layers.{}.", layer);
     const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
-    const bool both = m.norm_placement == "both", after = both || m.norm_placement == "output";
+    const bool both = m.norm_placement == NormPlacement::both,
+               after = both || m.norm_placement == NormPlacement::output;
     if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
     if (m.is_latent()) {
       table.latent_attention(ours + "attention.", attention);

@@ -135,9 +135,8 @@ std::string HuggingFaceReader::text(const char* key, const char* otherwise) cons
   return (*this)[key].get<std::string>();
 }
 
-std::string HuggingFaceReader::activation(const char* key, const char* otherwise) const {
-  const std::string_view ours = activation_named(text(key, otherwise));
-  if (!ours.empty()) return std::string(ours);
+MlpActivation HuggingFaceReader::activation(const char* key, const char* otherwise) const {
+  if (const auto ours = activation_named(text(key, otherwise))) return *ours;
   std::vector<std::string_view> theirs;
   for (const auto& activation : huggingface_activations) theirs.emplace_back(activation.theirs);
   refuse(key, fmt::format("supported are {}", fmt::join(theirs, ", ")));

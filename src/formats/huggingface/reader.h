@@ -49,8 +49,7 @@ class HuggingFaceReader {
   double number(const char* key, const char* ours, double otherwise) const;
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const char* otherwise) const;
-  // One of our names of activations.
-  std::string activation(const char* key, const char* otherwise) const;
+  MlpActivation activation(const char* key, const char* otherwise) const;
 
   // Refuses a setting that would compute something else: any but `value`, and any at all (null and
   // empty lists are none).

@@ -68,12 +68,14 @@ void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
   if (m.rope_scaling_factor == 1 && m.rope_attention_factor == 1) m.rope_attention_factor = 0;
 }
 
-std::string rope_type(const HuggingFaceReader& rope) {
+RopeScaling rope_type(const HuggingFaceReader& rope) {
   const char* const key = rope.either("rope_type", "type");
   const std::string type = rope.text(key, "default");
-  if (type != "default" && type != "linear" && type != "llama3" && type != "yarn")
+  if (type == "default") return RopeScaling::none;
+  const auto scaling = find_choice<RopeScaling>(type);
+  if (!scaling || *scaling == RopeScaling::none)
     rope.refuse(key, "supported are default, linear, llama3 and yarn");
-  return type;
+  return *scaling;
 }
 
 void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, ModelConfig& m) {
@@ -81,24 +83,24 @@ void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, 
     if (value.is_object())
       rope.refuse(key.c_str(), "rotary parameters of some layers alone are not supported");
   }
-  const std::string type = rope_type(rope);
+  const RopeScaling type = rope_type(rope);
   m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
-  if (type == "default") {
+  if (type == RopeScaling::none) {
     rope.pass_over({"partial_rotary_factor"});
     return rope.refuse_unread("rope_type default");
   }
   for (const HuggingFaceReader& place : {json, rope})
     if (place.has("partial_rotary_factor")) place.must_be("partial_rotary_factor", 1);
   m.rope_scaling = type;
-  if (type != "linear") m.rope_original_length = original_length(json, rope, m);
-  if (type != "yarn" || !rope.is_null("factor"))
+  if (type != RopeScaling::linear) m.rope_original_length = original_length(json, rope, m);
+  if (type != RopeScaling::yarn || !rope.is_null("factor"))
     m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
-  if (type == "yarn") read_yarn(rope, m);
-  if (type == "llama3") {
+  if (type == RopeScaling::yarn) read_yarn(rope, m);
+  if (type == RopeScaling::llama3) {
     m.rope_low_freq_factor = rope.number("low_freq_factor", "rope_low_freq_factor");
     m.rope_high_freq_factor = rope.number("high_freq_factor", "rope_high_freq_factor");
   }
-  rope.refuse_unread("rope_type " + type);
+  rope.refuse_unread(fmt::format("rope_type {}", type));
 }
 
 // A factor of 1 divides nothing.
@@ -135,8 +137,9 @@ bool has_parameters(const HuggingFaceReader& json, const char* key) {
 ModelConfig with_both(const HuggingFaceReader& json, const ModelConfig& model) {
   const ModelConfig scaled = with_rope(json, "rope_scaling", model);
   const ModelConfig other = with_rope(json, "rope_parameters", model);
-  const bool agree = rotation_of(scaled) == rotation_of(other) ||
-                     (other.rope_scaling == "none" && other.rope_base == scaled.rope_base);
+  const bool agree =
+      rotation_of(scaled) == rotation_of(other) ||
+      (other.rope_scaling == RopeScaling::none && other.rope_base == scaled.rope_base);
   if (agree) return scaled;
   json.refuse("rope_scaling",
               fmt::format("it says something else than rope_parameters, and transformers takes it "

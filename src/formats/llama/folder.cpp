@@ -172,7 +172,7 @@ std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
   std::string assumed;
   const bool scaled = json.flag("use_scaled_rope", false);
   if (scaled) {
-    m.rope_scaling = "llama3";
+    m.rope_scaling = RopeScaling::llama3;
     m.rope_low_freq_factor = 1;
     m.rope_high_freq_factor = json.number("high_freq_factor", "rope_high_freq_factor", 4);
     m.rope_original_length = 8192;
@@ -192,9 +192,9 @@ ModelConfig read_params(const HuggingFaceReader& json, const LlamaShards& shards
   refuse_unknown(json);
   ModelConfig m;
   m.family = "llama";
-  m.position = "rope";
-  m.norm = "rms_norm";
-  m.activation = "swiglu";
+  m.position = PositionEncoding::rope;
+  m.norm = NormType::rms_norm;
+  m.activation = MlpActivation::swiglu;
   m.bias = m.qkv_bias = false;
   m.num_layers = json.size("n_layers", "num_layers");
   m.hidden_size = json.size("dim", "hidden_size");

@@ -60,10 +60,10 @@ InnerWidth find_inner_width(const ModelConfig& m) {
 }  // namespace
 
 void require_llama_of_meta(const ModelConfig& m) {
-  require_meta(m.position == "rope", "model.position", m.position);
-  require_meta(m.norm == "rms_norm", "model.norm", m.norm);
-  require_meta(m.norm_placement == "pre", "model.norm_placement", m.norm_placement);
-  require_meta(m.activation == "swiglu", "model.activation", m.activation);
+  require_meta(m.position == PositionEncoding::rope, "model.position", m.position);
+  require_meta(m.norm == NormType::rms_norm, "model.norm", m.norm);
+  require_meta(m.norm_placement == NormPlacement::pre, "model.norm_placement", m.norm_placement);
+  require_meta(m.activation == MlpActivation::swiglu, "model.activation", m.activation);
   require_meta(m.moe.num_experts == 0, "moe.num_experts", m.moe.num_experts);
   require_meta(!m.qk_norm, "model.qk_norm", m.qk_norm);
   require_meta(!m.is_latent(), "model.kv_lora_rank", m.kv_lora_rank);
@@ -78,8 +78,8 @@ void require_llama_of_meta(const ModelConfig& m) {
   require_meta(!m.bias, "model.bias", m.bias);
   require_meta(!m.qkv_bias, "model.qkv_bias", m.qkv_bias);
   require_meta(m.head_dim * m.num_heads == m.hidden_size, "model.head_dim", m.head_dim);
-  const bool scaled = m.rope_scaling == "llama3";
-  require_meta(scaled || m.rope_scaling == "none", "model.rope_scaling", m.rope_scaling);
+  const bool scaled = m.rope_scaling == RopeScaling::llama3;
+  require_meta(scaled || m.rope_scaling == RopeScaling::none, "model.rope_scaling", m.rope_scaling);
   if (!scaled) return;
   // A constant of Meta's programs, and so is the factor, of which a note tells.
   require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
@@ -119,7 +119,7 @@ std::string llama_params(const ModelConfig& m) {
                                 {"vocab_size", m.vocab_size}, {"multiple_of", width.multiple_of},
                                 {"norm_eps", m.norm_eps},     {"rope_theta", m.rope_base}};
   if (width.multiplier) params["ffn_dim_multiplier"] = *width.multiplier;
-  if (m.rope_scaling == "llama3") {
+  if (m.rope_scaling == RopeScaling::llama3) {
     params["use_scaled_rope"] = true;
     if (m.rope_scaling_factor != 8 || m.tie_embeddings)
       params["rope_scaling_factor"] = m.rope_scaling_factor;

@@ -37,7 +37,7 @@ void check_parts(const ModelConfig& m, int parts) {
 // Llama 1 and 2 cut the columns of the embedding. Llama 3, which is told by its base of positions,
 // cuts the rows, as do models with tied embeddings, of which there are none before it.
 bool has_cut_words(const ModelConfig& m) {
-  return m.rope_base == 500000 || m.rope_scaling != "none" || m.tie_embeddings;
+  return m.rope_base == 500000 || m.rope_scaling != RopeScaling::none || m.tie_embeddings;
 }
 
 RankCut cut_of(const std::string& name, const ModelConfig& model, const Shape& shape) {
@@ -62,7 +62,7 @@ std::vector<MetaItem> items_of(const ModelConfig& model, const TensorAssembler& 
 }
 
 std::string note_of(const ModelConfig& m) {
-  const bool scaled = m.rope_scaling != "none";
+  const bool scaled = m.rope_scaling != RopeScaling::none;
   std::string note;
   if (const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
       likely != m.max_positions) {

@@ -22,8 +22,18 @@ TorchValue text_value(const char* text) {
   return {std::string(text)};
 }
 
-std::string theirs(const std::string& position) {
-  return position == "rope" || position == "none" ? position : "learned_absolute";
+const char* theirs(PositionEncoding position) {
+  switch (position) {
+    case PositionEncoding::rope:
+      return "rope";
+    case PositionEncoding::none:
+      return "none";
+    case PositionEncoding::learned:
+    case PositionEncoding::alibi:  // which require_same() refuses
+    case PositionEncoding::by_family:
+      break;
+  }
+  return "learned_absolute";
 }
 
 // Megatron's name of a kind of tokenizer, or None.
@@ -38,12 +48,13 @@ bool is_bert(const ModelConfig& m) {
 }
 
 void add_positions(TorchDict& args, const ModelConfig& m) {
-  args.push_back({"position_embedding_type", {theirs(m.position)}});
+  args.push_back({"position_embedding_type", text_value(theirs(m.position))});
   args.push_back({"add_position_embedding", {true}});
   args.push_back({"rotary_base", whole_or_real(m.rope_base)});
   args.push_back({"rotary_percent", {m.rope_percent}});
   args.push_back({"rotary_interleaved", {false}});
-  const bool linear = m.rope_scaling == "linear", scaled = m.rope_scaling == "llama3";
+  const bool linear = m.rope_scaling == RopeScaling::linear,
+             scaled = m.rope_scaling == RopeScaling::llama3;
   args.push_back({"rotary_seq_len_interpolation_factor",
                   linear ? whole_or_real(m.rope_scaling_factor) : TorchValue{}});
   args.push_back({"use_rope_scaling", {scaled}});
@@ -53,7 +64,7 @@ void add_positions(TorchDict& args, const ModelConfig& m) {
 void add_layers(TorchDict& args, const ModelConfig& m) {
   const bool grouped = m.num_kv_heads != m.num_heads;
   // Megatron fuses GELU with the bias, and computes it in its tanh form then.
-  const bool is_tanh = m.activation == "gelu_tanh";
+  const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
   const TorchDict layers{
       {"num_layers", {m.num_layers}},
       {"hidden_size", {m.hidden_size}},
@@ -64,13 +75,13 @@ void add_layers(TorchDict& args, const ModelConfig& m) {
       {"num_query_groups", {grouped ? m.num_kv_heads : std::int64_t{1}}},
       {"seq_length", {m.seq_length}},
       {"max_position_embeddings", {m.max_positions}},
-      {"normalization", text_value(m.norm == "rms_norm" ? "RMSNorm" : "LayerNorm")},
+      {"normalization", text_value(m.norm == NormType::rms_norm ? "RMSNorm" : "LayerNorm")},
       {"norm_epsilon", {m.norm_eps}},
       {"layernorm_epsilon", {m.norm_eps}},
       {"apply_layernorm_1p", {false}},
       {"apply_residual_connection_post_layernorm", {false}},
-      {"swiglu", {m.activation == "swiglu"}},
-      {"squared_relu", {m.activation == "squared_relu"}},
+      {"swiglu", {m.activation == MlpActivation::swiglu}},
+      {"squared_relu", {m.activation == MlpActivation::squared_relu}},
       // The head of BERT reads the first of the two alone.
       {"openai_gelu", {is_tanh && (!m.bias || is_bert(m))}},
       {"bias_gelu_fusion", {is_tanh && m.bias && !is_bert(m)}},
@@ -132,17 +143,17 @@ ModelConfig essence(ModelConfig m) {
   const ModelConfig plain;
   m.preset = plain.preset;
   m.vocab_size = plain.vocab_size;
-  if (m.position != "rope") {
+  if (m.position != PositionEncoding::rope) {
     m.rope_base = plain.rope_base;
     m.rope_percent = plain.rope_percent;
     m.rope_scaling = plain.rope_scaling;
   }
-  if (m.rope_scaling == "none") m.rope_scaling_factor = plain.rope_scaling_factor;
-  if (m.rope_scaling != "llama3") {
+  if (m.rope_scaling == RopeScaling::none) m.rope_scaling_factor = plain.rope_scaling_factor;
+  if (m.rope_scaling != RopeScaling::llama3) {
     m.rope_low_freq_factor = plain.rope_low_freq_factor;
     m.rope_high_freq_factor = plain.rope_high_freq_factor;
   }
-  if (m.rope_scaling != "llama3" && m.rope_scaling != "yarn")
+  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn)
     m.rope_original_length = plain.rope_original_length;
   if (!is_bert(m)) m.order_head = plain.order_head;
   if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
@@ -171,28 +182,29 @@ void require_same(const ModelConfig& wanted, const ModelConfig& said) {
 
 // What arguments say and Megatron's models leave unread.
 void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
-  const bool legacy = layout.kind == MegatronKind::legacy, rotates = m.position == "rope";
-  const bool is_tanh = m.activation == "gelu_tanh";
+  const bool legacy = layout.kind == MegatronKind::legacy,
+             rotates = m.position == PositionEncoding::rope;
+  const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
   const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
   if (!legacy && is_tanh && !m.bias)
     refuse_key(activation,
                "without model.bias its core has gelu_erf (--megatron-names legacy has it)");
   if (is_bert(m) && rotates) refuse_key("model.position = \"rope\"", "its BERT has none such");
-  if (is_bert(m) && m.activation != "gelu_erf" && !(legacy && is_tanh))
+  if (is_bert(m) && m.activation != MlpActivation::gelu_erf && !(legacy && is_tanh))
     refuse_key(activation, "the head of its BERT has gelu_erf");
   if (legacy && m.attention_window > 0)
     refuse_key(fmt::format("model.attention_window = {}", m.attention_window),
                "its legacy models have none");
   if (!rotates) return;
   const std::string factor = fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor);
-  if (m.rope_scaling == "llama3" && m.rope_scaling_factor != 8)
+  if (m.rope_scaling == RopeScaling::llama3 && m.rope_scaling_factor != 8)
     refuse_key(factor, "its models are given 8 whatever the flag says");
-  if (m.rope_scaling == "linear" && !legacy)
+  if (m.rope_scaling == RopeScaling::linear && !legacy)
     refuse_key("model.rope_scaling = \"linear\"", "its core is not given the factor");
   if (!legacy) return;
   if (m.rope_base != 10000)
     refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models have 10000");
-  if (m.rope_scaling == "llama3")
+  if (m.rope_scaling == RopeScaling::llama3)
     refuse_key("model.rope_scaling = \"llama3\"", "its legacy models have none such");
 }
 

@@ -70,7 +70,7 @@ ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint
                                     {"weight_decay", &optimizer.weight_decay}}) {
     if (const auto told = folder.number_argument(name)) *value = *told;
   }
-  optimizer.decay_style = "constant";
+  optimizer.decay_style = DecayStyle::constant;
   return training;
 }
 
@@ -100,8 +100,8 @@ void require_core_rope_scaling(const MegatronCheckpoint& folder, const ModelSett
 
 std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig& model) {
   const bool asks_for_tanh = folder.argument(tanh_argument) == "True";
-  const bool is_tanh = model.activation == "gelu_tanh";
-  if (folder.is_core() && asks_for_tanh && model.activation == "gelu_erf")
+  const bool is_tanh = model.activation == MlpActivation::gelu_tanh;
+  if (folder.is_core() && asks_for_tanh && model.activation == MlpActivation::gelu_erf)
     return "openai_gelu has no effect, as in Megatron's core, whose GELU is then the exact one";
   if (folder.is_bert() && is_tanh && (folder.is_core() || !asks_for_tanh)) {
     return "in the layers of this BERT Megatron computes GELU in its tanh form, and exactly in its "

@@ -15,17 +15,17 @@
 namespace trireme::megatron {
 namespace {
 
-bool is_text(const std::string& key) {
+bool wants_text(const std::string& key) {
   static Config config;
   const Field* field = find_field(key);
   TRIREME_CHECK(field != nullptr);
-  return std::holds_alternative<std::string*>(field->slot(config));
+  return is_text(field->slot(config));
 }
 
 std::string as_toml(const Flag& flag, const std::vector<std::string>& values) {
   switch (flag.kind) {
     case Kind::none:
-      return is_text(flag.keys) ? toml_string(flag.values) : flag.values;
+      return wants_text(flag.keys) ? toml_string(flag.values) : flag.values;
     case Kind::integer:
     case Kind::number:
       return values.at(0);
@@ -53,7 +53,7 @@ void take_defaults(Draft& draft) {
     if (flag.fate != Fate::key || flag.absent.empty()) continue;
     if (flag.bert_only && draft.program() != Program::bert) continue;
     const std::string& value = flag.absent;
-    draft.set(flag.keys, is_text(flag.keys) ? toml_string(value) : value, kDefault);
+    draft.set(flag.keys, wants_text(flag.keys) ? toml_string(value) : value, kDefault);
   }
 }
 

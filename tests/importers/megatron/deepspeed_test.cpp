@@ -65,12 +65,12 @@ TEST(Deepspeed, StatesInHostMemory) {
                           "--deepspeed_config ds.json");
   };
   const Config whole = to_config(with_stage("3"));
-  EXPECT_EQ(whole.offload.optimizer, "host");
-  EXPECT_EQ(whole.offload.parameters, "host");
+  EXPECT_EQ(whole.offload.optimizer, OffloadPlace::host);
+  EXPECT_EQ(whole.offload.parameters, OffloadPlace::host);
   // DeepSpeed reads the second with stage 3 alone.
   const Translation states = with_stage("2");
-  EXPECT_EQ(to_config(states).offload.optimizer, "host");
-  EXPECT_EQ(to_config(states).offload.parameters, "none");
+  EXPECT_EQ(to_config(states).offload.optimizer, OffloadPlace::host);
+  EXPECT_EQ(to_config(states).offload.parameters, OffloadPlace::none);
   EXPECT_THAT(noted(states), ::testing::Contains("--deepspeed_config"));
 }
 
@@ -78,7 +78,7 @@ TEST(Deepspeed, StatesOnADisk) {
   const Config c = to_config(with_deepspeed(
       R"({"zero_optimization": {"offload_optimizer": {"device": "nvme", "nvme_path": "/fast"}}})",
       "--deepspeed_config ds.json"));
-  EXPECT_EQ(c.offload.optimizer, "file");
+  EXPECT_EQ(c.offload.optimizer, OffloadPlace::file);
   EXPECT_EQ(c.offload.path, "/fast");
 }
 
@@ -88,8 +88,8 @@ TEST(Deepspeed, ParametersOnADisk) {
                                 "offload_optimizer": {"device": "nvme", "nvme_path": "/fast"},
                                 "offload_param": {"device": "nvme", "nvme_path": "/fast"}}})",
       "--deepspeed_config ds.json"));
-  EXPECT_EQ(c.offload.optimizer, "file");
-  EXPECT_EQ(c.offload.parameters, "file");
+  EXPECT_EQ(c.offload.optimizer, OffloadPlace::file);
+  EXPECT_EQ(c.offload.parameters, OffloadPlace::file);
   EXPECT_EQ(c.offload.path, "/fast");
 }
 
@@ -99,7 +99,7 @@ TEST(Deepspeed, WhatLayersSave) {
   const Config c =
       to_config(with_deepspeed(json, "--deepspeed_config ds.json --checkpoint-activations"));
   EXPECT_TRUE(c.parallel.distribute_saved_activations);
-  EXPECT_EQ(c.offload.activations, "host");
+  EXPECT_EQ(c.offload.activations, OffloadPlace::host);
   // Nothing is recomputed: there is nothing to cut.
   const Translation without = with_deepspeed(json, "--deepspeed_config ds.json");
   EXPECT_FALSE(to_config(without).parallel.distribute_saved_activations);
@@ -122,7 +122,7 @@ TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
   EXPECT_EQ(c.train.global_batch_size, 16);
   EXPECT_EQ(c.optimizer.clip_grad, 0.5);
   EXPECT_EQ(c.parallel.zero, 2);
-  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.run.precision, Precision::fp16);
   EXPECT_EQ(c.optimizer.initial_loss_scale, 4096);
   EXPECT_THROW(read("--deepspeed_config none.json"), Error);
   EXPECT_THROW(read("--deepspeed_config ds.json --micro-batch-size 4"), Error);
@@ -240,7 +240,7 @@ TEST(Deepspeed, CurriculumOfLengths) {
   for (const std::string& enabled : {on, std::string()}) {
     const Config c = to_config(with_deepspeed(curriculum_file(enabled + kLinear), flag));
     check(c);
-    EXPECT_EQ(c.curriculum.schedule, "fixed_linear");
+    EXPECT_EQ(c.curriculum.schedule, CurriculumSchedule::fixed_linear);
     EXPECT_EQ(c.curriculum.min_length, 8);
     EXPECT_EQ(c.curriculum.iters, 150);
     EXPECT_EQ(c.curriculum.length_step, 8);
@@ -249,13 +249,13 @@ TEST(Deepspeed, CurriculumOfLengths) {
       with_deepspeed(curriculum_file(on + R"("schedule_type": "fixed_root", "schedule_config":
                       {"total_curriculum_step": 9, "difficulty_step": 16, "root_degree": 2})"),
                      "--deepspeed_config ds.json"));
-  EXPECT_EQ(root.curriculum.schedule, "fixed_root");
+  EXPECT_EQ(root.curriculum.schedule, CurriculumSchedule::fixed_root);
   EXPECT_EQ(root.curriculum.root_degree, 2);
   // Neither the flag nor the file turns it on, and a file that turns it off does not.
   for (const char* enabled : {"", R"("enabled": false, )"}) {
     const Config off = to_config(with_deepspeed(curriculum_file(enabled + std::string(kLinear)),
                                                 "--deepspeed_config ds.json"));
-    EXPECT_EQ(off.curriculum.schedule, "none");
+    EXPECT_EQ(off.curriculum.schedule, CurriculumSchedule::none);
   }
 }
 

@@ -23,9 +23,9 @@ TEST(Experts, OfMixtral) {
   EXPECT_EQ(moe.num_experts, 8);
   EXPECT_EQ(moe.top_k, 2);
   EXPECT_EQ(moe.ffn_hidden_size, 96);
-  EXPECT_EQ(moe.score, "softmax");
+  EXPECT_EQ(moe.score, RouterScore::softmax);
   EXPECT_TRUE(moe.normalize_weights);
-  EXPECT_EQ(moe.aux_loss, "batch");
+  EXPECT_EQ(moe.aux_loss, BalanceScope::batch);
   EXPECT_EQ(moe.aux_loss_coeff, 0.01);
   EXPECT_EQ(moe.z_loss_coeff, 0.001);
   EXPECT_EQ(moe.capacity_factor, 0);
@@ -55,13 +55,13 @@ TEST(Experts, OfDeepSeek) {
           "--moe-aux-loss-coeff 1e-4")
           .model.moe;
   EXPECT_THAT(moe.layers, ElementsAre(1, 2, 3));
-  EXPECT_EQ(moe.score, "sigmoid");
+  EXPECT_EQ(moe.score, RouterScore::sigmoid);
   EXPECT_EQ(moe.scaling_factor, 2.5);
   EXPECT_EQ(moe.num_groups, 8);
   EXPECT_EQ(moe.top_groups, 4);
   EXPECT_TRUE(moe.expert_bias);
   EXPECT_EQ(moe.bias_update_rate, 0.001);
-  EXPECT_EQ(moe.aux_loss, "sequence");
+  EXPECT_EQ(moe.aux_loss, BalanceScope::sequence);
   EXPECT_EQ(moe.shared_ffn_hidden_size, 64);
 }
 
@@ -106,8 +106,8 @@ TEST(Experts, DropsArePerSequenceWithANote) {
   const std::string more = mixtral + "--moe-expert-capacity-factor 1.25 --moe-token-drop-policy ";
   const ExpertConfig moe = config(more + "position").model.moe;
   EXPECT_EQ(moe.capacity_factor, 1.25);
-  EXPECT_EQ(moe.drop_policy, "position");
-  EXPECT_EQ(config(more + "probs").model.moe.drop_policy, "weight");
+  EXPECT_EQ(moe.drop_policy, DropPolicy::position);
+  EXPECT_EQ(config(more + "probs").model.moe.drop_policy, DropPolicy::weight);
   EXPECT_THAT(noted(translated(more + "probs")), Contains("--moe-expert-capacity-factor"));
   EXPECT_EQ(config(mixtral + "--moe-expert-capacity-factor -1").model.moe.capacity_factor, 0);
 }
@@ -201,7 +201,7 @@ TEST(Experts, ABalanceOverTheBatchLooksBack) {
   const std::string more =
       "--disable-bias-linear --swiglu --num-experts 8 --moe-aux-loss-coeff "
       "1e-2 --moe-router-load-balancing-type global_aux_loss";
-  EXPECT_EQ(config(more).model.moe.aux_loss, "global");
+  EXPECT_EQ(config(more).model.moe.aux_loss, BalanceScope::global);
   EXPECT_THAT(noted(translated(more)), Contains("--moe-router-load-balancing-type"));
 }
 
@@ -213,8 +213,8 @@ TEST(LatentAttention, HasMegatronsWidths) {
   EXPECT_EQ(plain.q_lora_rank, 0);
   EXPECT_EQ(plain.head_dim, 128 + 64);
   EXPECT_EQ(plain.v_head_dim, 128);
-  EXPECT_EQ(plain.position, "rope");
-  EXPECT_EQ(plain.rope_scaling, "none");
+  EXPECT_EQ(plain.position, PositionEncoding::rope);
+  EXPECT_EQ(plain.rope_scaling, RopeScaling::none);
   EXPECT_EQ(plain.attention_scale, 0);
   const ModelConfig scaled =
       config(latent +
@@ -222,7 +222,7 @@ TEST(LatentAttention, HasMegatronsWidths) {
              "--v-head-dim 8 --rotary-scaling-factor 40 --mscale 1.0 --mscale-all-dim 1.0")
           .model;
   EXPECT_EQ(scaled.q_lora_rank, 24);
-  EXPECT_EQ(scaled.rope_scaling, "yarn");
+  EXPECT_EQ(scaled.rope_scaling, RopeScaling::yarn);
   EXPECT_EQ(scaled.rope_original_length, 4096);
   EXPECT_EQ(scaled.rope_attention_factor, 1);
   const double mscale = 0.1 * std::log(40.0) + 1;

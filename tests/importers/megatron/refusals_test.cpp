@@ -162,7 +162,7 @@ TEST(Translate, StatesInHostMemory) {
   const Translation translation = translated(
       "--cpu-optimizer --remote-device cpu --optimizer-cpu-offload --optimizer-offload-fraction "
       "0.5");
-  EXPECT_EQ(to_config(translation).offload.optimizer, "host");
+  EXPECT_EQ(to_config(translation).offload.optimizer, OffloadPlace::host);
   EXPECT_THAT(noted(translation), Contains("--optimizer-offload-fraction"));
   EXPECT_THAT(noted(translation), Contains("--cpu-optimizer"));
   EXPECT_THAT(refusal("--remote-device nvme"), HasSubstr("--remote-device: 'nvme'"));
@@ -173,7 +173,7 @@ TEST(Translate, WhatLayersSave) {
       "--recompute-granularity full --recompute-method uniform --distribute-saved-activations "
       "--cpu-offloading-num-layers 2"));
   EXPECT_TRUE(cut.parallel.distribute_saved_activations);
-  EXPECT_EQ(cut.offload.activations, "host");
+  EXPECT_EQ(cut.offload.activations, OffloadPlace::host);
   EXPECT_EQ(cut.offload.activation_layers, 2);
   const Translation without = translated("--distribute-saved-activations");
   EXPECT_FALSE(to_config(without).parallel.distribute_saved_activations);
@@ -209,7 +209,7 @@ TEST(Translate, LenientCollectsWhatIsWrong) {
   for (const Note& note : translation.lost) lost.push_back(note.flag);
   EXPECT_THAT(lost, ElementsAre("--mistyped", "--lr", "--num-experts-switch", "$EXTRA", "--fp16",
                                 "--fp8-format"));
-  EXPECT_EQ(to_config(translation).run.precision, "bf16");
+  EXPECT_EQ(to_config(translation).run.precision, Precision::bf16);
 }
 
 }  // namespace

@@ -312,7 +312,7 @@ TEST_F(Script, ADeepspeedConfigurationOfTheScriptIsRead) {
   EXPECT_THAT(import.lost, IsEmpty());
   const Config c = parse_config(import.toml, "t");
   EXPECT_EQ(c.parallel.zero, 2);
-  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.run.precision, Precision::fp16);
   EXPECT_EQ(c.optimizer.initial_loss_scale, 2048);
   EXPECT_EQ(c.optimizer.loss_scale_window, 500);
   EXPECT_EQ(c.optimizer.loss_scale, 0);
@@ -341,7 +341,7 @@ TEST(Recipes, GptTranslatesCompletely) {
   EXPECT_EQ(c.parallel.tp, 2);
   EXPECT_EQ(c.parallel.pp, 2);
   EXPECT_TRUE(c.parallel.sequence_parallel);
-  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.run.precision, Precision::fp16);
   EXPECT_EQ(c.run.dir, "ckpt");
   EXPECT_EQ(c.data.vocab_file, "tok/vocab.json");
   EXPECT_THAT(c.data.path, ElementsAre("corpus"));
@@ -354,7 +354,7 @@ TEST(Recipes, BertTranslatesCompletely) {
   EXPECT_EQ(import.launch, "srun --nodes=2 --ntasks-per-node=8 trireme train run.toml");
   const Config c = parse_config(import.toml, "bert");
   EXPECT_EQ(c.model.family, "bert");
-  EXPECT_EQ(c.run.precision, "bf16");
+  EXPECT_EQ(c.run.precision, Precision::bf16);
   EXPECT_EQ(c.train.samples, 64'000'000);
   EXPECT_EQ(c.optimizer.beta2, 0.98);
   EXPECT_EQ(c.data.tokenizer, "bert");
@@ -372,9 +372,9 @@ TEST(Recipes, LlamaTranslatesCompletely) {
   const Config c = parse_config(import.toml, "llama");
   EXPECT_EQ(c.model.family, "llama");
   EXPECT_EQ(c.model.num_kv_heads, 8);
-  EXPECT_EQ(c.model.activation, "swiglu");
-  EXPECT_EQ(c.model.norm, "rms_norm");
-  EXPECT_EQ(c.model.position, "rope");
+  EXPECT_EQ(c.model.activation, MlpActivation::swiglu);
+  EXPECT_EQ(c.model.norm, NormType::rms_norm);
+  EXPECT_EQ(c.model.position, PositionEncoding::rope);
   EXPECT_EQ(c.model.rope_base, 500000);
   EXPECT_FALSE(c.model.bias || c.model.tie_embeddings);
   EXPECT_EQ(c.model.hidden_dropout, 0);

@@ -20,13 +20,13 @@ using ::testing::Not;
 
 TEST(Translate, AbsentFlagsMeanMegatronsDefaults) {
   const Config c = config("");
-  EXPECT_EQ(c.run.precision, "fp32");
+  EXPECT_EQ(c.run.precision, Precision::fp32);
   EXPECT_EQ(c.run.seed, 1234);
   EXPECT_EQ(c.model.family, "gpt");
-  EXPECT_EQ(c.model.position, "learned");
-  EXPECT_EQ(c.model.norm, "layer_norm");
+  EXPECT_EQ(c.model.position, PositionEncoding::learned);
+  EXPECT_EQ(c.model.norm, NormType::layer_norm);
   EXPECT_EQ(c.model.norm_eps, 1e-5);
-  EXPECT_EQ(c.model.activation, "gelu_tanh");
+  EXPECT_EQ(c.model.activation, MlpActivation::gelu_tanh);
   EXPECT_TRUE(c.model.bias && c.model.qkv_bias && c.model.tie_embeddings);
   EXPECT_EQ(c.model.num_kv_heads, 4);
   EXPECT_EQ(c.model.ffn_hidden_size, 256);
@@ -40,8 +40,8 @@ TEST(Translate, AbsentFlagsMeanMegatronsDefaults) {
   EXPECT_EQ(c.train.eval_interval, 1000);
   EXPECT_EQ(c.train.eval_iters, 100);
   EXPECT_EQ(c.train.log_interval, 100);
-  EXPECT_EQ(c.optimizer.name, "adamw");
-  EXPECT_EQ(c.optimizer.decay_style, "linear");
+  EXPECT_EQ(c.optimizer.name, OptimizerKind::adamw);
+  EXPECT_EQ(c.optimizer.decay_style, DecayStyle::linear);
   EXPECT_EQ(c.optimizer.min_lr, 0);
   EXPECT_EQ(c.optimizer.beta1, 0.9);
   EXPECT_EQ(c.optimizer.beta2, 0.999);
@@ -50,7 +50,7 @@ TEST(Translate, AbsentFlagsMeanMegatronsDefaults) {
   EXPECT_EQ(c.optimizer.clip_grad, 1.0);
   EXPECT_EQ(c.optimizer.initial_loss_scale, 4294967296.0);
   EXPECT_EQ(c.parallel.zero, 0);
-  EXPECT_EQ(c.parallel.recompute, "none");
+  EXPECT_EQ(c.parallel.recompute, Recompute::none);
 }
 
 TEST(Translate, BertHasItsOwnDefaults) {
@@ -62,14 +62,14 @@ TEST(Translate, BertHasItsOwnDefaults) {
   EXPECT_TRUE(c.model.order_head);
   // What our family bert would take otherwise.
   EXPECT_EQ(c.model.norm_eps, 1e-5);
-  EXPECT_EQ(c.model.activation, "gelu_tanh");
+  EXPECT_EQ(c.model.activation, MlpActivation::gelu_tanh);
   EXPECT_FALSE(config("--bert-no-binary-head", Program::bert).model.order_head);
   EXPECT_THAT(noted(translated("--mask-prob 0.2")), ::testing::Contains("--mask-prob"));
 }
 
 TEST(Translate, SlopesAndNormsOfBloom) {
   const Config c = config("--position-embedding-type alibi --embed-layernorm");
-  EXPECT_EQ(c.model.position, "alibi");
+  EXPECT_EQ(c.model.position, PositionEncoding::alibi);
   EXPECT_TRUE(c.model.embedding_norm);
   EXPECT_FALSE(config("--position-embedding-type alibi").model.embedding_norm);
 }
@@ -82,14 +82,14 @@ TEST(Translate, ModelFlags) {
       "--ffn-hidden-size 96 --make-vocab-size-divisible-by 64 --init-method-std 0.01 "
       "--hidden-dropout 0.0 --attention-dropout 0");
   EXPECT_EQ(c.model.family, "llama");
-  EXPECT_EQ(c.model.activation, "swiglu");
-  EXPECT_EQ(c.model.norm, "rms_norm");
+  EXPECT_EQ(c.model.activation, MlpActivation::swiglu);
+  EXPECT_EQ(c.model.norm, NormType::rms_norm);
   EXPECT_EQ(c.model.norm_eps, 1e-6);
   EXPECT_FALSE(c.model.bias);
   EXPECT_TRUE(c.model.qkv_bias);
   EXPECT_FALSE(c.model.tie_embeddings);
   EXPECT_EQ(c.model.num_kv_heads, 2);
-  EXPECT_EQ(c.model.position, "rope");
+  EXPECT_EQ(c.model.position, PositionEncoding::rope);
   EXPECT_EQ(c.model.rope_base, 500000);
   EXPECT_EQ(c.model.rope_percent, 0.5);
   EXPECT_EQ(c.model.head_dim, 32);
@@ -121,16 +121,17 @@ TEST(Translate, WindowsCountThePositionItself) {
 }
 
 TEST(Translate, ActivationFollowsTheKernelThatMegatronTakes) {
-  EXPECT_EQ(config("--no-bias-gelu-fusion").model.activation, "gelu_erf");
-  EXPECT_EQ(config("--disable-bias-linear").model.activation, "gelu_erf");
-  EXPECT_EQ(config("--openai-gelu --no-bias-gelu-fusion").model.activation, "gelu_tanh");
-  EXPECT_EQ(config("--squared-relu").model.activation, "squared_relu");
+  EXPECT_EQ(config("--no-bias-gelu-fusion").model.activation, MlpActivation::gelu_erf);
+  EXPECT_EQ(config("--disable-bias-linear").model.activation, MlpActivation::gelu_erf);
+  EXPECT_EQ(config("--openai-gelu --no-bias-gelu-fusion").model.activation,
+            MlpActivation::gelu_tanh);
+  EXPECT_EQ(config("--squared-relu").model.activation, MlpActivation::squared_relu);
 }
 
 TEST(Translate, Fp8KeepsTheRecipesThatAreThere) {
   const Fp8Config blocks = config("--bf16 --fp8-format e4m3 --fp8-recipe blockwise").fp8;
-  EXPECT_EQ(blocks.recipe, "blockwise");
-  EXPECT_EQ(blocks.format, "e4m3");
+  EXPECT_EQ(blocks.recipe, Fp8Recipe::blockwise);
+  EXPECT_EQ(blocks.format, Fp8Mix::e4m3);
   EXPECT_TRUE(blocks.power_of_2_scales);
   EXPECT_EQ(blocks.first_layers_bf16 + blocks.last_layers_bf16, 0);
   const Fp8Config tensors =
@@ -138,12 +139,12 @@ TEST(Translate, Fp8KeepsTheRecipesThatAreThere) {
           "--bf16 --fp8-format hybrid --fp8-recipe tensorwise --num-layers 4 --fp8-margin 0 "
           "--first-last-layers-bf16 --num-layers-at-end-in-bf16 2 --fp8-param-gather")
           .fp8;
-  EXPECT_EQ(tensors.recipe, "tensorwise");
-  EXPECT_EQ(tensors.format, "hybrid");
+  EXPECT_EQ(tensors.recipe, Fp8Recipe::tensorwise);
+  EXPECT_EQ(tensors.format, Fp8Mix::hybrid);
   EXPECT_FALSE(tensors.power_of_2_scales);
   EXPECT_EQ(tensors.first_layers_bf16, 1);
   EXPECT_EQ(tensors.last_layers_bf16, 2);
-  EXPECT_EQ(config("--fp8-recipe blockwise").fp8.recipe, "none");  // as in Megatron
+  EXPECT_EQ(config("--fp8-recipe blockwise").fp8.recipe, Fp8Recipe::none);  // as in Megatron
   EXPECT_THAT(refusal("--fp8-format e4m3"), HasSubstr("delayed scaling"));
   EXPECT_THAT(refusal("--fp8-format e4m3 --fp8-recipe delayed"), HasSubstr("--fp8-recipe"));
   EXPECT_THAT(refusal("--fp8-format e4m3 --fp8-recipe mxfp8"), HasSubstr("'mxfp8'"));
@@ -156,8 +157,8 @@ TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   EXPECT_EQ(plain.name, "muon");
   EXPECT_EQ(plain.muon_momentum, 0.9);
   EXPECT_FALSE(plain.muon_nesterov);
-  EXPECT_EQ(plain.muon_coefficients, "quintic");
-  EXPECT_EQ(plain.muon_scale, "spectral");
+  EXPECT_EQ(plain.muon_coefficients, MuonCoefficients::quintic);
+  EXPECT_EQ(plain.muon_scale, MuonScale::spectral);
   const OptimizerConfig given =
       config(
           "--optimizer muon --muon-momentum 0.95 --muon-nesterov --muon-coefficient-type simple "
@@ -165,9 +166,9 @@ TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
           .optimizer;
   EXPECT_EQ(given.muon_momentum, 0.95);
   EXPECT_TRUE(given.muon_nesterov);
-  EXPECT_EQ(given.muon_coefficients, "simple");
+  EXPECT_EQ(given.muon_coefficients, MuonCoefficients::simple);
   EXPECT_EQ(given.muon_steps, 6);
-  EXPECT_EQ(given.muon_scale, "original");
+  EXPECT_EQ(given.muon_scale, MuonScale::original);
   EXPECT_EQ(given.muon_scale_factor, 0.2);
   EXPECT_EQ(config("--optimizer dist_muon").parallel.zero, 1);
   const OptimizerConfig lion = config("--optimizer lion --lion-beta1 0.9").optimizer;
@@ -181,7 +182,8 @@ TEST(Translate, MuonsMatricesAreWhole) {
   EXPECT_THAT(noted(translated(split)), ::testing::Contains("--muon-tp-mode"));
   EXPECT_EQ(config(split + "--muon-tp-mode distributed").parallel.tp, 2);
   EXPECT_THAT(refusal(split + "--muon-tp-mode blockwise"), HasSubstr("use duplicated"));
-  EXPECT_EQ(config("--optimizer muon --muon-tp-mode blockwise").optimizer.name, "muon");
+  EXPECT_EQ(config("--optimizer muon --muon-tp-mode blockwise").optimizer.name,
+            OptimizerKind::muon);
 }
 
 TEST(Translate, MatricesThatMuonTakesOtherwise) {
@@ -205,19 +207,19 @@ TEST(Translate, GroupsOfQueries) {
 }
 
 TEST(Translate, PositionsThatAreNotLearned) {
-  EXPECT_EQ(config("--use-rotary-position-embeddings").model.position, "rope");
+  EXPECT_EQ(config("--use-rotary-position-embeddings").model.position, PositionEncoding::rope);
   EXPECT_EQ(
       config("--use-rotary-position-embeddings --position-embedding-type rope").model.position,
-      "rope");
+      PositionEncoding::rope);
   EXPECT_EQ(config("--no-position-embedding --position-embedding-type rope").model.position,
-            "rope");
-  EXPECT_EQ(config("--no-position-embedding").model.position, "none");
+            PositionEncoding::rope);
+  EXPECT_EQ(config("--no-position-embedding").model.position, PositionEncoding::none);
 }
 
 TEST(Translate, ScaledRotaryPositions) {
   const std::string rope = "--position-embedding-type rope ";
   const Config llama3 = config(rope + "--use-rope-scaling");
-  EXPECT_EQ(llama3.model.rope_scaling, "llama3");
+  EXPECT_EQ(llama3.model.rope_scaling, RopeScaling::llama3);
   EXPECT_EQ(llama3.model.rope_scaling_factor, 8);
   EXPECT_EQ(llama3.model.rope_low_freq_factor, 1);
   EXPECT_EQ(llama3.model.rope_high_freq_factor, 4);
@@ -225,12 +227,12 @@ TEST(Translate, ScaledRotaryPositions) {
   EXPECT_EQ(config(rope + "--use-rope-scaling --rope-scaling-factor 32").model.rope_scaling_factor,
             32);
   const Config linear = config(rope + "--rotary-seq-len-interpolation-factor 4");
-  EXPECT_EQ(linear.model.rope_scaling, "linear");
+  EXPECT_EQ(linear.model.rope_scaling, RopeScaling::linear);
   EXPECT_EQ(linear.model.rope_scaling_factor, 4);
   for (const char* none :
        {"", "--rotary-seq-len-interpolation-factor 1", "--rope-scaling-factor 8"})
-    EXPECT_EQ(config(rope + none).model.rope_scaling, "none") << none;
-  EXPECT_EQ(config("--use-rope-scaling").model.rope_scaling, "none");
+    EXPECT_EQ(config(rope + none).model.rope_scaling, RopeScaling::none) << none;
+  EXPECT_EQ(config("--use-rope-scaling").model.rope_scaling, RopeScaling::none);
   EXPECT_THAT(refusal(rope + "--use-rope-scaling --rotary-seq-len-interpolation-factor 4"),
               HasSubstr("contradicts --use-rope-scaling"));
   EXPECT_THAT(refusal(rope + "--rotary-seq-len-interpolation-factor 0"),
@@ -247,11 +249,11 @@ TEST(Translate, OtherNamesOfFlags) {
               HasSubstr("two names of one number"));
   const Config c =
       config("--activations-checkpoint-method block --activations-checkpoint-num-layers 1");
-  EXPECT_EQ(c.parallel.recompute, "full");
+  EXPECT_EQ(c.parallel.recompute, Recompute::full);
   EXPECT_EQ(c.parallel.recompute_layers, 1);
-  EXPECT_EQ(config("--activations-checkpoint-method uniform").parallel.recompute, "full");
+  EXPECT_EQ(config("--activations-checkpoint-method uniform").parallel.recompute, Recompute::full);
   const Config glu = config("--glu-activation swiglu");
-  EXPECT_EQ(glu.model.activation, "swiglu");
+  EXPECT_EQ(glu.model.activation, MlpActivation::swiglu);
   EXPECT_EQ(glu.model.ffn_hidden_size, 256);
   EXPECT_TRUE(glu.model.bias);
   EXPECT_EQ(config("--glu-activation swiglu --ffn-hidden-size 96").model.ffn_hidden_size, 96);
@@ -263,8 +265,8 @@ TEST(Translate, TheZeroBubblePipeline) {
       "--num-layers 4 --pipeline-model-parallel-size 2 --global-batch-size 16 ";
   EXPECT_EQ(
       config(pipeline + "--enable-zbh1-pipeline --enable-zbh1-exact-semantics").parallel.schedule,
-      "zb1p");
-  EXPECT_EQ(config("--enable-zbh1-pipeline").parallel.schedule, "1f1b");
+      ScheduleKind::zb1p);
+  EXPECT_EQ(config("--enable-zbh1-pipeline").parallel.schedule, ScheduleKind::one_f_one_b);
   EXPECT_THAT(refusal(pipeline + "--enable-zbh1-pipeline --num-layers-per-virtual-pipeline-stage "
                                  "1"),
               HasSubstr("contradicts --enable-zbh1-pipeline"));
@@ -404,7 +406,7 @@ TEST(Translate, RunInSamplesWithRampup) {
   EXPECT_THAT(c.train.rampup_batch_size, ElementsAre(4, 4, 100));
   EXPECT_EQ(c.optimizer.decay_samples, 900);
   EXPECT_EQ(c.optimizer.warmup_fraction, 0.05);
-  EXPECT_EQ(c.optimizer.decay_style, "inverse_sqrt");
+  EXPECT_EQ(c.optimizer.decay_style, DecayStyle::inverse_sqrt);
   EXPECT_THAT(c.data.path, ElementsAre(".3", "a", ".7", "b"));
   EXPECT_EQ(c.data.tokenizer, "null");
   EXPECT_EQ(c.model.vocab_size, 101);
@@ -421,14 +423,14 @@ TEST(Translate, LayoutFlags) {
   EXPECT_EQ(c.parallel.tp, 2);
   EXPECT_EQ(c.parallel.pp, 2);
   EXPECT_EQ(c.parallel.virtual_stages, 4);
-  EXPECT_EQ(c.parallel.schedule, "interleaved");
+  EXPECT_EQ(c.parallel.schedule, ScheduleKind::interleaved);
   EXPECT_TRUE(c.parallel.sequence_parallel);
   EXPECT_EQ(c.parallel.zero, 1);
-  EXPECT_EQ(c.parallel.recompute, "full");
+  EXPECT_EQ(c.parallel.recompute, Recompute::full);
   EXPECT_EQ(c.parallel.recompute_layers, 3);
   EXPECT_FALSE(config("--sequence-parallel").parallel.sequence_parallel);
-  EXPECT_EQ(config("--recompute-activations").parallel.recompute, "selective");
-  EXPECT_EQ(config("--checkpoint-activations").parallel.recompute, "full");
+  EXPECT_EQ(config("--recompute-activations").parallel.recompute, Recompute::selective);
+  EXPECT_EQ(config("--checkpoint-activations").parallel.recompute, Recompute::full);
   EXPECT_EQ(config("--zero-stage 2").parallel.zero, 2);
   EXPECT_EQ(config("--use-torch-fsdp2").parallel.zero, 3);
   EXPECT_EQ(config("--use-custom-fsdp --data-parallel-sharding-strategy optim_grads").parallel.zero,
@@ -467,13 +469,13 @@ TEST(Translate, PrecisionAndScaling) {
   const Config c = config(
       "--fp16 --loss-scale 1024 --initial-loss-scale 65536 --hysteresis 1 "
       "--loss-scale-window 500 --min-loss-scale 2");
-  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.run.precision, Precision::fp16);
   EXPECT_EQ(c.optimizer.loss_scale, 1024);
   EXPECT_EQ(c.optimizer.initial_loss_scale, 65536);
   EXPECT_EQ(c.optimizer.hysteresis, 1);
   EXPECT_EQ(c.optimizer.loss_scale_window, 500);
   EXPECT_EQ(c.optimizer.min_loss_scale, 2);
-  EXPECT_EQ(config("--bf16").run.precision, "bf16");
+  EXPECT_EQ(config("--bf16").run.precision, Precision::bf16);
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(Wrappers, ProgramsAreNoScripts) {
 // ---- run.device ----
 
 std::string device_of(const Import& import) {
-  return parse_config(import.toml, "t").run.device;
+  return std::string(name_of(parse_config(import.toml, "t").run.device));
 }
 
 TEST_F(Wrappers, ScriptsForGpusStayRunsOnGpus) {

@@ -58,40 +58,41 @@ class MegatronWriter : public testing::Test {
 };
 
 TEST_F(MegatronWriter, WhatIsWrittenIsReadAgain) {
-  const ModelConfig models[] = {model("gpt"),
-                                model("gpt",
-                                      [](ModelConfig& m) {
-                                        m.tie_embeddings = false;
-                                        m.given = {"tie_embeddings"};
-                                      }),
-                                model("gpt",
-                                      [](ModelConfig& m) {
-                                        m.activation = "gelu_erf";
-                                        m.hidden_dropout = 0.25;
-                                      }),
-                                model("llama"),
-                                model("llama",
-                                      [](ModelConfig& m) {
-                                        m.tie_embeddings = true;
-                                        m.qkv_bias = true;
-                                        m.given = {"qkv_bias", "tie_embeddings"};
-                                        m.rope_base = 500000;
-                                        m.rope_scaling = "llama3";
-                                        m.rope_scaling_factor = 8;
-                                        m.rope_original_length = 8192;
-                                      }),
-                                model("llama", [](ModelConfig& m) { m.attention_window = 5; }),
-                                model("bert", [](ModelConfig& m) { m.activation = "gelu_erf"; }),
-                                model("bert", [](ModelConfig& m) {
-                                  m.activation = "gelu_erf";
-                                  m.order_head = false;
-                                })};
+  const ModelConfig models[] = {
+      model("gpt"),
+      model("gpt",
+            [](ModelConfig& m) {
+              m.tie_embeddings = false;
+              m.given = {"tie_embeddings"};
+            }),
+      model("gpt",
+            [](ModelConfig& m) {
+              m.activation = MlpActivation::gelu_erf;
+              m.hidden_dropout = 0.25;
+            }),
+      model("llama"),
+      model("llama",
+            [](ModelConfig& m) {
+              m.tie_embeddings = true;
+              m.qkv_bias = true;
+              m.given = {"qkv_bias", "tie_embeddings"};
+              m.rope_base = 500000;
+              m.rope_scaling = RopeScaling::llama3;
+              m.rope_scaling_factor = 8;
+              m.rope_original_length = 8192;
+            }),
+      model("llama", [](ModelConfig& m) { m.attention_window = 5; }),
+      model("bert", [](ModelConfig& m) { m.activation = MlpActivation::gelu_erf; }),
+      model("bert", [](ModelConfig& m) {
+        m.activation = MlpActivation::gelu_erf;
+        m.order_head = false;
+      })};
   constexpr std::pair<int, int> layouts[] = {{1, 1}, {2, 1}, {1, 2}, {2, 4}};
   for (const ModelConfig& model : models) {
     const HeldTensors held(model);
     for (const auto& [tp, pp] : layouts) {
       for (const MegatronKind kind : kinds) {
-        const bool newer = model.rope_scaling != "none" || model.attention_window > 0;
+        const bool newer = model.rope_scaling != RopeScaling::none || model.attention_window > 0;
         if (newer && kind == MegatronKind::legacy) continue;
         SCOPED_TRACE(fmt::format("{} {}, tp {}, pp {}, kind {}", model.family, model.activation, tp,
                                  pp, static_cast<int>(kind)));
@@ -182,7 +183,8 @@ TEST_F(MegatronWriter, RowsThatPadTheVocabularyRepeatTheLastWord) {
 }
 
 TEST_F(MegatronWriter, RowsThatPadTheVocabularyOfABertAreNeverPredicted) {
-  const ModelConfig bert = model("bert", [](ModelConfig& m) { m.activation = "gelu_erf"; });
+  const ModelConfig bert =
+      model("bert", [](ModelConfig& m) { m.activation = MlpActivation::gelu_erf; });
   const fs::path step = write(bert, {.tp = 4}) / "release";
   const std::string bias =
       tensors_of(step / "mp_rank_03" / megatron_rank_file).at("output_layer.bias");
@@ -207,23 +209,23 @@ TEST_F(MegatronWriter, ModelsThatMegatronDoesNotHaveAreRefused) {
                            const std::function<void(ModelConfig&)>& change) {
     return refusal(model(family, change));
   };
-  EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.position = "alibi"; }),
+  EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.position = PositionEncoding::alibi; }),
               HasSubstr("no counterpart for model.position = \"alibi\""));
-  EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.activation = "silu"; }),
+  EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.activation = MlpActivation::silu; }),
               HasSubstr("model.activation = \"silu\""));
-  EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.activation = "geglu"; }),
+  EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.activation = MlpActivation::geglu; }),
               HasSubstr("model.activation"));
   EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.embedding_norm = true; }),
               HasSubstr("model.embedding_norm"));
   EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.scale_embedding = true; }),
               HasSubstr("model.scale_embedding"));
-  EXPECT_THAT(changed("bert", [](ModelConfig& m) { m.norm_placement = "post"; }),
+  EXPECT_THAT(changed("bert", [](ModelConfig& m) { m.norm_placement = NormPlacement::post; }),
               HasSubstr("model.norm_placement"));
   EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.moe.num_experts = 4; }),
               HasSubstr("moe.num_experts = 4"));
   EXPECT_THAT(changed("llama",
                       [](ModelConfig& m) {
-                        m.rope_scaling = "llama3";
+                        m.rope_scaling = RopeScaling::llama3;
                         m.rope_scaling_factor = 8;
                         m.rope_high_freq_factor = 3;
                       }),
@@ -237,11 +239,11 @@ TEST_F(MegatronWriter, ModelsThatMegatronDoesNotHaveAreRefused) {
               HasSubstr("gelu_tanh"));
   EXPECT_THAT(changed("llama",
                       [](ModelConfig& m) {
-                        m.rope_scaling = "llama3";
+                        m.rope_scaling = RopeScaling::llama3;
                         m.rope_scaling_factor = 32;
                       }),
               HasSubstr("model.rope_scaling_factor = 32"));
-  EXPECT_THAT(changed("bert", [](ModelConfig& m) { m.activation = "gelu_tanh"; }),
+  EXPECT_THAT(changed("bert", [](ModelConfig& m) { m.activation = MlpActivation::gelu_tanh; }),
               HasSubstr("the head of its BERT"));
   const auto legacy = [&](const std::function<void(ModelConfig&)>& change) {
     return refusal(model("llama", change), {.kind = MegatronKind::legacy});

@@ -36,8 +36,8 @@ TEST_F(Accelerate, TheAnswersOfMegatronAreRead) {
     EXPECT_EQ(c.parallel.tp, 2);
     EXPECT_EQ(c.parallel.pp, 2);
     EXPECT_EQ(c.parallel.zero, 0);
-    EXPECT_EQ(c.parallel.recompute, "selective");
-    EXPECT_EQ(c.run.precision, "bf16");
+    EXPECT_EQ(c.parallel.recompute, Recompute::selective);
+    EXPECT_EQ(c.run.precision, Precision::bf16);
   }
   EXPECT_THAT(noted(read("a.yaml", megatron_answers(4))), HasSubstr("num_micro_batches is 4"));
 }
@@ -52,22 +52,23 @@ TEST_F(Accelerate, WordsOfDevicesMayBeCapitals) {
   const SettingsFile none = read("a.yaml", answers("NONE", "NONE", 2));
   EXPECT_EQ(lost(none), "");
   EXPECT_EQ(config(none).parallel.zero, 2);
-  EXPECT_EQ(config(none).offload.optimizer, "none");
-  EXPECT_EQ(config(none).run.precision, "bf16");
-  EXPECT_EQ(config(read("a.yaml", answers("CPU", "Cpu", 3))).offload.optimizer, "host");
-  EXPECT_EQ(config(read("a.yaml", answers("CPU", "Cpu", 3))).offload.parameters, "host");
+  EXPECT_EQ(config(none).offload.optimizer, OffloadPlace::none);
+  EXPECT_EQ(config(none).run.precision, Precision::bf16);
+  EXPECT_EQ(config(read("a.yaml", answers("CPU", "Cpu", 3))).offload.optimizer, OffloadPlace::host);
+  EXPECT_EQ(config(read("a.yaml", answers("CPU", "Cpu", 3))).offload.parameters,
+            OffloadPlace::host);
   const SettingsFile nvme = read("a.yaml", answers("NVME", "nvme", 3) +
                                                "  offload_optimizer_nvme_path: /fast\n"
                                                "  offload_param_nvme_path: /fast\n");
   EXPECT_EQ(lost(nvme), "");
-  EXPECT_EQ(config(nvme).offload.optimizer, "file");
+  EXPECT_EQ(config(nvme).offload.optimizer, OffloadPlace::file);
   EXPECT_EQ(config(nvme).offload.path, "/fast");
   EXPECT_THAT(lost(read("a.yaml", answers("nvme", "none", 2))),
               HasSubstr("a folder belongs to it"));
   EXPECT_THAT(refusal("a.yaml", answers("no", "none", 2)),
               HasSubstr("is 'no', not none, cpu or nvme"));
   EXPECT_EQ(config(read("a.yaml", "distributed_type: no\nmixed_precision: no\n")).run.precision,
-            "fp32");
+            Precision::fp32);
 }
 
 TEST_F(Accelerate, SizesThatDoNotMultiplyAreNamed) {
@@ -109,13 +110,13 @@ TEST_F(Accelerate, TheKindOfFsdpDecidesWhichWordCounts) {
   const Config hybrid = config(fsdp("  fsdp_sharding_strategy: HYBRID_SHARD_ZERO2\n"));
   EXPECT_EQ(hybrid.parallel.zero, 2);
   EXPECT_EQ(hybrid.parallel.dp_replicate, 2);
-  EXPECT_EQ(config(fsdp("  activation_checkpointing: true\n")).parallel.recompute, "full");
+  EXPECT_EQ(config(fsdp("  activation_checkpointing: true\n")).parallel.recompute, Recompute::full);
 }
 
 TEST_F(Accelerate, KeysThatAreThereTwiceAreNoted) {
   const SettingsFile file =
       read("a.yaml", "distributed_type: NO\nmixed_precision: fp16\nmixed_precision: bf16\n");
-  EXPECT_EQ(config(file).run.precision, "bf16");
+  EXPECT_EQ(config(file).run.precision, Precision::bf16);
   EXPECT_THAT(noted(file), HasSubstr("mixed_precision is there twice"));
 }
 

@@ -27,7 +27,7 @@ TEST_F(DeepSpeedFile, IsHjson) {
            "{\n  # as hjson\n  \"train_batch_size\": 256,\n  bf16: {\"enabled\": true,},\n}", 8);
   EXPECT_EQ(lost(file), "");
   EXPECT_EQ(config(file).train.global_batch_size, 256);
-  EXPECT_EQ(config(file).run.precision, "bf16");
+  EXPECT_EQ(config(file).run.precision, Precision::bf16);
   EXPECT_THAT(
       refusal("ds.json",
               with(R"(, "zero_optimization": {"stage": 3}, "zero_optimization": {"stage": 1})")),
@@ -77,12 +77,14 @@ TEST_F(DeepSpeedFile, NamesOfOptimizersAreComparedInLowerCase) {
   };
   const SettingsFile file = optimizer("adamw", ", \"betas\": [0.9, 0.95]");
   EXPECT_EQ(lost(file), "");
-  EXPECT_EQ(config(file).optimizer.name, "adamw");
+  EXPECT_EQ(config(file).optimizer.name, OptimizerKind::adamw);
   EXPECT_EQ(config(file).optimizer.lr, 2e-4);
   EXPECT_EQ(config(file).optimizer.beta2, 0.95);
-  EXPECT_EQ(config(optimizer("Adam", "")).optimizer.name, "adamw");
-  EXPECT_EQ(config(optimizer("ADAM", ", \"adam_w_mode\": false")).optimizer.name, "adam");
-  EXPECT_EQ(config(optimizer("AdamW", ", \"adam_w_mode\": false")).optimizer.name, "adamw");
+  EXPECT_EQ(config(optimizer("Adam", "")).optimizer.name, OptimizerKind::adamw);
+  EXPECT_EQ(config(optimizer("ADAM", ", \"adam_w_mode\": false")).optimizer.name,
+            OptimizerKind::adam);
+  EXPECT_EQ(config(optimizer("AdamW", ", \"adam_w_mode\": false")).optimizer.name,
+            OptimizerKind::adamw);
   EXPECT_EQ(config(optimizer("Adam", "")).optimizer.weight_decay, 0);
   EXPECT_EQ(config(optimizer("Adam", ", \"torch_adam\": true")).optimizer.weight_decay, 0.01);
   EXPECT_EQ(config(optimizer("Adam", ", \"torch_adam\": true, \"adam_w_mode\": false"))
@@ -100,7 +102,7 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
   EXPECT_EQ(one.optimizer.warmup_iters, 2);
   EXPECT_EQ(one.optimizer.lr, 3e-4);  // of each step, whatever the optimizer's is
   EXPECT_EQ(one.optimizer.warmup_init_lr, 0);
-  EXPECT_EQ(one.optimizer.decay_style, "constant");
+  EXPECT_EQ(one.optimizer.decay_style, DecayStyle::constant);
   EXPECT_THAT(refusal("ds.json", schedule("WarmupLR", ", \"warmup_num_steps\": 0"), 8),
               HasSubstr("warmup_num_steps is 0, and DeepSpeed takes a number above 0"));
   EXPECT_EQ(config(read("ds.json", schedule("WarmupLR", ""), 8)).optimizer.warmup_iters, 1000);
@@ -111,7 +113,7 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
            schedule("WarmupDecayLR", ", \"total_num_steps\": 5000, \"warmup_min_lr\": 1e-5"), 8));
   EXPECT_EQ(decay.optimizer.lr, 1e-3);
   EXPECT_EQ(decay.optimizer.min_lr, 1e-5);
-  EXPECT_EQ(decay.optimizer.decay_style, "linear");
+  EXPECT_EQ(decay.optimizer.decay_style, DecayStyle::linear);
   EXPECT_EQ(decay.optimizer.decay_iters, 5000);
   EXPECT_THAT(refusal("ds.json", schedule("WarmupDecayLR", ""), 8),
               HasSubstr("total_num_steps is not there"));
@@ -122,7 +124,7 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
   EXPECT_EQ(cosine.optimizer.lr, 2e-4);
   EXPECT_EQ(cosine.optimizer.warmup_init_lr, 1e-4);
   EXPECT_DOUBLE_EQ(cosine.optimizer.min_lr, 2e-8);
-  EXPECT_EQ(cosine.optimizer.decay_style, "cosine");
+  EXPECT_EQ(cosine.optimizer.decay_style, DecayStyle::cosine);
 }
 
 // A key in one word with a dot is not the key in the section.

@@ -21,11 +21,11 @@ TEST_F(Settings, AcceleratesFullShardingIsZero3) {
   EXPECT_EQ(file.ranks, 16);
   EXPECT_EQ(file.nodes, 2);
   const Config c = config(file);
-  EXPECT_EQ(c.run.precision, "bf16");
+  EXPECT_EQ(c.run.precision, Precision::bf16);
   EXPECT_EQ(c.parallel.zero, 3);
   EXPECT_EQ(c.parallel.tp, 2);
   EXPECT_EQ(c.parallel.dp_replicate, 2);
-  EXPECT_EQ(c.parallel.recompute, "full");
+  EXPECT_EQ(c.parallel.recompute, Recompute::full);
 }
 
 TEST_F(Settings, AcceleratesMegatronHasItsDegrees) {
@@ -37,7 +37,7 @@ TEST_F(Settings, AcceleratesMegatronHasItsDegrees) {
       "  megatron_lm_use_distributed_optimizer: true\n  megatron_lm_gradient_clipping: 0.5\n"
       "  megatron_lm_num_micro_batches: 4\n");
   const Config c = config(file);
-  EXPECT_EQ(c.run.precision, "fp32");
+  EXPECT_EQ(c.run.precision, Precision::fp32);
   EXPECT_EQ(c.parallel.tp, 4);
   EXPECT_EQ(c.parallel.pp, 2);
   EXPECT_TRUE(c.parallel.sequence_parallel);
@@ -59,11 +59,11 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
            "  deepspeed_config_file: ds.json\n  zero3_init_flag: false\n");
   EXPECT_EQ(lost(file), "");
   const Config c = config(file);
-  EXPECT_EQ(c.run.precision, "bf16");
+  EXPECT_EQ(c.run.precision, Precision::bf16);
   EXPECT_EQ(c.parallel.zero, 2);
   EXPECT_EQ(c.train.global_batch_size, 64);
   EXPECT_EQ(c.train.micro_batch_size, 4);
-  EXPECT_EQ(c.optimizer.name, "adamw");
+  EXPECT_EQ(c.optimizer.name, OptimizerKind::adamw);
   EXPECT_EQ(c.optimizer.beta2, 0.95);
   EXPECT_EQ(c.optimizer.clip_grad, 1);  // DeepSpeed's default
   EXPECT_THAT(
@@ -73,8 +73,8 @@ TEST_F(Settings, AcceleratesDeepSpeedFileIsReadNextToIt) {
 }
 
 TEST_F(Settings, WithoutAPrecisionItIsFp32AsThere) {
-  EXPECT_EQ(config(read("a.yaml", "distributed_type: MULTI_GPU\n")).run.precision, "fp32");
-  EXPECT_EQ(config(read("a.json", R"({"train_batch_size": 8})", 2)).run.precision, "fp32");
+  EXPECT_EQ(config(read("a.yaml", "distributed_type: MULTI_GPU\n")).run.precision, Precision::fp32);
+  EXPECT_EQ(config(read("a.json", R"({"train_batch_size": 8})", 2)).run.precision, Precision::fp32);
   const SettingsFile open =
       read("b.json", R"({"train_batch_size": 8, "bf16": {"enabled": "auto"}})", 2);
   ASSERT_EQ(open.translation.notes.size(), 2u);
@@ -84,8 +84,9 @@ TEST_F(Settings, WithoutAPrecisionItIsFp32AsThere) {
   const std::string yaml =
       "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n"
       "  deepspeed_config_file: ds.json\n";
-  EXPECT_EQ(config(read("a.yaml", yaml)).run.precision, "bf16");
-  EXPECT_EQ(config(read("a.yaml", yaml + "mixed_precision: bf16\n")).run.precision, "bf16");
+  EXPECT_EQ(config(read("a.yaml", yaml)).run.precision, Precision::bf16);
+  EXPECT_EQ(config(read("a.yaml", yaml + "mixed_precision: bf16\n")).run.precision,
+            Precision::bf16);
   EXPECT_THAT(
       refusal("a.yaml", yaml + "mixed_precision: fp16\n"),
       HasSubstr(
@@ -100,8 +101,8 @@ TEST_F(Settings, DeepSpeedsActivationsAreCutOrLieInHostMemory) {
   EXPECT_EQ(lost(file), "");
   const Config c = config(file);
   EXPECT_TRUE(c.parallel.distribute_saved_activations);
-  EXPECT_EQ(c.parallel.recompute, "full");
-  EXPECT_EQ(c.offload.activations, "host");
+  EXPECT_EQ(c.parallel.recompute, Recompute::full);
+  EXPECT_EQ(c.offload.activations, OffloadPlace::host);
 }
 
 TEST_F(Settings, DeepSpeedsParametersLieInHostMemoryOrOnADisk) {
@@ -115,10 +116,10 @@ TEST_F(Settings, DeepSpeedsParametersLieInHostMemoryOrOnADisk) {
   const std::string disk = R"({"device": "nvme", "nvme_path": "/fast", "buffer_count": 5})";
   const SettingsFile files = read("a.json", with("3", disk, disk), 2);
   EXPECT_EQ(lost(files), "");
-  EXPECT_EQ(config(files).offload.optimizer, "file");
-  EXPECT_EQ(config(files).offload.parameters, "file");
+  EXPECT_EQ(config(files).offload.optimizer, OffloadPlace::file);
+  EXPECT_EQ(config(files).offload.parameters, OffloadPlace::file);
   EXPECT_EQ(config(files).offload.path, "/fast");
-  EXPECT_EQ(config(read("b.json", with("3", cpu, cpu), 2)).offload.parameters, "host");
+  EXPECT_EQ(config(read("b.json", with("3", cpu, cpu), 2)).offload.parameters, OffloadPlace::host);
   EXPECT_THAT(refusal("c.json", with("2", cpu, cpu), 2), HasSubstr("with stage 3 alone"));
   const SettingsFile apart =
       read("d.json", with("3", R"({"device": "nvme", "nvme_path": "/other"})", disk), 2);
@@ -132,10 +133,10 @@ TEST_F(Settings, DeepSpeedsFp16HasItsScale) {
                "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 100, "warmup_type": "linear",
                "total_num_steps": 1000, "warmup_max_lr": 0.001}}, "sparse_attention": {"mode": "fixed"}})");
   const Config c = config(file);
-  EXPECT_EQ(c.run.precision, "fp16");
+  EXPECT_EQ(c.run.precision, Precision::fp16);
   EXPECT_EQ(c.optimizer.initial_loss_scale, 4096);
   EXPECT_EQ(c.optimizer.loss_scale_window, 500);
-  EXPECT_EQ(c.optimizer.decay_style, "linear");
+  EXPECT_EQ(c.optimizer.decay_style, DecayStyle::linear);
   EXPECT_EQ(c.optimizer.decay_iters, 1000);
   EXPECT_EQ(c.optimizer.warmup_iters, 100);
   EXPECT_THAT(lost(file), HasSubstr("sparse_attention has the mode 'fixed'"));
@@ -166,7 +167,7 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
   // earlier.
   EXPECT_EQ(c.optimizer.warmup_iters, 199);
   EXPECT_DOUBLE_EQ(c.optimizer.warmup_init_lr, 3e-4 / 200);
-  EXPECT_EQ(c.optimizer.decay_style, "wsd");
+  EXPECT_EQ(c.optimizer.decay_style, DecayStyle::wsd);
   EXPECT_EQ(c.optimizer.wsd_decay_iters, 800);
   EXPECT_DOUBLE_EQ(c.optimizer.min_lr, 3e-5);
   // Models without experts have no use for it.
@@ -177,30 +178,32 @@ TEST_F(Settings, TorchtitansJobIsWholeButForTheData) {
 // What is offloaded with every strategy, and what with parameters in parts alone.
 TEST_F(Settings, OffloadToTheHostFollowsTheStrategy) {
   for (const auto& [strategy, parameters] :
-       {std::pair{"FULL_SHARD", "host"}, {"SHARD_GRAD_OP", "none"}}) {
+       {std::pair{"FULL_SHARD", OffloadPlace::host}, {"SHARD_GRAD_OP", OffloadPlace::none}}) {
     const Config c = config(
         read("a.yaml", std::string("distributed_type: FSDP\nmixed_precision: bf16\nfsdp_config:\n"
                                    "  fsdp_offload_params: true\n  fsdp_sharding_strategy: ") +
                            strategy + "\n"));
-    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.optimizer, OffloadPlace::host);
     EXPECT_EQ(c.offload.parameters, parameters);
   }
-  for (const auto& [reshard, parameters] : {std::pair{"always", "host"}, {"never", "none"}}) {
+  for (const auto& [reshard, parameters] :
+       {std::pair{"always", OffloadPlace::host}, {"never", OffloadPlace::none}}) {
     const Config c = config(
         read("job.toml",
              titan + "enable_cpu_offload = true\n[parallelism]\nfsdp_reshard_after_forward = '" +
                  reshard + "'\n",
              16));
-    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.optimizer, OffloadPlace::host);
     EXPECT_EQ(c.offload.parameters, parameters);
   }
-  for (const auto& [stage, parameters] : {std::pair{"3", "host"}, {"2", "none"}}) {
+  for (const auto& [stage, parameters] :
+       {std::pair{"3", OffloadPlace::host}, {"2", OffloadPlace::none}}) {
     const Config c =
         config(read("a.yaml", std::string("distributed_type: DEEPSPEED\nmixed_precision: bf16\n"
                                           "deepspeed_config:\n  offload_optimizer_device: cpu\n"
                                           "  offload_param_device: cpu\n  zero_stage: ") +
                                   stage + "\n"));
-    EXPECT_EQ(c.offload.optimizer, "host");
+    EXPECT_EQ(c.offload.optimizer, OffloadPlace::host);
     EXPECT_EQ(c.offload.parameters, parameters);
   }
 }

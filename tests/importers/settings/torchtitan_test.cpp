@@ -18,7 +18,7 @@ double rate_of(const Config& c, int k) {
                end = static_cast<double>(c.train.iters);
   if (warmup > 0 && k <= warmup) return o.warmup_init_lr + (o.lr - o.warmup_init_lr) * k / warmup;
   const double begin =
-      o.decay_style == "wsd" ? end - static_cast<double>(o.wsd_decay_iters) : warmup;
+      o.decay_style == DecayStyle::wsd ? end - static_cast<double>(o.wsd_decay_iters) : warmup;
   return o.min_lr + (o.lr - o.min_lr) * (k <= begin ? 1 : 1 - (k - begin) / (end - begin));
 }
 
@@ -44,7 +44,7 @@ TEST_F(Torchtitan, OldNamesOfDegreesWarmUpAndTokenizerAreRead) {
   EXPECT_EQ(c.train.iters, 500000);
   EXPECT_EQ(c.model.seq_length, 8192);
   EXPECT_EQ(c.optimizer.clip_grad, 1.0);
-  EXPECT_EQ(c.run.precision, "bf16");
+  EXPECT_EQ(c.run.precision, Precision::bf16);
   EXPECT_EQ(c.data.tokenizer, "tiktoken");
   EXPECT_EQ(c.data.tokenizer_model, "./assets/original/tokenizer.model");
   EXPECT_EQ(value(file, "model.rope_scaling"),
@@ -55,7 +55,7 @@ TEST_F(Torchtitan, OldNamesOfDegreesWarmUpAndTokenizerAreRead) {
 // The rate of each step, by torchtitan's formula of the time.
 TEST_F(Torchtitan, TheOldestScheduleIsThatOfItsTime) {
   const Config c = config(read("train.toml", oldest, 512));
-  EXPECT_EQ(c.optimizer.decay_style, "linear");
+  EXPECT_EQ(c.optimizer.decay_style, DecayStyle::linear);
   EXPECT_EQ(c.optimizer.warmup_iters, 500);
   for (const int k : {0, 250, 499}) EXPECT_NEAR(rate_of(c, k), 3e-5 * (k + 1) / 501, 1e-18) << k;
   for (const int k : {500, 501, 100'000, 499'999})
@@ -71,7 +71,7 @@ TEST_F(Torchtitan, TheScheduleOfSpring2025IsThatOfItsTime) {
   const SettingsFile file = read("job.toml", job, 4);
   EXPECT_EQ(lost(file), "");
   const Config c = config(file);
-  EXPECT_EQ(c.optimizer.wsd_decay_style, "linear");
+  EXPECT_EQ(c.optimizer.wsd_decay_style, AnnealStyle::linear);
   for (int k = 0; k < 20; ++k) {
     const double progress = (k + 1 - 14) / 7.0;
     const double factor = k < 4 ? (k + 1) / 5.0 : k < 14 ? 1 : 0.1 + 0.9 * (1 - progress);
@@ -94,7 +94,7 @@ TEST_F(Torchtitan, ThePipelineOfTheExperimentalSectionIsRead) {
   const Config c = config(file);
   EXPECT_EQ(c.parallel.pp, 4);
   EXPECT_EQ(c.parallel.cp, 2);
-  EXPECT_EQ(c.parallel.schedule, "interleaved");
+  EXPECT_EQ(c.parallel.schedule, ScheduleKind::interleaved);
   EXPECT_EQ(c.parallel.virtual_stages, 2);
   EXPECT_EQ(c.train.micro_batch_size, 2);  // as many micro-batches as stages, at the time
   EXPECT_EQ(c.parallel.zero, 2);
@@ -104,7 +104,7 @@ TEST_F(Torchtitan, ThePipelineOfTheExperimentalSectionIsRead) {
                                    {"ZBVZeroBubble", "zbv"}}) {
     std::string other = job;
     other.replace(other.find("Interleaved1F1B"), 15, name);
-    EXPECT_EQ(config(read("job.toml", other, 64)).parallel.schedule, ours);
+    EXPECT_EQ(name_of(config(read("job.toml", other, 64)).parallel.schedule), ours);
   }
 }
 
@@ -180,13 +180,13 @@ TEST_F(Torchtitan, PrecisionFollowsFromTheLayout) {
     return config(read("job.toml", "[model]\nflavor = '8B'\n[training]\nsteps = 10\n" + more, 8))
         .run.precision;
   };
-  EXPECT_EQ(precision("[parallelism]\ntensor_parallel_degree = 8\n"), "fp32");
-  EXPECT_EQ(precision("[parallelism]\ntensor_parallel_degree = 4\n"), "bf16");
+  EXPECT_EQ(precision("[parallelism]\ntensor_parallel_degree = 8\n"), Precision::fp32);
+  EXPECT_EQ(precision("[parallelism]\ntensor_parallel_degree = 4\n"), Precision::bf16);
   const std::string copies =
       "[parallelism]\ndata_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 1\n";
-  EXPECT_EQ(precision(copies), "bf16");
-  EXPECT_EQ(precision("batch_size = 8\n" + copies), "fp32");
-  EXPECT_EQ(precision("mixed_precision_param = 'float32'\n"), "fp32");
+  EXPECT_EQ(precision(copies), Precision::bf16);
+  EXPECT_EQ(precision("batch_size = 8\n" + copies), Precision::fp32);
+  EXPECT_EQ(precision("mixed_precision_param = 'float32'\n"), Precision::fp32);
 }
 
 }  // namespace
