@@ -38,8 +38,8 @@ class BertBuilder final : public Builder {
     return graph;
   }
 
-  std::unique_ptr<Graph> block(int) const override {
-    return post_norm() ? post_norm_block() : pre_norm_block({.causal = false});
+  std::unique_ptr<Graph> block(const BlockKind& kind) const override {
+    return post_norm() ? post_norm_block() : pre_norm_block(kind, false);
   }
 
   std::unique_ptr<Graph> head() const override {

@@ -75,12 +75,12 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   route.scaling = moe.scaling_factor;
   route.groups = moe.num_groups;
   route.top_groups = moe.top_groups;
-  route.aux_coeff = moe.aux_loss_coeff;
-  route.z_coeff = moe.z_loss_coeff;
-  route.seq = seq_;
-  route.unit_rows = moe.aux_loss == "batch" ? rows_ : seq_;
+  route.losses = {.aux_coeff = moe.aux_loss_coeff,
+                  .z_coeff = moe.z_loss_coeff,
+                  .unit_rows = moe.aux_loss == "batch" ? rows_ : seq_,
+                  .seq = seq_,
+                  .first_row = tp_.first_row(rows_)};
   route.all_rows = rows_;
-  route.first_row = tp_.first_row(rows_);
   if (tp_.splits_rows()) route.tensor = tp_.group();
   route.context = options_.context.group();
   const ValueId router = row_weight(g, "mlp.router.weight", count);
@@ -102,7 +102,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias, load);
 
   // Only training drops: validation sees what generation will.
-  DispatchAttributes dispatch{};
+  DispatchRule dispatch{};
   dispatch.experts = count;
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;
   dispatch.unit_rows = seq_;

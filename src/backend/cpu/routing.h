@@ -14,11 +14,8 @@ void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std
 template <class T>
 void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts);
 template <class T>
-void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dlogits,
-                Acc<T>* dbias, Acc<T>* dload, bool accumulate, const Acc<T>* dweights,
-                const Acc<T>* logits, const std::int32_t* chosen, const std::int32_t* places,
-                const std::int64_t* counts, const T* load, const StepBlock* block,
-                std::int32_t layer);
+void route_grad(const RouterShape& shape, const RouterLosses& losses,
+                const RouteGradOperands<T>& o);
 template <class A>
 void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
                   bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen);

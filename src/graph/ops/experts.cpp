@@ -10,7 +10,7 @@ namespace {
 // --- dispatch; inputs: chosen, weights (with a capacity); outputs: places, offsets
 void infer_dispatch(Graph& g, Node& node) {
   const Shape chosen = g.value(node.inputs[0]).shape;
-  const auto& a = node.as<DispatchAttributes>();
+  const auto& a = node.as<DispatchRule>();
   require(a.capacity == 0 || chosen[0] % a.unit_rows == 0, g, node,
           "a capacity is for equal units of rows");
   require(chosen[0] % a.blocks == 0, g, node, "the rows must divide into the blocks");
@@ -19,7 +19,7 @@ void infer_dispatch(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_dispatch(const Target& target, const Graph& g, const Node& node) {
-  const auto& a = node.as<DispatchAttributes>();
+  const auto& a = node.as<DispatchRule>();
   const Value& chosen = g.value(node.inputs[0]);
   if (target.device != DeviceKind::cpu)
     return gpu::dispatch_workspace(chosen.shape.count(), a.experts, a.blocks);
@@ -29,12 +29,20 @@ std::int64_t workspace_dispatch(const Target& target, const Graph& g, const Node
 void launch_dispatch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Shape& chosen = l.input_value(0).shape;
-    const auto& a = l.node.as<DispatchAttributes>();
-    kernels<T>(l).dispatch(
-        l.queue, {chosen[0], a.experts, chosen[1], a.capacity, a.unit_rows, a.by_weight, a.blocks},
-        l.output<std::int32_t>(0), l.output<std::int32_t>(1), l.input<std::int32_t>(0),
-        l.input<Acc<T>>(1), static_cast<std::int32_t*>(l.workspace));
+    kernels<T>(l).dispatch(l.queue, {l.node.as<DispatchRule>(), chosen[0], chosen[1]},
+                           l.output<std::int32_t>(0), l.output<std::int32_t>(1),
+                           l.input<std::int32_t>(0), l.input<Acc<T>>(1),
+                           static_cast<std::int32_t*>(l.workspace));
   });
+}
+
+// Of rows by expert, the places of choices among them, and where experts begin.
+PermuteShape permutation(const Value& by_expert, const Value& places, const Value& offsets) {
+  return {.rows = places.shape[0],
+          .cols = by_expert.shape[1],
+          .taken = by_expert.shape[0],
+          .top_k = places.shape[1],
+          .experts = offsets.shape.count() - 1};
 }
 
 // --- spread; inputs: x, places, offsets
@@ -53,11 +61,9 @@ void gradient_spread(GradientBuilder& b, const Node& node) {
 
 void launch_spread(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value& y = l.output_value(0);
-    const Shape& places = l.input_value(1).shape;
-    kernels<T>(l).spread_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
-                              l.input<std::int32_t>(2), places[0], y.shape[1], y.shape[0],
-                              places[1], l.input_value(2).shape.count() - 1);
+    const PermuteShape shape = permutation(l.output_value(0), l.input_value(1), l.input_value(2));
+    kernels<T>(l).spread_rows(l.queue, shape, l.output<T>(0), l.input<T>(0),
+                              l.input<std::int32_t>(1), l.input<std::int32_t>(2));
   });
 }
 
@@ -109,12 +115,15 @@ void infer_combine_grad(Graph& g, Node& node) {
 
 void launch_combine_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value& x = l.input_value(1);
-    const Shape& places = l.input_value(3).shape;
-    kernels<T>(l).combine_rows_grad(l.queue, l.output<T>(0), l.output<Acc<T>>(1), l.input<T>(0),
-                                    l.input<T>(1), l.input<Acc<T>>(2), l.input<std::int32_t>(3),
-                                    l.input<std::int32_t>(4), places[0], x.shape[1], x.shape[0],
-                                    places[1], l.input_value(4).shape.count() - 1);
+    kernels<T>(l).combine_rows_grad(
+        l.queue, permutation(l.input_value(1), l.input_value(3), l.input_value(4)),
+        {.dx = l.output<T>(0),
+         .dweights = l.output<Acc<T>>(1),
+         .dy = l.input<T>(0),
+         .x = l.input<T>(1),
+         .weights = l.input<Acc<T>>(2),
+         .places = l.input<std::int32_t>(3),
+         .offsets = l.input<std::int32_t>(4)});
   });
 }
 
@@ -230,7 +239,7 @@ const OpDefinition mix_rows_op{.name = "mix_rows",
 const OpDefinition mix_rows_grad_op{
     .name = "mix_rows_grad", .infer = infer_mix_grad, .launch = launch_mix_grad};
 
-Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes) {
+Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes) {
   const ValueId weights = attributes.capacity > 0 ? routes.weights : no_value;
   const Node& node = g.emit(OpKind::dispatch, attributes, {routes.chosen, weights});
   return {node.outputs[0], node.outputs[1]};

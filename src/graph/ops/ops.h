@@ -23,7 +23,7 @@ struct SumAndNorm {
   ValueId sum, normed;
 };
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq = 0,
+                    double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq = 0,
                     bool zero_centred = false);
 
 // x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
@@ -74,7 +74,7 @@ ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value
                          ValueId lengths, const AttentionAttributes& attributes);
 
 // a + dropout(b); a may be no_value.
-ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
+ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutRule dropout,
             std::int64_t seq);
 
 // factor * x.
@@ -115,7 +115,7 @@ Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueI
 struct Places {
   ValueId places, offsets;
 };
-Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes);
+Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
 // The rows of x by expert, [taken, columns]; zeros after the last one.
 ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
 // x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets

@@ -389,9 +389,9 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       std::vector<double> ctx(problem.ctx_count());
       std::int64_t done = 0;
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
-        CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
-                               head_dim, capacity, s.scale,  window,
-                               0,        slopes,   cap};
+        CachedAttentionShape c{s, capacity};
+        c.seq = piece;
+        c.window = window;
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();
@@ -419,7 +419,7 @@ TYPED_TEST(Attention, CachedSequencesMayDifferInLength) {
   using T = TypeParam;
   const std::int64_t capacity = 50, head_dim = 16;
   const std::vector<std::int32_t> lengths{0, 13, 49};
-  const CachedAttentionShape c{3, 1, 1, 2, head_dim, capacity, 0.25};
+  const CachedAttentionShape c{{3, 1, 1, 2, head_dim, true, 0.25}, capacity};
   const auto qkv = random_values<T>(3 * 4 * head_dim, 1);
   for (const Isa set : available_sets()) {
     auto keys = random_values<T>(3 * capacity * head_dim, 2);

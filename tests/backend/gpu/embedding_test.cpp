@@ -46,10 +46,18 @@ TEST_P(Embedding, AddsTheRowsOfItsTables) {
         const OnDevice<T> type_table(device, normal_values<T>(2 * width, 6));
         const OnDevice<T> y(device, normal_values<T>(rows * width, 7));
         device.kernels<T>().embedding(
-            device.queue(), y.get(), ids.get(), table.get(),
-            c.positions ? position_table.get() : nullptr,
-            c.position_numbers ? positions.get() : nullptr, c.types ? type_table.get() : nullptr,
-            c.types ? types.get() : nullptr, rows, c.cols, seq, c.first_id, c.local_ids);
+            device.queue(), {.y = y.get(),
+                             .ids = ids.get(),
+                             .table = table.get(),
+                             .position_table = c.positions ? position_table.get() : nullptr,
+                             .positions = c.position_numbers ? positions.get() : nullptr,
+                             .type_table = c.types ? type_table.get() : nullptr,
+                             .types = c.types ? types.get() : nullptr,
+                             .rows = rows,
+                             .cols = c.cols,
+                             .seq = seq,
+                             .first_id = c.first_id,
+                             .local_ids = c.local_ids});
         return y.values();
       }));
     }

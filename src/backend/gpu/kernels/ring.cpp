@@ -67,7 +67,7 @@ struct Statistic {
 
 // What the slope of a head adds to the scaled scores of a pair, for its chunks' distance.
 GPU_FN float distance_score(const Attention<float>& slopes, const Pair& pair, int head) {
-  return slopes.alibi_heads == 0
+  return slopes.rule.alibi_heads == 0
              ? 0.0f
              : slopes.slope(head) * slopes.scale * static_cast<float>(pair.ahead);
 }
