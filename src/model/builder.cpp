@@ -128,11 +128,11 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
       // Padding follows everything else, where causal attention does not look anyway.
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
     } else if (options_.context.attention == ContextAttention::ulysses) {
-      context = ops::exchanged_attention(g, qkv, first_visible, ids, a, options_.context.rank);
+      context = ops::ulysses_attention(g, qkv, first_visible, ids, a, options_.context.rank);
     } else if (options_.context.attention == ContextAttention::ring) {
-      context = ops::passed_attention(g, qkv, first_visible, ids, a);
+      context = ops::ring_attention(g, qkv, first_visible, ids, a);
     } else {
-      context = ops::gathered_attention(g, qkv, first_visible, ids, a);
+      context = ops::all_gather_attention(g, qkv, first_visible, ids, a);
     }
   }
   if (m_.is_latent()) context = ops::narrow_heads(g, context, latent);

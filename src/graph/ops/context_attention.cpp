@@ -136,8 +136,8 @@ const OpDefinition context_attention_grad_op{.name = "context_attention_grad",
 const OpDefinition attention_delta_op{
     .name = "attention_delta", .infer = infer_delta, .launch = launch_delta};
 
-ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                           const AttentionAttributes& a) {
+ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                             const AttentionAttributes& a) {
   const ContextShape context = context_of(a);
   const std::int64_t kept = 2 * a.head_dim, whole = (a.queries_per_group + 2) * a.head_dim;
   const ValueId own = reorder(g, qkv, ends_of_groups(context.own_rows(), a.groups, whole, kept));
@@ -149,8 +149,8 @@ ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId
       .outputs[0];
 }
 
-ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                            const AttentionAttributes& a, int rank) {
+ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                          const AttentionAttributes& a, int rank) {
   const ContextShape context = context_of(a);
   const GraphGroup group = group_of(a).group;
   const std::int64_t rows = context.own_rows();

@@ -62,12 +62,12 @@ ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_i
 // this rank's rows, first_visible those of whole sequences. By gathering keys and values; by
 // exchanging positions for heads, where `rank` is this one's place in the group and the groups of
 // heads divide by its size; or by passing keys and values from rank to rank.
-ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                           const AttentionAttributes& attributes);
-ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                            const AttentionAttributes& attributes, int rank);
-ValueId passed_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                         const AttentionAttributes& attributes);
+ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                             const AttentionAttributes& attributes);
+ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                          const AttentionAttributes& attributes, int rank);
+ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                       const AttentionAttributes& attributes);
 
 // The same for new positions against a cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,

@@ -227,8 +227,8 @@ const OpDefinition ring_attention_grad_op{.name = "ring_attention_grad",
                                           .workspace = workspace_grad,
                                           .launch = launch_grad};
 
-ValueId passed_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                         const AttentionAttributes& a) {
+ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                       const AttentionAttributes& a) {
   return g
       .emit(
           OpKind::ring_attention, a,
