@@ -297,11 +297,11 @@ struct Kernels {
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
                    const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
   // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
-  void (*spread_rows)(Queue&, const PermuteShape&, T* y, const T* x, const std::int32_t* places,
-                      const std::int32_t* offsets);
+  void (*permute_rows)(Queue&, const PermuteShape&, T* y, const T* x, const std::int32_t* places,
+                       const std::int32_t* offsets);
   // y[r] = the sum over j of x[places[r][j]], in order of j.
-  void (*collect_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                       std::int64_t cols, std::int64_t top_k);
+  void (*unpermute_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                         std::int64_t cols, std::int64_t top_k);
   // y[r] = the sum over j of weights[r][j] * x[places[r][j]], in order of j.
   void (*combine_rows)(Queue&, T* y, const T* x, const A* weights, const std::int32_t* places,
                        std::int64_t rows, std::int64_t cols, std::int64_t top_k);
@@ -395,7 +395,7 @@ struct Kernels {
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(unit_choices) X(dispatch) \
-  X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
+  X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
   X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \

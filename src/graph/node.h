@@ -59,8 +59,8 @@ namespace trireme {
   X(route_grad)                         \
   X(unit_choices)                       \
   X(dispatch)                           \
-  X(spread_rows)                        \
-  X(collect_rows)                       \
+  X(permute_rows)                        \
+  X(unpermute_rows)                       \
   X(grouped_linear)                     \
   X(grouped_linear_input_grad)          \
   X(grouped_linear_weight_grad)         \
@@ -168,7 +168,7 @@ struct RouteAttributes : RouterRule {
 struct GroupedAttributes {
   std::int64_t blocks = 1;  // of the rows of each group
 };
-struct SpreadRowsAttributes {
+struct PermuteAttributes {
   std::int64_t taken;  // rows by expert
 };
 struct CollectiveAttributes {
@@ -191,7 +191,7 @@ using Attributes =
                  RopeAttributes, LatentAttributes, HeadNormAttributes, ScaleAttributes,
                  SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
                  TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
-                 ReorderAttributes, RouteAttributes, DispatchRule, SpreadRowsAttributes,
+                 ReorderAttributes, RouteAttributes, DispatchRule, PermuteAttributes,
                  GroupedAttributes, RemoteExpertsAttributes>;
 
 struct Node {

@@ -117,7 +117,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
       g, ep, count, true);
   const ValueId down =
       ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
-  ValueId rows = ops::spread_rows(g, x, places, taken);
+  ValueId rows = ops::permute_rows(g, x, places, taken);
   if (ep.size > 1) {
     rows = ops::remote_experts(
         g, rows, places.offsets, up, down,

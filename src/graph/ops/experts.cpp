@@ -46,38 +46,38 @@ PermuteShape permutation(const Value& by_expert, const Value& places, const Valu
 }
 
 // --- spread; inputs: x, places, offsets
-void infer_spread(Graph& g, Node& node) {
+void infer_permute(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   require(x.shape.rank() == 2 && g.value(node.inputs[1]).shape[0] == x.shape[0], g, node,
           "x is [rows, columns] and places [rows, top_k]");
-  add_output(g, node, 0, g.compute(), {node.as<SpreadRowsAttributes>().taken, x.shape[1]});
+  add_output(g, node, 0, g.compute(), {node.as<PermuteAttributes>().taken, x.shape[1]});
 }
 
-void gradient_spread(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::collect_rows, {},
+void gradient_permute(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::unpermute_rows, {},
                                     {b.grad(node.outputs[0]), node.inputs[1]})
                                  .outputs[0]);
 }
 
-void launch_spread(const Launch& l) {
+void launch_permute(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const PermuteShape shape = permutation(l.output_value(0), l.input_value(1), l.input_value(2));
-    kernels<T>(l).spread_rows(l.queue, shape, l.output<T>(0), l.input<T>(0),
-                              l.input<std::int32_t>(1), l.input<std::int32_t>(2));
+    kernels<T>(l).permute_rows(l.queue, shape, l.output<T>(0), l.input<T>(0),
+                               l.input<std::int32_t>(1), l.input<std::int32_t>(2));
   });
 }
 
 // --- its gradient; inputs: dy, places
-void infer_collect(Graph& g, Node& node) {
+void infer_unpermute(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(),
              {g.value(node.inputs[1]).shape[0], g.value(node.inputs[0]).shape[1]});
 }
 
-void launch_collect(const Launch& l) {
+void launch_unpermute(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Shape& places = l.input_value(1).shape;
-    kernels<T>(l).collect_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
-                               places[0], l.output_value(0).shape[1], places[1]);
+    kernels<T>(l).unpermute_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
+                                 places[0], l.output_value(0).shape[1], places[1]);
   });
 }
 
@@ -209,13 +209,13 @@ const OpDefinition dispatch_op{.name = "dispatch",
                                .workspace = workspace_dispatch,
                                .launch = launch_dispatch,
                                .cheap = true};
-const OpDefinition spread_rows_op{.name = "spread_rows",
-                                  .infer = infer_spread,
-                                  .gradient = gradient_spread,
-                                  .launch = launch_spread,
-                                  .cheap = true};
-const OpDefinition collect_rows_op{
-    .name = "collect_rows", .infer = infer_collect, .launch = launch_collect};
+const OpDefinition permute_rows_op{.name = "permute_rows",
+                                   .infer = infer_permute,
+                                   .gradient = gradient_permute,
+                                   .launch = launch_permute,
+                                   .cheap = true};
+const OpDefinition unpermute_rows_op{
+    .name = "unpermute_rows", .infer = infer_unpermute, .launch = launch_unpermute};
 const OpDefinition combine_op{.name = "combine",
                               .infer = infer_combine,
                               .gradient = gradient_combine,
@@ -245,9 +245,8 @@ Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes) 
   return {node.outputs[0], node.outputs[1]};
 }
 
-ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken) {
-  return g
-      .emit(OpKind::spread_rows, SpreadRowsAttributes{taken}, {x, places.places, places.offsets})
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken) {
+  return g.emit(OpKind::permute_rows, PermuteAttributes{taken}, {x, places.places, places.offsets})
       .outputs[0];
 }
 

@@ -117,7 +117,7 @@ struct Places {
 };
 Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
 // The rows of x by expert, [taken, columns]; zeros after the last one.
-ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
 // x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets
 // have.
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,

@@ -374,12 +374,12 @@ void launch(const Launch& l) {
 }
 
 // The rows are spread again: those that arrive are not kept where the experts are.
-ValueId spread_again(GradientBuilder& b, ValueId x) {
+ValueId permute_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
-    if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;
+    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
     const auto inputs = node.inputs;
     return b
-        .emit(Phase::input_grad, OpKind::spread_rows, node.attributes,
+        .emit(Phase::input_grad, OpKind::permute_rows, node.attributes,
               {inputs[0], inputs[1], inputs[2]})
         .outputs[0];
   }
@@ -390,7 +390,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const ValueId rows = node.inputs[0], offsets = node.inputs[1];
   const ValueId up = node.inputs[2], down = node.inputs[3];
-  const ValueId dy = b.grad(node.outputs[0]), again = spread_again(b, rows);
+  const ValueId dy = b.grad(node.outputs[0]), again = permute_again(b, rows);
   b.add_grad(rows, b.emit(Phase::input_grad, OpKind::remote_experts_grad, node.attributes,
                           {again, offsets, up, down, dy, node.outputs[1], g.gradient_of(up),
                            g.gradient_of(down)})

@@ -193,7 +193,7 @@ void build_experts(Graph& g) {
       ops::route(g, ops::router(g, x, parameter(g, {experts, 6})),
                  {{top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1}, {0, 0, seq, seq}});
   const ops::Places places = ops::dispatch(g, routes, {experts, kind.capacity, seq, true});
-  const ValueId spread = ops::spread_rows(g, x, places, rows * top_k);
+  const ValueId spread = ops::permute_rows(g, x, places, rows * top_k);
   const ValueId up =
       ops::grouped_linear(g, spread, parameter(g, {experts * 2 * inner, 6}), places.offsets);
   const ValueId down = ops::grouped_linear(g, ops::activation(g, up, ActivationKind::swiglu),

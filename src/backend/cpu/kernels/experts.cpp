@@ -97,8 +97,8 @@ void clear_rest(const PermuteShape& s, T* y, const std::int32_t* offsets) {
 }
 
 template <class T>
-void spread_rows(const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
-                 const std::int32_t* offsets) {
+void permute_rows(const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
+                  const std::int32_t* offsets) {
   const std::int64_t cols = s.cols, top_k = s.top_k;
   clear_rest(s, y, offsets);
   parallel_pieces(s.rows, row_ns<T>(cols, top_k + 1), [=](std::int64_t begin, std::int64_t end) {
@@ -129,8 +129,8 @@ TRIREME_INLINE void sum_rows(T* y, const T* x, const std::int32_t* places, std::
 }
 
 template <class T>
-void collect_rows(T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                  std::int64_t cols, std::int64_t top_k) {
+void unpermute_rows(T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                    std::int64_t cols, std::int64_t top_k) {
   sum_rows(y, x, places, rows, cols, top_k,
            [](std::int64_t, Vec<Acc<T>> row) TRIREME_INLINE_LAMBDA { return row; });
 }
@@ -248,8 +248,8 @@ void set_experts(Kernels<T>& table) {
   table.router = at_once<router<T>>;
   table.router_input_grad = at_once<router_input_grad<T>>;
   table.router_weight_grad = at_once<router_weight_grad<T>>;
-  table.spread_rows = at_once<spread_rows<T>>;
-  table.collect_rows = at_once<collect_rows<T>>;
+  table.permute_rows = at_once<permute_rows<T>>;
+  table.unpermute_rows = at_once<unpermute_rows<T>>;
   table.combine_rows = at_once<combine_rows<T>>;
   table.combine_rows_grad = at_once<combine_rows_grad<T>>;
   table.gate_rows = at_once<gate_rows<T>>;

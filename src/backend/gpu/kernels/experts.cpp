@@ -34,8 +34,8 @@ void clear_rest(Queue& queue, const PermuteShape& s, T* y, const std::int32_t* o
 
 template <class T>
 GPU_KERNEL(threads)
-spread_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
-                   std::int64_t top_k, bool aligned) {
+permute_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
+                    std::int64_t top_k, bool aligned) {
   const std::int64_t row = block_index().x;
   for_columns(cols, aligned, [=](const Columns& at) {
     const Eight values = load(x + row * cols, at);
@@ -46,10 +46,10 @@ spread_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t co
 }
 
 template <class T>
-void spread_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
-                 const std::int32_t* offsets) {
+void permute_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
+                  const std::int32_t* offsets) {
   clear_rest(queue, s, y, offsets);
-  launch(queue, one_block_each(s.rows, threads), spread_rows_kernel<T>, y, x, places, s.cols,
+  launch(queue, one_block_each(s.rows, threads), permute_rows_kernel<T>, y, x, places, s.cols,
          s.top_k, rows_are_aligned(s.cols, y, x));
 }
 
@@ -79,8 +79,8 @@ void combine_rows(Queue& queue, T* y, const T* x, const float* weights, const st
 }
 
 template <class T>
-void collect_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                  std::int64_t cols, std::int64_t top_k) {
+void unpermute_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                    std::int64_t cols, std::int64_t top_k) {
   combine_rows(queue, y, x, static_cast<const float*>(nullptr), places, rows, cols, top_k);
 }
 
@@ -217,8 +217,8 @@ void mix_rows_grad(Queue& queue, T* da, T* db, T* dlogits, const T* dy, const T*
 
 template <class T>
 void set_experts(Kernels<T>& table) {
-  table.spread_rows = spread_rows<T>;
-  table.collect_rows = collect_rows<T>;
+  table.permute_rows = permute_rows<T>;
+  table.unpermute_rows = unpermute_rows<T>;
   table.combine_rows = combine_rows<T>;
   table.combine_rows_grad = combine_rows_grad<T>;
   table.gate_rows = gate_rows<T>;
