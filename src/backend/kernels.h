@@ -252,11 +252,11 @@ struct Kernels {
                      std::int64_t rows);
 
   // y[i] = x[numbers[i]], for i below `taken`; numbers lie in [0, source_rows).
-  void (*take_rows)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
-                    std::int64_t columns, std::int64_t source_rows);
+  void (*gather)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+                 std::int64_t columns, std::int64_t source_rows);
   // dx[numbers[i]] = the sum of those dy[i], in order of i; all other rows are zero.
-  void (*take_rows_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers,
-                         std::int64_t taken, std::int64_t columns, std::int64_t source_rows);
+  void (*gather_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                      std::int64_t columns, std::int64_t source_rows);
 
   // Moves biases towards an even load, by the choices of each expert as route_grad counts them:
   // master += rate * sign(mean - choices), and stores them in the compute type, unless compute is
@@ -392,7 +392,7 @@ struct Kernels {
   X(soft_cap) X(soft_cap_grad) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
   X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(sum_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
-  X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
+  X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(gather) X(gather_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(unit_choices) X(dispatch) \
   X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \

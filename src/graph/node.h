@@ -45,8 +45,8 @@ namespace trireme {
   X(soft_cap)                           \
   X(soft_cap_grad)                      \
   X(slice)                              \
-  X(take_rows)                          \
-  X(take_rows_grad)                     \
+  X(gather)                          \
+  X(gather_grad)                     \
   X(softmax_stats)                      \
   X(token_loss)                         \
   X(softmax_merge)                      \
@@ -140,7 +140,7 @@ struct AddAttributes {
 struct SliceAttributes {
   std::int64_t first_row, rows;
 };
-struct TakeRowsAttributes {
+struct GatherAttributes {
   std::int64_t source_rows;
 };
 struct LossAttributes {
@@ -190,7 +190,7 @@ using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, LatentAttributes, HeadNormAttributes, ScaleAttributes,
                  SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
-                 TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
+                 GatherAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
                  ReorderAttributes, RouteAttributes, DispatchRule, PermuteAttributes,
                  GroupedAttributes, RemoteExpertsAttributes>;
 

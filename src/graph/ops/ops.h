@@ -87,7 +87,7 @@ ValueId soft_cap(Graph& g, ValueId x, double cap);
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
 
 // [count, columns]: the rows of x with the given numbers (i32 [count]), which may repeat.
-ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
+ValueId gather(Graph& g, ValueId x, ValueId row_numbers);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
 // gradient overwrites the logits; no_value for loss_weights: rows are losses per sample. With a

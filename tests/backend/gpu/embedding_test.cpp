@@ -109,16 +109,16 @@ TEST_P(Rows, AreTakenAndGivenBack) {
           const OnDevice<std::int32_t> n(device, numbers);
           const OnDevice<T> x(device, normal_values<T>(source * width, 2));
           const OnDevice<T> y(device, numbers.size() * width);
-          device.kernels<T>().take_rows(device.queue(), y.get(), x.get(), n.get(), taken, cols,
-                                        source);
+          device.kernels<T>().gather(device.queue(), y.get(), x.get(), n.get(), taken, cols,
+                                     source);
           return y.values();
         }));
         expect_equal(on_both([&](Device& device) {
           const OnDevice<std::int32_t> n(device, numbers);
           const OnDevice<T> dy(device, normal_values<T>(numbers.size() * width, 3));
           const OnDevice<T> dx(device, normal_values<T>(source * width, 4));
-          device.kernels<T>().take_rows_grad(device.queue(), dx.get(), dy.get(), n.get(), taken,
-                                             cols, source);
+          device.kernels<T>().gather_grad(device.queue(), dx.get(), dy.get(), n.get(), taken, cols,
+                                          source);
           return dx.values();
         }));
       }

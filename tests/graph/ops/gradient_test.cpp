@@ -169,8 +169,7 @@ void build_slices(Graph& g) {
 // Some rows twice, and the whole value as well.
 void build_take_rows(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
-  const ValueId taken =
-      ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
+  const ValueId taken = ops::gather(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
   g.set_output(
       ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout, seq));
 }

@@ -26,8 +26,8 @@ Kernels<T> make_table() {
   table.copy_blocks = at_once<copy_blocks<T>>;
   table.sum_blocks = at_once<sum_blocks<T>>;
   table.cached_attention = at_once<cached_attention<T>>;
-  table.take_rows = at_once<take_rows<T>>;
-  table.take_rows_grad = at_once<take_rows_grad<T>>;
+  table.gather = at_once<gather<T>>;
+  table.gather_grad = at_once<gather_grad<T>>;
   table.softmax_rescale = at_once<softmax_rescale<Acc<T>>>;
   table.token_loss = at_once<token_loss<Acc<T>>>;
   table.add_losses = at_once<add_losses<Acc<T>>>;
