@@ -264,7 +264,7 @@ struct Kernels {
   void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
                   std::int64_t experts);
   // Keeps the load itself, over its mean, likewise: master = choices / mean.
-  void (*keep_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
+  void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
   // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
   // logits[r][e] = x[r] . weight[e], in A, with bits that depend on that row alone.
@@ -289,9 +289,9 @@ struct Kernels {
   // choices by plain score, like dbias.
   void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
   // What these rows add to the counts above, of `units` units. plain: `chosen` is by plain score.
-  void (*unit_choices)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
-                       bool plain, std::int64_t* counts, const A* logits,
-                       const std::int32_t* chosen);
+  void (*routed_tokens)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
+                        bool plain, std::int64_t* counts, const A* logits,
+                        const std::int32_t* chosen);
   // places, and the first row of each expert and, within it, of each block of rows: offsets
   // [experts * blocks + 1]. workspace: rows * top_k elements, with a capacity only.
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
@@ -394,9 +394,9 @@ struct Kernels {
   X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(sum_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
   X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(gather) X(gather_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
-  X(unit_choices) X(dispatch) \
+  X(routed_tokens) X(dispatch) \
   X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
-  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(fp8_largest) X(fp8_round) \
+  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)

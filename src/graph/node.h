@@ -57,7 +57,7 @@ namespace trireme {
   X(router_weight_grad)                 \
   X(route)                              \
   X(route_grad)                         \
-  X(unit_choices)                       \
+  X(routed_tokens)                       \
   X(dispatch)                           \
   X(permute_rows)                        \
   X(unpermute_rows)                       \

@@ -28,7 +28,7 @@ bool has_room_to_spare(OpKind op) {
   switch (op) {
     case route:
     case route_grad:
-    case unit_choices:
+    case routed_tokens:
     case dispatch:
     case permute_rows:
     case unpermute_rows:

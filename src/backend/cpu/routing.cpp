@@ -398,8 +398,8 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses,
 }
 
 template <class A>
-void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
-                  bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen) {
+void routed_tokens(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
+                   bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen) {
   std::fill_n(counts, units * shape.experts, 0);
   RouterLosses of_units = losses;
   of_units.block_rows = 0;
@@ -424,7 +424,7 @@ void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std
 }
 
 template <class T>
-void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts) {
+void update_router_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts) {
   const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
     const double load = static_cast<double>(choices[e]) * static_cast<double>(experts) / sum;
@@ -463,7 +463,7 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
 #define TRIREME_INSTANTIATE(T)                                                              \
   template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*); \
   template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);                  \
-  template void keep_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);                        \
+  template void update_router_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);               \
   template void route_grad(const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
@@ -471,8 +471,8 @@ TRIREME_INSTANTIATE(f16)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE
 #define TRIREME_INSTANTIATE(A)                                                                    \
-  template void unit_choices(const RouterShape&, const RouterLosses&, std::int64_t, bool,         \
-                             std::int64_t*, const A*, const std::int32_t*);                       \
+  template void routed_tokens(const RouterShape&, const RouterLosses&, std::int64_t, bool,        \
+                              std::int64_t*, const A*, const std::int32_t*);                      \
   template void dispatch(const DispatchShape&, std::int32_t*, std::int32_t*, const std::int32_t*, \
                          const A*, std::int32_t*);
 TRIREME_INSTANTIATE(float)

@@ -129,7 +129,7 @@ ValueId places_of(const Graph& g, ValueId chosen) {
 ValueId counts_of_units(GradientBuilder& b, const Node& node) {
   const auto a = node.as<RouteAttributes>();
   if (a.losses.aux_coeff == 0 || node.inputs[2] != no_value) return no_value;
-  ValueId counts = b.emit(Phase::input_grad, OpKind::unit_choices, a,
+  ValueId counts = b.emit(Phase::input_grad, OpKind::routed_tokens, a,
                           {node.inputs[0], node.outputs[1], node.inputs[1]})
                        .outputs[0];
   for (const GraphGroup& group : {a.tensor, a.context}) {
@@ -165,7 +165,7 @@ void infer_choices(Graph& g, Node& node) {
 void launch_choices(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const auto& a = l.node.as<RouteAttributes>();
-    kernels<T>(l).unit_choices(
+    kernels<T>(l).routed_tokens(
         l.queue, shape_of(l.graph, l.node, l.node.inputs[0]), losses_of(l.graph, a),
         l.output_value(0).shape[0], a.groups == 1 && l.node.inputs[2] == no_value,
         l.output<std::int64_t>(0), l.input<Acc<T>>(0), l.input<std::int32_t>(1));
@@ -242,8 +242,8 @@ const OpDefinition route_grad_op{.name = "route_grad",
                                  .infer = infer_route_grad,
                                  .workspace = workspace_route_grad,
                                  .launch = launch_route_grad};
-const OpDefinition unit_choices_op{
-    .name = "unit_choices", .infer = infer_choices, .launch = launch_choices};
+const OpDefinition routed_tokens_op{
+    .name = "routed_tokens", .infer = infer_choices, .launch = launch_choices};
 
 ValueId router(Graph& g, ValueId x, ValueId weight) {
   return g.emit(OpKind::router, {}, {x, weight}).outputs[0];

@@ -249,8 +249,8 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
     part.rows = count;
     losses.first_row = first;
     std::vector<std::int64_t> own(2 * experts, -1);
-    kernels().unit_choices(cpu::queue(), part, losses, 2, false, own.data(),
-                           logits.data() + first * experts, routed.chosen.data() + first * top_k);
+    kernels().routed_tokens(cpu::queue(), part, losses, 2, false, own.data(),
+                            logits.data() + first * experts, routed.chosen.data() + first * top_k);
     for (std::size_t i = 0; i < own.size(); ++i) counts[i] += own[i];
   }
   losses.block_rows = 3;
@@ -355,7 +355,7 @@ TEST(Router, ALossOverTheBatchTakesTheLoadOfTheStepBefore) {
     ASSERT_NEAR(dlogits[i], 0.5 * (above - below) / (2 * step), 1e-8) << i;
   }
   std::vector<double> next(experts);
-  kernels().keep_load(cpu::queue(), next.data(), nullptr, dload.data(), experts);
+  kernels().update_router_load(cpu::queue(), next.data(), nullptr, dload.data(), experts);
   for (int e = 0; e < experts; ++e) {
     const auto count = std::count(routed.chosen.begin(), routed.chosen.end(), e);
     EXPECT_DOUBLE_EQ(dload[e], 8 * static_cast<double>(count) * choice_unit);

@@ -55,15 +55,15 @@ TEST_P(Routing, ChoosesAndWeighsAsTheCpu) {
   });
 }
 
-std::vector<std::int64_t> unit_choices_on(Device& device, const RouterShape& s,
-                                          const RouterLosses& losses, std::int64_t units,
-                                          bool plain) {
+std::vector<std::int64_t> routed_tokens_on(Device& device, const RouterShape& s,
+                                           const RouterLosses& losses, std::int64_t units,
+                                           bool plain) {
   const OnDevice<float> logits(device, router_logits(s));
   const OnDevice<std::int32_t> chosen(device, route_on<float>(device, s, false).chosen);
   const OnDevice<std::int64_t> counts(
       device, std::vector<std::int64_t>(static_cast<std::size_t>(units * s.experts), 77));
-  device.kernels<float>().unit_choices(device.queue(), s, losses, units, plain, counts.get(),
-                                       logits.get(), chosen.get());
+  device.kernels<float>().routed_tokens(device.queue(), s, losses, units, plain, counts.get(),
+                                        logits.get(), chosen.get());
   return counts.values();
 }
 
@@ -74,7 +74,8 @@ TEST_P(Routing, CountsTheChoicesOfUnitsByPlainScore) {
       // Units of four rows, of which the first began two rows earlier.
       const RouterLosses losses{.aux_coeff = 0.1, .unit_rows = 4, .seq = 4, .first_row = 2};
       const std::int64_t units = (s.rows + 2 + 3) / 4;
-      expect_equal(on_both([&](Device& d) { return unit_choices_on(d, s, losses, units, plain); }));
+      expect_equal(
+          on_both([&](Device& d) { return routed_tokens_on(d, s, losses, units, plain); }));
     }
   }
 }
@@ -103,7 +104,7 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
     where[i] = i % 7 == 3 ? -1 : static_cast<std::int32_t>(i);
   const OnDevice<std::int32_t> chosen(device, choice), places(device, where);
   const std::int64_t units = (losses.first_row + s.rows + losses.unit_rows - 1) / losses.unit_rows;
-  const OnDevice<std::int64_t> counts(device, unit_choices_on(device, s, losses, units, false));
+  const OnDevice<std::int64_t> counts(device, routed_tokens_on(device, s, losses, units, false));
   const std::size_t words = sizeof(ExpertTotals) / sizeof(std::int64_t);
   const OnDevice<std::int64_t> totals(device,
                                       std::vector<std::int64_t>(words + 2 * (experts + 1), 0));
@@ -189,7 +190,8 @@ TEST_P(Routing, MovesBiasesAndKeepsLoadsAsTheCpu) {
           all.insert(all.end(), values.begin(), values.end());
       };
       collect();
-      device.kernels<T>().keep_load(device.queue(), master.get(), compute.get(), choices.get(), 9);
+      device.kernels<T>().update_router_load(device.queue(), master.get(), compute.get(),
+                                             choices.get(), 9);
       collect();
       return all;
     }));

@@ -33,9 +33,9 @@ Kernels<T> make_table() {
   table.add_losses = at_once<add_losses<Acc<T>>>;
   table.route = at_once<route<T>>;
   table.route_grad = at_once<route_grad<T>>;
-  table.unit_choices = at_once<unit_choices<Acc<T>>>;
+  table.routed_tokens = at_once<routed_tokens<Acc<T>>>;
   table.balance = at_once<balance<T>>;
-  table.keep_load = at_once<keep_load<T>>;
+  table.update_router_load = at_once<update_router_load<T>>;
   table.dispatch = at_once<dispatch<Acc<T>>>;
   table.fp8_largest = at_once<fp8_largest<T>>;
   table.fp8_round = at_once<fp8_round<T, Acc<T>>>;
