@@ -361,8 +361,8 @@ struct Kernels {
   // momentum) g.
   void (*momentum)(Queue&, const MomentumStep&, A* m, A* grad, std::int64_t count);
   // master = (1 - lr weight_decay) master - lr direction, and the compute copy if it is not null.
-  void (*step_along)(Queue&, const DirectionStep&, A* master, const A* direction, T* compute,
-                     std::int64_t count);
+  void (*apply_direction)(Queue&, const DirectionStep&, A* master, const A* direction, T* compute,
+                          std::int64_t count);
 
   // Newton-Schulz iterations, on whole matrices [rows, cols] in T.
   // y = x / (sqrt(squares) + 1e-7), or its transpose, [cols, rows].
@@ -398,7 +398,7 @@ struct Kernels {
   X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
   X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
-  X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
+  X(apply_direction) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on
 #define TRIREME_COUNT(entry) +1
