@@ -75,7 +75,7 @@ namespace trireme {
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
-  X(own_rows)                           \
+  X(local_rows)                           \
   X(all_to_all)                         \
   X(reduce_scatter)
 // clang-format on
