@@ -261,8 +261,8 @@ struct Kernels {
   // Moves biases towards an even load, by the choices of each expert as route_grad counts them:
   // master += rate * sign(mean - choices), and stores them in the compute type, unless compute is
   // null.
-  void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
-                  std::int64_t experts);
+  void (*update_router_bias)(Queue&, A* master, T* compute, const A* choices, double rate,
+                             std::int64_t experts);
   // Keeps the load itself, over its mean, likewise: master = choices / mean.
   void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
@@ -396,7 +396,7 @@ struct Kernels {
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
   X(routed_tokens) X(dispatch) \
   X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
-  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(update_router_load) X(fp8_largest) X(fp8_round) \
+  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(update_router_bias) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(apply_direction) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)

@@ -279,7 +279,8 @@ void Optimizer::balance(const OwnedSlice& slice) {
     if (spec(slice).counts == ParameterSpec::Counts::load)
       kernels.update_router_load(queue, kept, compute, choices, slice.count());
     else
-      kernels.balance(queue, kept, compute, choices, spec(slice).balance_rate, slice.count());
+      kernels.update_router_bias(queue, kept, compute, choices, spec(slice).balance_rate,
+                                 slice.count());
   });
 }
 

@@ -412,7 +412,8 @@ void routed_tokens(const RouterShape& shape, const RouterLosses& losses, std::in
 }
 
 template <class T>
-void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts) {
+void update_router_bias(Acc<T>* master, T* compute, const Acc<T>* choices, double rate,
+                        std::int64_t experts) {
   using A = Acc<T>;
   const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
@@ -462,7 +463,7 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
 #define TRIREME_INSTANTIATE(T)                                                              \
   template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*); \
-  template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);                  \
+  template void update_router_bias(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);       \
   template void update_router_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);               \
   template void route_grad(const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
 TRIREME_INSTANTIATE(float)

@@ -10,7 +10,8 @@ template <class T>
 void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, const Acc<T>* logits,
            const T* bias);
 template <class T>
-void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts);
+void update_router_bias(Acc<T>* master, T* compute, const Acc<T>* choices, double rate,
+                        std::int64_t experts);
 template <class T>
 void update_router_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts);
 template <class T>

@@ -296,7 +296,7 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
   std::vector<double> counts(experts);
   for (const std::int32_t expert : routed.chosen) ++counts[expert];
   std::vector<double> moved = bias;
-  kernels().balance(cpu::queue(), moved.data(), nullptr, dbias.data(), 0.25, experts);
+  kernels().update_router_bias(cpu::queue(), moved.data(), nullptr, dbias.data(), 0.25, experts);
   const double mean = rows * top_k / static_cast<double>(experts);
   for (int e = 0; e < experts; ++e) {
     EXPECT_DOUBLE_EQ(dbias[e], 2 * 4 * counts[e] * choice_unit);

@@ -182,8 +182,8 @@ TEST_P(Routing, MovesBiasesAndKeepsLoadsAsTheCpu) {
       const OnDevice<float> master(device, normal_values<float>(9, 1));
       const OnDevice<float> choices(device, std::vector<float>{3, 5, 4, 4, 0, 8, 4, 4, 4});
       const OnDevice<T> compute(device, 9);
-      device.kernels<T>().balance(device.queue(), master.get(), compute.get(), choices.get(), 0.125,
-                                  9);
+      device.kernels<T>().update_router_bias(device.queue(), master.get(), compute.get(),
+                                             choices.get(), 0.125, 9);
       std::vector<float> all;
       const auto collect = [&] {
         for (const auto& values : {as_floats(compute.values()), master.values()})

@@ -34,7 +34,7 @@ Kernels<T> make_table() {
   table.route = at_once<route<T>>;
   table.route_grad = at_once<route_grad<T>>;
   table.routed_tokens = at_once<routed_tokens<Acc<T>>>;
-  table.balance = at_once<balance<T>>;
+  table.update_router_bias = at_once<update_router_bias<T>>;
   table.update_router_load = at_once<update_router_load<T>>;
   table.dispatch = at_once<dispatch<Acc<T>>>;
   table.fp8_largest = at_once<fp8_largest<T>>;

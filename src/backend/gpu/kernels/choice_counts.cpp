@@ -107,7 +107,8 @@ GPU_FN double sum_of_choices(const float* choices, std::int64_t experts) {
 
 template <class T>
 GPU_KERNEL(threads)
-balance_kernel(float* master, T* compute, const float* choices, double rate, std::int64_t experts) {
+update_router_bias_kernel(float* master, T* compute, const float* choices, double rate,
+                          std::int64_t experts) {
   const double sum = sum_of_choices(choices, experts);
   for_each(experts, [=](std::int64_t e) {
     // Without the division of a mean, so that equal loads are equal.
@@ -118,9 +119,10 @@ balance_kernel(float* master, T* compute, const float* choices, double rate, std
 }
 
 template <class T>
-void balance(Queue& queue, float* master, T* compute, const float* choices, double rate,
-             std::int64_t experts) {
-  launch(queue, over(experts, threads), balance_kernel<T>, master, compute, choices, rate, experts);
+void update_router_bias(Queue& queue, float* master, T* compute, const float* choices, double rate,
+                        std::int64_t experts) {
+  launch(queue, over(experts, threads), update_router_bias_kernel<T>, master, compute, choices,
+         rate, experts);
 }
 
 template <class T>
@@ -164,7 +166,7 @@ void count_load(Queue& queue, const RouterShape& s, std::int32_t* scratch, float
 template <class T>
 void set_choice_counts(Kernels<T>& table) {
   table.routed_tokens = routed_tokens;
-  table.balance = balance<T>;
+  table.update_router_bias = update_router_bias<T>;
   table.update_router_load = update_router_load<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_choice_counts);
