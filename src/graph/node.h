@@ -45,8 +45,8 @@ namespace trireme {
   X(soft_cap)                           \
   X(soft_cap_grad)                      \
   X(slice)                              \
-  X(gather)                          \
-  X(gather_grad)                     \
+  X(gather)                             \
+  X(gather_grad)                        \
   X(softmax_stats)                      \
   X(token_loss)                         \
   X(softmax_merge)                      \
@@ -57,10 +57,10 @@ namespace trireme {
   X(router_weight_grad)                 \
   X(route)                              \
   X(route_grad)                         \
-  X(routed_tokens)                       \
+  X(routed_tokens)                      \
   X(dispatch)                           \
-  X(permute_rows)                        \
-  X(unpermute_rows)                       \
+  X(permute_rows)                       \
+  X(unpermute_rows)                     \
   X(grouped_linear)                     \
   X(grouped_linear_input_grad)          \
   X(grouped_linear_weight_grad)         \
@@ -75,7 +75,7 @@ namespace trireme {
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
-  X(local_rows)                           \
+  X(local_rows)                         \
   X(all_to_all)                         \
   X(reduce_scatter)
 // clang-format on
@@ -180,7 +180,7 @@ struct CollectiveAttributes {
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
-  int slices;  // of an expert, on neighbors
+  int tensor_size;  // adjacent ranks that an expert is cut over
   ActivationKind kind;
   std::int64_t round_rows;  // that an owner takes at once
   std::int64_t blocks = 1;  // of the rows of each expert

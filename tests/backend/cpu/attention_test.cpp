@@ -88,10 +88,10 @@ struct Problem {
     name += " dropout";
     return *this;
   }
-  Problem& with_slopes(std::int64_t heads, std::int64_t first_head) {
+  Problem& with_alibi(std::int64_t heads, std::int64_t first_head) {
     shape.alibi_heads = heads;
     shape.first_head = first_head;
-    name += " slopes";
+    name += " ALiBi";
     return *this;
   }
   Problem& with_cap(double cap) {
@@ -246,10 +246,10 @@ TYPED_TEST(Attention, EqualsTheReferenceWithDropout) {
 }
 
 TYPED_TEST(Attention, EqualsTheReferenceWithSlopes) {
-  expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_slopes(4, 0));
-  expect_like_reference<TypeParam>(Problem(1, 600, 1, 3, 64, true).with_slopes(12, 6));
+  expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_alibi(4, 0));
+  expect_like_reference<TypeParam>(Problem(1, 600, 1, 3, 64, true).with_alibi(12, 6));
   expect_like_reference<TypeParam>(
-      Problem(2, 200, 3, 1, 20, true).with_slopes(3, 0).with_documents(33));
+      Problem(2, 200, 3, 1, 20, true).with_alibi(3, 0).with_documents(33));
 }
 
 // Scores far below the cap, and far above it, both ways, with windows that hide keys and dropout.
