@@ -101,8 +101,8 @@ class BackwardBlock {
 
   GPU_FN void run() {
     look_at_visibility();
-    stage<Sizes::rows, d, Waves::threads>(copies_, own_a_, local_rows(first_head_, true));
-    stage<Sizes::rows, d, Waves::threads>(copies_, own_b_, local_rows(first_head_, false));
+    stage<Sizes::rows, d, Waves::threads>(copies_, own_a_, own_rows(first_head_, true));
+    stage<Sizes::rows, d, Waves::threads>(copies_, own_b_, own_rows(first_head_, false));
     Step now = next_seen({first_head_, begin_});
     T* buffer = other_;
     begin_tile(now, buffer);
@@ -152,7 +152,7 @@ class BackwardBlock {
         (side_a ? a_.k : a_.v) + sample_ * a_.kv_sample + head / a_.queries_per_group * a_.kv_group,
         a_.kv_pitch, seen_.keys);
   }
-  GPU_FN Matrix<T> local_rows(int head, bool side_a) const {
+  GPU_FN Matrix<T> own_rows(int head, bool side_a) const {
     return (keys_are_rows ? keys(head, side_a) : queries(head, side_a)).from(first_row_, 0);
   }
   GPU_FN void stage_other(const Step& step, bool side_a, T* to) {

@@ -106,19 +106,19 @@ struct Candidates {
 // its unit and expert that come before it. Blocks x share unit y.
 GPU_KERNEL(threads)
 drop_choices_kernel(std::int32_t* places, const std::int32_t* chosen, const float* weights,
-                    std::int64_t routed_tokens, std::int64_t capacity, bool by_weight) {
-  const std::int64_t first = std::int64_t{block_index().y} * routed_tokens;
+                    std::int64_t unit_choices, std::int64_t capacity, bool by_weight) {
+  const std::int64_t first = std::int64_t{block_index().y} * unit_choices;
   const std::int64_t mine = std::int64_t{block_index().x} * threads + thread_index();
-  const bool exists = mine < routed_tokens;
+  const bool exists = mine < unit_choices;
   const std::int32_t expert = exists ? chosen[first + mine] : -1;
   const float weight = exists && by_weight ? weights[first + mine] : 0.0f;
   auto& others = shared_memory<Candidates>();
   std::int64_t before = 0;
-  for (std::int64_t tile = 0; tile < routed_tokens; tile += threads) {
+  for (std::int64_t tile = 0; tile < unit_choices; tile += threads) {
     const std::int64_t other = tile + thread_index();
-    others.experts[thread_index()] = other < routed_tokens ? chosen[first + other] : -1;
+    others.experts[thread_index()] = other < unit_choices ? chosen[first + other] : -1;
     others.weights[thread_index()] =
-        by_weight && other < routed_tokens ? weights[first + other] : 0.0f;
+        by_weight && other < unit_choices ? weights[first + other] : 0.0f;
     sync_block();
     for (int i = 0; i < threads; ++i) {
       if (others.experts[i] != expert) continue;
@@ -135,12 +135,12 @@ void dispatch(Queue& queue, const DispatchShape& shape, std::int32_t* places, st
               const std::int32_t* chosen, const float* weights, std::int32_t* workspace) {
   const bool drops = shape.capacity > 0;
   if (drops) {
-    const std::int64_t routed_tokens = shape.unit_rows * shape.top_k;
+    const std::int64_t unit_choices = shape.unit_rows * shape.top_k;
     launch(queue,
-           {.blocks = Size{static_cast<unsigned>((routed_tokens + threads - 1) / threads),
+           {.blocks = Size{static_cast<unsigned>((unit_choices + threads - 1) / threads),
                            static_cast<unsigned>(shape.rows / shape.unit_rows)},
             .threads = threads},
-           drop_choices_kernel, places, chosen, weights, routed_tokens, shape.capacity,
+           drop_choices_kernel, places, chosen, weights, unit_choices, shape.capacity,
            shape.by_weight);
   }
   const DispatchChunks chunks = dispatch_chunks(shape.rows * shape.top_k, shape.blocks);
