@@ -127,7 +127,7 @@ template <class T>
 void add_norm(const Group<Layer, T>& add, const std::string& name, NormKind kind) {
   const auto forward = [kind](bool residual, bool dropout) {
     return [=](const Kernels<T>& k, Layer<T>& l) {
-      k.norm(queue(), {kind, l.rows, cols, 1e-5}, l.y.data(), l.mean.data(), l.rstd.data(),
+      k.norm(queue(), {{kind, 1e-5}, l.rows, cols}, l.y.data(), l.mean.data(), l.rstd.data(),
              l.x.data(), l.w.data(), l.w.data(), l.z.data(), residual ? l.dy.data() : nullptr,
              dropout ? l.dropout : Dropout{});
     };
@@ -136,9 +136,18 @@ void add_norm(const Group<Layer, T>& add, const std::string& name, NormKind kind
   add(name + "+add", 4, forward(true, false));
   add(name + "+dropout", 4, forward(true, true));
   add(name + "_grad", 4, [kind](const Kernels<T>& k, Layer<T>& l) {
-    k.norm_grad(queue(), {kind, l.rows, cols, 1e-5}, l.y.data(), l.dw.data(), l.db.data(), true,
-                l.dy.data(), l.x.data(), l.mean.data(), l.rstd.data(), l.w.data(), l.z.data(),
-                l.scratch.data());
+    k.norm_grad(queue(), {{kind, 1e-5}, l.rows, cols},
+                {.dx = l.y.data(),
+                 .dweight = l.dw.data(),
+                 .dbias = l.db.data(),
+                 .accumulate = true,
+                 .dy = l.dy.data(),
+                 .x = l.x.data(),
+                 .mean = l.mean.data(),
+                 .rstd = l.rstd.data(),
+                 .weight = l.w.data(),
+                 .dres = l.z.data(),
+                 .workspace = l.scratch.data()});
   });
 }
 
@@ -188,8 +197,15 @@ void add_vocabulary(const std::string& type) {
   using L = Logits<T>;
   const Group<Embedding, T> embedding{type, "tokens", 4096};
   embedding("embedding", 3, [](K& k, E& e) {
-    k.embedding(queue(), e.y.data(), e.ids.data(), e.table.data(), e.positions.data(), nullptr,
-                nullptr, nullptr, e.rows, cols, e.rows / 4, 0, vocab);
+    k.embedding(queue(), {.y = e.y.data(),
+                          .ids = e.ids.data(),
+                          .table = e.table.data(),
+                          .position_table = e.positions.data(),
+                          .rows = e.rows,
+                          .cols = cols,
+                          .seq = e.rows / 4,
+                          .first_id = 0,
+                          .local_ids = vocab});
   });
   embedding("embedding_grad", 1 + 2.0 * sizeof(Acc<T>) / sizeof(T), [](K& k, E& e) {
     k.embedding_grad(queue(), e.dtable.data(), true, e.ids.data(), e.y.data(), e.rows, cols, 0,

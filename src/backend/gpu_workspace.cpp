@@ -19,8 +19,8 @@ std::int64_t attention_workspace(DType, const AttentionShape& s) {
 // What the blocks that share a query's keys leave to be joined.
 std::int64_t cached_attention_workspace(const CachedAttentionShape& s) {
   if (!has_few_queries(s)) return 0;
-  return s.batch * s.groups * s.queries_per_group * s.new_len * splits_of(s) *
-         part_size(s.head_dim) * static_cast<std::int64_t>(sizeof(float));
+  return s.batch * s.groups * s.queries_per_group * s.seq * splits_of(s) * part_size(s.head_dim) *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t ring_attention_workspace(DType compute, const AttentionShape& s) {

@@ -15,10 +15,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backend/shapes.h"
 #include "backend/step_block.h"
 #include "base/dtype.h"
-#include "base/fp8.h"
-#include "base/kinds.h"
 
 namespace trireme {
 
@@ -28,94 +27,7 @@ class Queue;
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Which elements a dropout site drops: a pure function of (seed, step, sample, position, site,
-// column), never of the layout. probability 0 switches it off. The probability of keeping is
-// rounded to a multiple of 2^-16, and what is kept is divided by exactly that.
-struct Dropout {
-  float probability = 0;
-  const StepBlock* block = nullptr;          // seed and step; read when the kernel runs
-  std::uint32_t site = 0;                    // unique per layer and place in the model
-  const std::int64_t* sample_ids = nullptr;  // [batch] global sample numbers
-  // Row r is position (first_row + r) % seq_length of sample_ids[(first_row + r) / seq_length], so
-  // that any block of the [batch, seq] rows draws what the whole would (sequence parallelism).
-  std::int64_t seq_length = 0;
-  std::int64_t first_row = 0;
-  std::int64_t first_column = 0;  // offset of column 0 in the whole layer (tensor parallelism)
-  SequenceCut cut;  // of the seq_length positions, which elements are drawn for as in the whole
-};
-
-struct NormShape {
-  NormKind kind;
-  std::int64_t rows, cols;
-  double eps;
-  bool zero_centred = false;  // multiplies by 1 + weight
-};
-
-// Queries and keys of a qkv buffer as below, of which each head is normalized by itself, or all
-// heads of a row together (RMSNorm).
-struct HeadNormShape {
-  std::int64_t rows, groups, queries_per_group, head_dim;
-  double eps;
-  bool all_heads = false;  // one norm over all query heads and one over all key heads of a row
-  // Where ranks share these heads: how many they have together (0: those here), and whether this
-  // rank speaks for its keys, which others may have too.
-  std::int64_t all_queries = 0, all_keys = 0;
-  bool counts_keys = true;
-
-  std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
-  std::int64_t normed_heads() const { return groups * (queries_per_group + 1); }
-  // Norms of a row, and elements of their weights.
-  std::int64_t norms() const { return all_heads ? 2 : normed_heads(); }
-  std::int64_t query_weights() const {
-    return all_heads ? groups * queries_per_group * head_dim : head_dim;
-  }
-  std::int64_t key_weights() const { return all_heads ? groups * head_dim : head_dim; }
-  // Heads that a norm over all heads is the mean of.
-  std::int64_t heads_together(bool keys) const {
-    const std::int64_t together = keys ? all_keys : all_queries;
-    return together > 0 ? together : groups * (keys ? 1 : queries_per_group);
-  }
-};
-
-// One attention: qkv is [batch * seq, groups * (queries_per_group + 2) * head_dim], where each
-// group of columns holds its queries, then its key, then its value (Megatron's order). ctx is
-// [batch * seq, groups * queries_per_group * head_dim].
-struct AttentionShape {
-  std::int64_t batch, seq, groups, queries_per_group, head_dim;
-  bool causal;
-  double scale;  // usually 1 / sqrt(head_dim)
-  // Optional [batch * seq]: first position that each query may look at (documents packed into one
-  // sample); null means 0. Positions count within the sample.
-  const std::int32_t* first_visible = nullptr;
-  // Optional [batch]: number of real positions of each sample (padding after them is never
-  // read); null means seq.
-  const std::int32_t* lengths = nullptr;
-  std::int64_t first_head = 0;  // offset of head 0 in the whole layer, for dropout
-  Dropout dropout;              // on attention probabilities
-  // Context parallelism: seq is that of the whole sequence, of which a rank has 2 * cut.chunk.
-  SequenceCut cut;
-  // ALiBi (Press et al. 2022): heads of the whole layer, of which the first has the number
-  // first_head here. Scores get slope x (key - query), with the slope of the head. 0: without.
-  std::int64_t alibi_heads = 0;
-  // Scores s become soft_cap x tanh(s / soft_cap) (Gemma 2). 0: without. On GPUs not with slopes.
-  double soft_cap = 0;
-
-  std::int64_t heads() const { return groups * queries_per_group; }
-  std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
-  std::int64_t ctx_cols() const { return heads() * head_dim; }
-};
-
-// Attention of new positions against a cache: for generation. q rows come from a qkv buffer of
-// new_len rows per sequence, laid out as above; caches are [batch, capacity, groups, head_dim].
-struct CachedAttentionShape {
-  std::int64_t batch, new_len, groups, queries_per_group, head_dim, capacity;
-  double scale;
-  std::int64_t window = 0;  // newest positions that each sees, itself included; 0: all
-  std::int64_t first_head = 0, alibi_heads = 0;  // as above
-  double soft_cap = 0;                           // as above
-};
-
-// The rules of the optimizer. All scalars are double because 1 - beta2 would lose four digits in
+// Steps of the optimizer. All scalars are double because 1 - beta2 would lose four digits in
 // float. What changes from step to step comes from the block: learning rate, update_scale and bias
 // corrections.
 struct AdamStep {
@@ -148,80 +60,66 @@ struct DirectionStep {
   double lr_ratio, weight_decay;
 };
 
-// How a router picks k of the experts for each row, by the scores that its logits give: the softmax
-// over all experts, or the sigmoid of each. Of equal scores the expert with the lower number wins.
-struct RouterShape {
-  std::int64_t rows, experts, top_k;
-  bool sigmoid;
-  // Softmax: weights are the softmax over the chosen experts alone. Sigmoid: scores over their sum
-  // (+ 1e-20) where top_k > 1. Otherwise weights are the scores. All are multiplied by `scaling`.
-  bool normalize;
-  double scaling;
-  // Experts of the top_groups of `groups` only: those whose best top_k / top_groups scores have the
-  // largest sums (DeepSeek-AI 2024, arXiv 2412.19437).
-  std::int64_t groups, top_groups;
+// Operands of kernels that have many of them; call sites name each.
+
+template <class T>
+struct NormGradOperands {
+  T* dx;
+  Acc<T>*dweight, *dbias;  // dbias may be null
+  bool accumulate;
+  const T *dy, *x;  // x: what was normalized
+  const Acc<T>*mean, *rstd;
+  const T* weight;
+  const T* dres;      // may be null, and may be dx
+  Acc<T>* workspace;  // norm_grad_workspace(rows, cols) elements
 };
 
-// In gradients choices are counted in this unit: so many of them fit into the integers of exact
-// numerics, and every count up to 2^24 is a float.
-inline constexpr double choice_unit = 0x1p-20;
-
-// Losses of a router that go into its gradient. Over a unit of `unit_rows` rows (a sequence, or the
-// micro-batch), with p the scores divided by their sum and f_e the share of expert e in the
-// top_k x unit_rows choices by plain score: aux_coeff * experts * sum_e f_e mean(p_e) (Fedus et al.
-// 2021), and z_coeff * mean(log-sum-exp(logits)^2) (Zoph et al. 2022). A unit weighs as many
-// sequences as it has in the gradient (StepBlock::sample_scale for each).
-struct RouterLosses {
-  double aux_coeff, z_coeff;
-  std::int64_t unit_rows, seq;
-  // Where ranks share units: row 0 is row first_row of what this rank's units have here and on the
-  // ranks that share these sequences' rows with it, unit_rows each; on all ranks together a unit
-  // has whole_rows (0: unit_rows).
-  std::int64_t first_row = 0, whole_rows = 0;
-  // Totals add up losses of so many rows at a time (0: of all rows of a unit that are here).
-  std::int64_t block_rows = 0;
-
-  double rows() const { return static_cast<double>(whole_rows > 0 ? whole_rows : unit_rows); }
+template <class T>
+struct HeadNormGradOperands {
+  T* dx;  // neither dy nor x
+  Acc<T>*dquery_weight, *dkey_weight;
+  bool accumulate;
+  const T *dy, *x;  // x: what was normalized
+  const Acc<T>* rstd;
+  const T *query_weight, *key_weight;
+  const Acc<T>* sums;  // as of head_norm, of dy
+  Acc<T>* workspace;   // norm_grad_workspace(rows, query_weights()) elements
 };
 
-// Rows by expert: the `choices` = rows * top_k choices in the order of experts and, for one expert,
-// of rows. An expert keeps at most `capacity` choices of each `unit_rows` rows (0: all).
-struct DispatchShape {
-  std::int64_t rows, experts, top_k;
-  std::int64_t capacity, unit_rows;
-  bool by_weight;  // those with the largest weights, the earlier of equal ones; false: the earliest
-  std::int64_t blocks = 1;  // equal blocks of rows, told apart in the offsets
+// All tables but the first may be null.
+template <class T>
+struct EmbeddingOperands {
+  T* y;
+  const std::int32_t* ids;
+  const T* table;
+  const T* position_table;
+  const std::int32_t* positions;  // null: r % seq
+  const T* type_table;
+  const std::int32_t* types;
+  std::int64_t rows, cols, seq;
+  std::int64_t first_id, local_ids;
 };
 
-// A matrix cut into tiles that are rounded to fp8 with a scale each. Rows come in runs (sequences,
-// or the rows of an expert) that no tile leaves; the last tiles of a run and of a row may be
-// smaller.
-struct Fp8Tiles {
-  std::int64_t rows, cols;
-  std::int64_t run;  // divides rows
-  std::int64_t tile_rows, tile_cols;
-  Fp8Type type;
-  bool power_of_2_scales;
-  // Runs of any length instead: the rows [offsets[g], offsets[g + 1]) of each of so many groups.
-  // What belongs to none is neither read nor written.
-  const std::int32_t* offsets = nullptr;
-  std::int64_t groups = 0;
+template <class T>
+struct RouteGradOperands {
+  Acc<T>* dlogits;
+  Acc<T>*dbias, *dload;  // may be null
+  bool accumulate;
+  const Acc<T>*dweights, *logits;
+  const std::int32_t *chosen, *places;
+  const std::int64_t* counts;
+  const T* load;
+  const StepBlock* block;
+  std::int32_t layer;
+};
 
-  constexpr std::int64_t tiles_of_row() const { return (cols + tile_cols - 1) / tile_cols; }
-  // Rows of tiles, in a run and in all, and the one that a row lies in.
-  constexpr std::int64_t bands_of_run() const { return (run + tile_rows - 1) / tile_rows; }
-  constexpr std::int64_t bands() const {
-    return groups > 0 ? rows / tile_rows + groups : rows / run * bands_of_run();
-  }
-  // That with which a group begins, whatever its length and those of others: some bands may be
-  // left over between groups.
-  constexpr std::int64_t first_band(std::int64_t group) const {
-    return offsets[group] / tile_rows + group;
-  }
-  constexpr std::int64_t band_of(std::int64_t row) const {
-    return row / run * bands_of_run() + row % run / tile_rows;
-  }
-  constexpr std::int64_t count() const { return bands() * tiles_of_row(); }
+template <class T>
+struct CombineGradOperands {
+  T* dx;
+  Acc<T>* dweights;
+  const T *dy, *x;
+  const Acc<T>* weights;
+  const std::int32_t *places, *offsets;
 };
 
 template <class T>
@@ -233,11 +131,8 @@ struct Kernels {
   // rstd are [rows]; both may be null where no gradient is wanted. y may be x.
   void (*norm)(Queue&, const NormShape&, T* y, A* mean, A* rstd, const T* x, const T* weight,
                const T* bias, T* sum, const T* delta, const Dropout&);
-  // dx = dres + d norm / dx (dres may be null, and may be dx itself); adds to dweight, dbias (may
-  // be null). x is what was normalized. workspace: norm_grad_workspace(rows, cols) elements of A.
-  void (*norm_grad)(Queue&, const NormShape&, T* dx, A* dweight, A* dbias, bool accumulate,
-                    const T* dy, const T* x, const A* mean, const A* rstd, const T* weight,
-                    const T* dres, A* workspace);
+  // dx = dres + d norm / dx; adds to dweight and dbias.
+  void (*norm_grad)(Queue&, const NormShape&, const NormGradOperands<T>&);
 
   // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
   // queries and one for all keys; values are copied. rstd is [rows, norms()] in the order of the
@@ -246,11 +141,7 @@ struct Kernels {
   // ranks share the heads, sums are those of head_sums over all ranks, otherwise null.
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
                     const T* key_weight, const A* sums);
-  // Its gradient; x is what was normalized, dx is neither dy nor x. sums: as above, of dy.
-  // workspace: norm_grad_workspace(rows, query_weights()) elements of A.
-  void (*head_norm_grad)(Queue&, const HeadNormShape&, T* dx, A* dquery_weight, A* dkey_weight,
-                         bool accumulate, const T* dy, const T* x, const A* rstd,
-                         const T* query_weight, const T* key_weight, const A* sums, A* workspace);
+  void (*head_norm_grad)(Queue&, const HeadNormShape&, const HeadNormGradOperands<T>&);
   // With all_heads: sums [rows, 2] over the queries and over the keys here of x^2 or, where dy is
   // given (otherwise it and the weights are null), of x dy weight. Keys that this rank does not
   // speak for count in the second only, whose dy differs from rank to rank.
@@ -318,20 +209,16 @@ struct Kernels {
   // read.
   void (*sum_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
-  // Appends the keys and values of qkv [batch * new_len, ...] to the caches at positions
-  // lengths[b] .. lengths[b] + new_len, then attends causally. lengths is [batch]. workspace: what
+  // Appends the keys and values of qkv [batch * seq, ...] to the caches at positions
+  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]. workspace: what
   // ops plan for it.
   void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                            T* value_cache, const std::int32_t* lengths, A* workspace);
 
-  // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]); the tables after the
-  // first may be null. position is positions[r], or r % seq if positions is null. Ids outside
-  // [first_id, first_id + local_ids) give rows of zeros, positions and types left out too: they
-  // belong to another rank, and the sum over ranks is then the whole.
-  void (*embedding)(Queue&, T* y, const std::int32_t* ids, const T* table, const T* position_table,
-                    const std::int32_t* positions, const T* type_table, const std::int32_t* types,
-                    std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
-                    std::int64_t local_ids);
+  // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]). Ids outside [first_id,
+  // first_id + local_ids) give rows of zeros, positions and types left out too: they belong to
+  // another rank, and the sum over ranks is then the whole.
+  void (*embedding)(Queue&, const EmbeddingOperands<T>&);
   // dtable[ids[r] - first_id] += dy[r], rows of equal id summed in row order. With accumulate false
   // all local_ids rows are overwritten (zero where no id came). workspace:
   // embedding_grad_workspace.
@@ -365,19 +252,19 @@ struct Kernels {
                      std::int64_t rows);
 
   // y[i] = x[numbers[i]], for i below `taken`; numbers lie in [0, source_rows).
-  void (*take_rows)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
-                    std::int64_t columns, std::int64_t source_rows);
+  void (*gather)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+                 std::int64_t columns, std::int64_t source_rows);
   // dx[numbers[i]] = the sum of those dy[i], in order of i; all other rows are zero.
-  void (*take_rows_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers,
-                         std::int64_t taken, std::int64_t columns, std::int64_t source_rows);
+  void (*gather_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                      std::int64_t columns, std::int64_t source_rows);
 
   // Moves biases towards an even load, by the choices of each expert as route_grad counts them:
   // master += rate * sign(mean - choices), and stores them in the compute type, unless compute is
   // null.
-  void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
-                  std::int64_t experts);
+  void (*update_router_bias)(Queue&, A* master, T* compute, const A* choices, double rate,
+                             std::int64_t experts);
   // Keeps the load itself, over its mean, likewise: master = choices / mean.
-  void (*keep_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
+  void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
   // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
   // logits[r][e] = x[r] . weight[e], in A, with bits that depend on that row alone.
@@ -400,35 +287,27 @@ struct Kernels {
   // load [experts] may be null: how often each expert was chosen in the step before, over the mean,
   // which the balance loss then takes instead of the choices of its unit; dload (+)= this step's
   // choices by plain score, like dbias.
-  void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, A* dlogits, A* dbias,
-                     A* dload, bool accumulate, const A* dweights, const A* logits,
-                     const std::int32_t* chosen, const std::int32_t* places,
-                     const std::int64_t* counts, const T* load, const StepBlock* block,
-                     std::int32_t layer);
+  void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
   // What these rows add to the counts above, of `units` units. plain: `chosen` is by plain score.
-  void (*unit_choices)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
-                       bool plain, std::int64_t* counts, const A* logits,
-                       const std::int32_t* chosen);
+  void (*routed_tokens)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
+                        bool plain, std::int64_t* counts, const A* logits,
+                        const std::int32_t* chosen);
   // places, and the first row of each expert and, within it, of each block of rows: offsets
   // [experts * blocks + 1]. workspace: rows * top_k elements, with a capacity only.
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
                    const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
   // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
-  void (*spread_rows)(Queue&, T* y, const T* x, const std::int32_t* places,
-                      const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
-                      std::int64_t taken, std::int64_t top_k, std::int64_t experts);
+  void (*permute_rows)(Queue&, const PermuteShape&, T* y, const T* x, const std::int32_t* places,
+                       const std::int32_t* offsets);
   // y[r] = the sum over j of x[places[r][j]], in order of j.
-  void (*collect_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                       std::int64_t cols, std::int64_t top_k);
+  void (*unpermute_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                         std::int64_t cols, std::int64_t top_k);
   // y[r] = the sum over j of weights[r][j] * x[places[r][j]], in order of j.
   void (*combine_rows)(Queue&, T* y, const T* x, const A* weights, const std::int32_t* places,
                        std::int64_t rows, std::int64_t cols, std::int64_t top_k);
   // dx[places[r][j]] = weights[r][j] * dy[r], zero from offsets[experts] on; dweights[r][j] =
   // dy[r] . x[places[r][j]], zero where it was dropped.
-  void (*combine_rows_grad)(Queue&, T* dx, A* dweights, const T* dy, const T* x, const A* weights,
-                            const std::int32_t* places, const std::int32_t* offsets,
-                            std::int64_t rows, std::int64_t cols, std::int64_t taken,
-                            std::int64_t top_k, std::int64_t experts);
+  void (*combine_rows_grad)(Queue&, const PermuteShape&, const CombineGradOperands<T>&);
   // y[r] = sigmoid(gates[r]) * x[r], and its gradients; y may be x.
   void (*gate_rows)(Queue&, T* y, const T* x, const A* gates, std::int64_t rows, std::int64_t cols);
   void (*gate_rows_grad)(Queue&, T* dx, A* dgates, const T* dy, const T* x, const A* gates,
@@ -482,8 +361,8 @@ struct Kernels {
   // momentum) g.
   void (*momentum)(Queue&, const MomentumStep&, A* m, A* grad, std::int64_t count);
   // master = (1 - lr weight_decay) master - lr direction, and the compute copy if it is not null.
-  void (*step_along)(Queue&, const DirectionStep&, A* master, const A* direction, T* compute,
-                     std::int64_t count);
+  void (*apply_direction)(Queue&, const DirectionStep&, A* master, const A* direction, T* compute,
+                          std::int64_t count);
 
   // Newton-Schulz iterations, on whole matrices [rows, cols] in T.
   // y = x / (sqrt(squares) + 1e-7), or its transpose, [cols, rows].
@@ -513,34 +392,18 @@ struct Kernels {
   X(soft_cap) X(soft_cap_grad) \
   X(rope) X(attention) X(attention_grad) X(context_attention) X(attention_delta) \
   X(context_attention_grad) X(ring_attention) X(ring_attention_grad) X(ring_key_grads) X(copy_blocks) X(sum_blocks) X(cached_attention) X(embedding) X(embedding_grad) X(softmax_stats) \
-  X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(take_rows) X(take_rows_grad) \
+  X(cross_entropy_grad) X(classifier) X(softmax_rescale) X(token_loss) X(gather) X(gather_grad) \
   X(router) X(router_input_grad) X(router_weight_grad) X(route) X(route_grad) \
-  X(unit_choices) X(dispatch) \
-  X(spread_rows) X(collect_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
-  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(balance) X(keep_load) X(fp8_largest) X(fp8_round) \
+  X(routed_tokens) X(dispatch) \
+  X(permute_rows) X(unpermute_rows) X(combine_rows) X(combine_rows_grad) X(gate_rows) \
+  X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(update_router_bias) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
-  X(step_along) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
+  X(apply_direction) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
   X(first_not_finite)
 // clang-format on
-
-// The three products of a linear layer: x is [rows, in], weight [out, in] and y [rows, out].
-enum class Product : std::uint8_t {
-  forward,      // y = x weight^T + bias
-  input_grad,   // dx = dy weight
-  weight_grad,  // dweight (+)= dy^T x, in Acc<T>
-};
-
-struct LinearShape {
-  std::int64_t rows, in, out;
-};
-
-// The same of several groups of rows, each with a weight of its own: weight is [groups * out, in],
-// and the rows [offsets[g], offsets[g + 1]) belong to group g. Of `rows` the last may belong to
-// none. With blocks each group's rows are so many products, one after the other: offsets are those
-// of groups * blocks.
-struct GroupedShape {
-  std::int64_t rows, in, out, groups;
-  std::int64_t blocks = 1;
-};
+#define TRIREME_COUNT(entry) +1
+static_assert(sizeof(Kernels<float>) / sizeof(void (*)()) == TRIREME_KERNELS(TRIREME_COUNT),
+              "the list and the table of kernels differ");
+#undef TRIREME_COUNT
 
 }  // namespace trireme

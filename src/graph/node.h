@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "backend/shapes.h"
 #include "base/kinds.h"
 #include "graph/value.h"
 
@@ -44,8 +45,8 @@ namespace trireme {
   X(soft_cap)                           \
   X(soft_cap_grad)                      \
   X(slice)                              \
-  X(take_rows)                          \
-  X(take_rows_grad)                     \
+  X(gather)                             \
+  X(gather_grad)                        \
   X(softmax_stats)                      \
   X(token_loss)                         \
   X(softmax_merge)                      \
@@ -56,10 +57,10 @@ namespace trireme {
   X(router_weight_grad)                 \
   X(route)                              \
   X(route_grad)                         \
-  X(unit_choices)                       \
+  X(routed_tokens)                      \
   X(dispatch)                           \
-  X(spread_rows)                        \
-  X(collect_rows)                       \
+  X(permute_rows)                       \
+  X(unpermute_rows)                     \
   X(grouped_linear)                     \
   X(grouped_linear_input_grad)          \
   X(grouped_linear_weight_grad)         \
@@ -74,7 +75,7 @@ namespace trireme {
   X(grad_all_reduce)                    \
   X(all_reduce)                         \
   X(all_gather)                         \
-  X(own_rows)                           \
+  X(local_rows)                         \
   X(all_to_all)                         \
   X(reduce_scatter)
 // clang-format on
@@ -87,18 +88,9 @@ enum class OpKind : std::uint8_t { TRIREME_OPS(TRIREME_OP) count };
 // that a schedule can place them separately.
 enum class Phase : std::uint8_t { forward, input_grad, weight_grad };
 
-struct DropoutAttributes {
-  float probability = 0;
-  std::uint32_t site = 0;      // place within the block; the layer is added when it runs
-  std::int64_t first_row = 0;  // of the [batch, seq] rows (sequence parallelism)
-  SequenceCut cut = {};        // of the seq positions (context parallelism)
-};
-struct NormAttributes {
-  NormKind kind;
-  double eps;
-  DropoutAttributes dropout;  // of the addend, if there is one
-  std::int64_t seq = 0;       // positions per sequence; 0: rows / batch, with all rows on this rank
-  bool zero_centred = false;  // multiplies by 1 + weight
+struct NormAttributes : NormRule {
+  DropoutRule dropout;   // of the addend, if there is one
+  std::int64_t seq = 0;  // positions per sequence; 0: rows / batch, with all rows on this rank
 };
 struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
@@ -109,19 +101,10 @@ struct LinearAttributes {
 struct ActivationAttributes {
   ActivationKind kind;
 };
-struct AttentionAttributes {
-  std::int64_t batch, seq, groups, queries_per_group, head_dim;
-  bool causal;
-  double scale;
-  std::int64_t first_head;
-  DropoutAttributes dropout;
-  std::int64_t capacity;    // of the cache, for cached attention
-  std::int64_t window = 0;  // positions that one sees, itself included; 0: all
-  // Context parallelism: seq counts whole sequences, of which this rank's rows are a cut.
-  SequenceCut cut = {};
+struct AttentionAttributes : AttentionRule {
+  DropoutRule dropout;
+  std::int64_t capacity;  // of the cache, for cached attention
   int context_ranks = 1;
-  std::int64_t alibi_heads = 0;  // heads of the whole layer, with ALiBi; 0: without
-  double soft_cap = 0;           // of scores; 0: without
 };
 struct ScaleAttributes {
   double factor;
@@ -151,13 +134,13 @@ struct EmbeddingAttributes {
   std::int64_t seq, first_id;
 };
 struct AddAttributes {
-  DropoutAttributes dropout;
+  DropoutRule dropout;
   std::int64_t seq;
 };
 struct SliceAttributes {
   std::int64_t first_row, rows;
 };
-struct TakeRowsAttributes {
+struct GatherAttributes {
   std::int64_t source_rows;
 };
 struct LossAttributes {
@@ -171,41 +154,21 @@ struct GraphGroup {
 };
 // "tensor", "context", "expert"
 const char* name_of(GroupKind kind);
-// With all_heads one norm spans all heads of queries, and one those of keys: of the ranks of a
-// group together, where the rest is as in HeadNormShape of backend/kernels.h.
-struct HeadNormAttributes {
-  std::int64_t groups, queries_per_group, head_dim;
-  double eps;
-  bool all_heads = false;
-  std::int64_t all_queries = 0, all_keys = 0;
-  bool counts_keys = true;
-  GraphGroup group = {};
+struct HeadNormAttributes : HeadNormRule {
+  GraphGroup group = {};  // the ranks whose heads one norm spans, with all_heads
 };
-// As RouterShape and RouterLosses of backend/kernels.h.
-struct RouteAttributes {
-  std::int64_t top_k;
-  bool sigmoid, normalize;
-  double scaling;
-  std::int64_t groups, top_groups;
-  double aux_coeff, z_coeff;
-  std::int64_t unit_rows, seq;
-  // Of the rows of units that ranks share: those on the tensor-parallel ranks together, the first
-  // one here, and the ranks that have others of the same sequences.
-  std::int64_t all_rows = 0, first_row = 0;  // all_rows 0: those here
+struct RouteAttributes : RouterRule {
+  RouterLosses losses;  // whole_rows and block_rows follow from the graph and the groups
+  // Where ranks share the rows of units: the number of rows on the tensor-parallel ranks together
+  // (0: those here), and the ranks that have other rows of the same sequences.
+  std::int64_t all_rows = 0;
   GraphGroup tensor = {}, context = {GroupKind::context, 1};
 };
-// As DispatchShape of backend/kernels.h.
-struct DispatchAttributes {
-  std::int64_t experts;
-  std::int64_t capacity, unit_rows;
-  bool by_weight;
-  std::int64_t blocks = 1;
-};
-// As GroupedShape of backend/kernels.h.
+// What GroupedShape does not take from the operands.
 struct GroupedAttributes {
   std::int64_t blocks = 1;  // of the rows of each group
 };
-struct SpreadRowsAttributes {
+struct PermuteAttributes {
   std::int64_t taken;  // rows by expert
 };
 struct CollectiveAttributes {
@@ -217,7 +180,7 @@ struct CollectiveAttributes {
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
-  int slices;  // of an expert, on neighbors
+  int tensor_size;  // adjacent ranks that an expert is cut over
   ActivationKind kind;
   std::int64_t round_rows;  // that an owner takes at once
   std::int64_t blocks = 1;  // of the rows of each expert
@@ -227,8 +190,8 @@ using Attributes =
     std::variant<std::monostate, NormAttributes, ActivationAttributes, AttentionAttributes,
                  RopeAttributes, LatentAttributes, HeadNormAttributes, ScaleAttributes,
                  SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
-                 TakeRowsAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
-                 ReorderAttributes, RouteAttributes, DispatchAttributes, SpreadRowsAttributes,
+                 GatherAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
+                 ReorderAttributes, RouteAttributes, DispatchRule, PermuteAttributes,
                  GroupedAttributes, RemoteExpertsAttributes>;
 
 struct Node {

@@ -39,11 +39,11 @@ std::unique_ptr<Graph> FamilyBuilder::embedding() const {
   return graph;
 }
 
-std::unique_ptr<Graph> FamilyBuilder::block(int kind) const {
+std::unique_ptr<Graph> FamilyBuilder::block(const BlockKind& kind) const {
   auto graph = new_graph();
   v1::Layers::Impl impl(*this, *graph);
   v1::Layers layers(impl);
-  impl.finish(family_->block(layers, {activations(*graph)}, kind), "block");
+  impl.finish(family_->block(layers, {activations(*graph)}, kind.added), "block");
   return graph;
 }
 

@@ -20,8 +20,10 @@ class FamilyBuilder final : public GptBuilder {
       : GptBuilder(model, options, dropout), family_(std::move(family)) {}
 
   std::unique_ptr<Graph> embedding() const override;
-  int block_kind(std::int64_t layer) const override { return family_->kind_of(layer); }
-  std::unique_ptr<Graph> block(int kind) const override;
+  BlockKind block_kind(std::int64_t layer) const override {
+    return {.added = family_->kind_of(layer)};
+  }
+  std::unique_ptr<Graph> block(const BlockKind& kind) const override;
   std::unique_ptr<Graph> head() const override;
 
  private:

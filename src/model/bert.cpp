@@ -38,8 +38,8 @@ class BertBuilder final : public Builder {
     return graph;
   }
 
-  std::unique_ptr<Graph> block(int) const override {
-    return post_norm() ? post_norm_block() : pre_norm_block({.causal = false});
+  std::unique_ptr<Graph> block(const BlockKind& kind) const override {
+    return post_norm() ? post_norm_block() : pre_norm_block(kind, false);
   }
 
   std::unique_ptr<Graph> head() const override {
@@ -78,8 +78,7 @@ class BertBuilder final : public Builder {
   // From the first position of each sequence.
   void order_head(Graph& g, ValueId x) const {
     const Shape sequences = {options_.batch};
-    const ValueId first =
-        ops::take_rows(g, x, g.batch(BatchInput::first_rows, DType::i32, sequences));
+    const ValueId first = ops::gather(g, x, g.batch(BatchInput::first_rows, DType::i32, sequences));
     const ValueId pooled =
         ops::activation(g, dense(g, first, "pooler", m_.hidden_size), ActivationKind::tanh);
     const ValueId logits = dense(g, pooled, "order_head", 2);
@@ -97,7 +96,7 @@ class BertBuilder final : public Builder {
     std::int64_t rows = rows_;
     if (training && options_.predictions > 0) {
       rows = options_.batch * std::min(options_.predictions, seq_);
-      x = ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
+      x = ops::gather(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
     }
     const ValueId d =
         ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size), activation_kind());

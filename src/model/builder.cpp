@@ -18,40 +18,40 @@ Builder::Builder(const ModelConfig& model, const BuildOptions& options, bool dro
   local_rows_ = tp_.local_rows(rows_);
 }
 
-std::unique_ptr<Graph> Builder::pre_norm_block(const BlockParts& parts) const {
+std::unique_ptr<Graph> Builder::pre_norm_block(const BlockKind& kind, bool causal) const {
   const bool both = m_.norm_placement == NormPlacement::both;
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  ValueId attended = attention(g, norm(g, x, "input_norm"), ids, parts.causal, "attention",
-                               attention_site, parts.window);
+  ValueId attended =
+      attention(g, norm(g, x, "input_norm"), ids, causal, "attention", attention_site, kind.window);
   if (both) attended = norm(g, attended, "attention_out_norm");
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
-  ValueId made = parts.experts > 0 ? experts(g, normed, parts.experts) : mlp(g, normed);
+  ValueId made = kind.experts > 0 ? experts(g, normed, kind.experts) : mlp(g, normed);
   if (both) made = norm(g, made, "mlp_out_norm");
   g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 
-std::unique_ptr<Graph> Builder::output_norm_block(const BlockParts& parts) const {
+std::unique_ptr<Graph> Builder::output_norm_block(const BlockKind& kind, bool causal) const {
   auto graph = new_graph();
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
   const ValueId attended =
-      norm(g, attention(g, x, ids, parts.causal, "attention", attention_site, parts.window),
+      norm(g, attention(g, x, ids, causal, "attention", attention_site, kind.window),
            "attention_out_norm");
   const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
   const ValueId made =
-      norm(g, parts.experts > 0 ? experts(g, y, parts.experts) : mlp(g, y), "mlp_out_norm");
+      norm(g, kind.experts > 0 ? experts(g, y, kind.experts) : mlp(g, y), "mlp_out_norm");
   g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 
 ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                               const std::string& name) const {
-  HeadNormAttributes a{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps};
+  HeadNormAttributes a{{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps}};
   if (m_.qk_norm_over == NormSpan::all_heads) {
     a.all_heads = true;
     a.all_queries = m_.num_heads;
@@ -128,11 +128,11 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
       // Padding follows everything else, where causal attention does not look anyway.
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
     } else if (options_.context.attention == ContextAttention::ulysses) {
-      context = ops::exchanged_attention(g, qkv, first_visible, ids, a, options_.context.rank);
+      context = ops::ulysses_attention(g, qkv, first_visible, ids, a, options_.context.rank);
     } else if (options_.context.attention == ContextAttention::ring) {
-      context = ops::passed_attention(g, qkv, first_visible, ids, a);
+      context = ops::ring_attention(g, qkv, first_visible, ids, a);
     } else {
-      context = ops::gathered_attention(g, qkv, first_visible, ids, a);
+      context = ops::all_gather_attention(g, qkv, first_visible, ids, a);
     }
   }
   if (m_.is_latent()) context = ops::narrow_heads(g, context, latent);
@@ -202,7 +202,7 @@ bool Builder::any_dropout() const {
   return dropout(m_.hidden_dropout) > 0 || dropout(m_.attention_dropout) > 0;
 }
 
-DropoutAttributes Builder::site(std::uint32_t where) const {
+DropoutRule Builder::site(std::uint32_t where) const {
   return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_),
           options_.context.cut(whole_seq_)};
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "graph/ops/ops.h"
+#include "model/layer_kinds.h"
 #include "model/losses.h"
 #include "model/transformer.h"
 
@@ -22,9 +23,9 @@ class Builder {
   virtual ~Builder() = default;
 
   virtual std::unique_ptr<Graph> embedding() const = 0;
-  // Layers may be of several kinds, numbered from 0; each kind is one graph.
-  virtual int block_kind(std::int64_t /*layer*/) const { return 0; }
-  virtual std::unique_ptr<Graph> block(int kind) const = 0;
+  // Layers may be of several kinds, each of which is one graph.
+  virtual BlockKind block_kind(std::int64_t /*layer*/) const { return {}; }
+  virtual std::unique_ptr<Graph> block(const BlockKind& kind) const = 0;
   virtual std::unique_ptr<Graph> head() const = 0;
 
  protected:
@@ -44,16 +45,10 @@ class Builder {
   }
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
-  // The parts in which layers differ.
-  struct BlockParts {
-    bool causal = true;
-    std::int64_t experts = 0;  // 0: a dense MLP
-    bool window = true;
-  };
   // x + attention(norm(x)), then y + mlp(norm(y)); or with norms after attention and MLP too.
-  std::unique_ptr<Graph> pre_norm_block(const BlockParts& parts) const;
+  std::unique_ptr<Graph> pre_norm_block(const BlockKind& kind, bool causal) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
-  std::unique_ptr<Graph> output_norm_block(const BlockParts& parts) const;
+  std::unique_ptr<Graph> output_norm_block(const BlockKind& kind, bool causal) const;
   // Sees the earlier positions, or all of its sequence that are not padding. A block with several
   // of them names each, and says where each drops.
   // `window`: as model.attention_window says, otherwise all of these.
@@ -93,7 +88,7 @@ class Builder {
   }
   bool any_dropout() const;
   // Dropout of activations between layers.
-  DropoutAttributes site(std::uint32_t where) const;
+  DropoutRule site(std::uint32_t where) const;
   NormKind norm_kind() const;
   ActivationKind activation_kind() const;
   // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).

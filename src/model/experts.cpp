@@ -22,8 +22,8 @@ struct ExpertWeights {
   ValueId operator()(Graph& g, const ExpertParallel& ep, std::int64_t experts,
                      bool cuts_out) const {
     const std::int64_t own = ep.share(experts), all = matrices * out;
-    const std::int64_t part = cuts_out ? out / ep.slices : out;
-    const std::int64_t columns = cuts_out ? in : in / ep.slices;
+    const std::int64_t part = cuts_out ? out / ep.tensor_size : out;
+    const std::int64_t columns = cuts_out ? in : in / ep.tensor_size;
     ParameterSpec spec{
         name, {own * matrices * part, columns}, {experts * all, in}, Init::normal, init_std, true};
     spec.matrix_rows.assign(static_cast<std::size_t>(own * matrices), part);
@@ -33,9 +33,9 @@ struct ExpertWeights {
       const std::int64_t first = ep.owner() * own * all;
       if (part == out) spec.pieces = {{0, first, own * all}};
       for (std::int64_t m = 0; part < out && m < own * matrices; ++m)
-        spec.pieces.push_back({m * part, first + m * out + ep.slice() * part, part});
+        spec.pieces.push_back({m * part, first + m * out + ep.tensor_rank() * part, part});
     }
-    if (!cuts_out) spec.first_column = ep.slice() * columns;
+    if (!cuts_out) spec.first_column = ep.tensor_rank() * columns;
     spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
     return g.parameter(std::move(spec));
   }
@@ -75,12 +75,12 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   route.scaling = moe.scaling_factor;
   route.groups = moe.num_groups;
   route.top_groups = moe.top_groups;
-  route.aux_coeff = moe.aux_loss_coeff;
-  route.z_coeff = moe.z_loss_coeff;
-  route.seq = seq_;
-  route.unit_rows = moe.aux_loss == BalanceScope::batch ? rows_ : seq_;
+  route.losses = {.aux_coeff = moe.aux_loss_coeff,
+                  .z_coeff = moe.z_loss_coeff,
+                  .unit_rows = moe.aux_loss == BalanceScope::batch ? rows_ : seq_,
+                  .seq = seq_,
+                  .first_row = tp_.first_row(rows_)};
   route.all_rows = rows_;
-  route.first_row = tp_.first_row(rows_);
   if (tp_.splits_rows()) route.tensor = tp_.group();
   route.context = options_.context.group();
   const ValueId router = row_weight(g, "mlp.router.weight", count);
@@ -102,7 +102,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias, load);
 
   // Only training drops: validation sees what generation will.
-  DispatchAttributes dispatch{};
+  DispatchRule dispatch{};
   dispatch.experts = count;
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;
   dispatch.unit_rows = seq_;
@@ -117,11 +117,11 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
       g, ep, count, true);
   const ValueId down =
       ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
-  ValueId rows = ops::spread_rows(g, x, places, taken);
+  ValueId rows = ops::permute_rows(g, x, places, taken);
   if (ep.size > 1) {
     rows = ops::remote_experts(
         g, rows, places.offsets, up, down,
-        {ep.group(), ep.slices, kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
+        {ep.group(), ep.tensor_size, kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
   } else {
     const auto grouped = [&](ValueId x, ValueId weight) {
       return ops::grouped_linear(g, x, weight, places.offsets, dispatch.blocks);

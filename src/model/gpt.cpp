@@ -45,10 +45,9 @@ std::unique_ptr<Graph> GptBuilder::embedding() const {
   return graph;
 }
 
-std::unique_ptr<Graph> GptBuilder::block(int kind) const {
-  const BlockParts parts{.causal = true, .experts = kind / 2, .window = kind % 2 == 0};
-  return m_.norm_placement == NormPlacement::output ? output_norm_block(parts)
-                                                    : pre_norm_block(parts);
+std::unique_ptr<Graph> GptBuilder::block(const BlockKind& kind) const {
+  return m_.norm_placement == NormPlacement::output ? output_norm_block(kind, true)
+                                                    : pre_norm_block(kind, true);
 }
 
 std::unique_ptr<Graph> GptBuilder::head() const {

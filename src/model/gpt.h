@@ -13,12 +13,11 @@ class GptBuilder : public Builder {
   using Builder::Builder;
 
   std::unique_ptr<Graph> embedding() const override;
-  // Bit 0: attends to more than the window of the other layers; the rest: how many experts.
-  int block_kind(std::int64_t layer) const override {
-    const bool whole = m_.attention_window > 0 && !m_.window_in_layer(layer);
-    return static_cast<int>(2 * m_.moe.experts_in(layer)) + (whole ? 1 : 0);
+  BlockKind block_kind(std::int64_t layer) const override {
+    return {.experts = m_.moe.experts_in(layer),
+            .window = m_.attention_window == 0 || m_.window_in_layer(layer)};
   }
-  std::unique_ptr<Graph> block(int kind) const override;
+  std::unique_ptr<Graph> block(const BlockKind& kind) const override;
   std::unique_ptr<Graph> head() const override;
 
  protected:

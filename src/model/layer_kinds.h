@@ -2,16 +2,26 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <vector>
 
 #include "config/config.h"
 
 namespace trireme {
 
+// Everything that the graph of a layer follows from, next to what all layers have in common.
+struct BlockKind {
+  std::int64_t experts = 0;  // 0: a dense MLP
+  bool window = true;        // attends as model.attention_window says; false: to all positions
+  int added = 0;             // number of the kind, in architectures that a program adds
+
+  auto operator<=>(const BlockKind&) const = default;
+};
+
 // Everything in which the graphs of layers differ: layers of one kind take equally long and keep
 // equally much.
 struct LayerKind {
-  int block = 0;  // as Builder::block_kind() numbers them
+  BlockKind block;
   bool in_fp8 = false;
 
   auto operator<=>(const LayerKind&) const = default;

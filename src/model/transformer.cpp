@@ -111,10 +111,10 @@ class Assembler {
       recomputed = std::min(options.recompute_layers, part.layers);
     }
     const Fp8Products fp8 = fp8_products(model_, options);
-    std::map<std::tuple<int, Recompute, bool>, int> templates;
+    std::map<std::tuple<BlockKind, Recompute, bool>, int> templates;
     for (std::int64_t i = 0; i < part.layers; ++i) {
       const std::int64_t layer = part.first_layer + i;
-      const int kind = eval_->block_kind(layer);
+      const BlockKind kind = eval_->block_kind(layer);
       const Recompute how = i < recomputed ? options.recompute : Recompute::none;
       const bool in_fp8 = is_in_fp8(model_, options.fp8, layer);
       const auto [known, is_new] = templates.try_emplace({kind, how, in_fp8});

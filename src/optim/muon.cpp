@@ -22,9 +22,9 @@ void update_by_muon(Device& device, DType compute, const OptimizerConfig& config
     using A = Acc<T>;
     const double lr_ratio = config.muon_lr > 0 ? config.muon_lr / config.lr : 1;
     const DirectionStep step{range.block, lr_ratio, range.decay};
-    device.kernels<T>().step_along(device.queue(), step, static_cast<A*>(range.master),
-                                   static_cast<const A*>(range.gradient),
-                                   static_cast<T*>(range.copy), range.count);
+    device.kernels<T>().apply_direction(device.queue(), step, static_cast<A*>(range.master),
+                                        static_cast<const A*>(range.gradient),
+                                        static_cast<T*>(range.copy), range.count);
   });
 }
 

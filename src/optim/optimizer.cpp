@@ -272,9 +272,10 @@ void Optimizer::balance(const OwnedSlice& slice) {
     Queue& queue = stage_.device().queue();
     const Kernels<T>& kernels = stage_.device().kernels<T>();
     if (spec(slice).counts == ParameterSpec::Counts::load)
-      kernels.keep_load(queue, kept, compute, choices, slice.count());
+      kernels.update_router_load(queue, kept, compute, choices, slice.count());
     else
-      kernels.balance(queue, kept, compute, choices, spec(slice).balance_rate, slice.count());
+      kernels.update_router_bias(queue, kept, compute, choices, spec(slice).balance_rate,
+                                 slice.count());
   });
 }
 

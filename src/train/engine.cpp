@@ -121,7 +121,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.context.size = mesh.degrees().cp;
   local.context.rank = mesh.place_of(rank).cp;
   local.expert.size = mesh.degrees().expert_ranks();
-  local.expert.slices = mesh.degrees().expert_tp;
+  local.expert.tensor_size = mesh.degrees().expert_tp;
   local.expert.rank = index_of(mesh.expert_group(rank), rank);
   local.expert.exact = config.parallel.numerics == Numerics::exact;
   local.expert.apart = mesh.degrees().experts_apart();

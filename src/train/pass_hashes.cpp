@@ -28,10 +28,10 @@ bool has_room_to_spare(OpKind op) {
   switch (op) {
     case route:
     case route_grad:
-    case unit_choices:
+    case routed_tokens:
     case dispatch:
-    case spread_rows:
-    case collect_rows:
+    case permute_rows:
+    case unpermute_rows:
     case grouped_linear:
     case grouped_linear_input_grad:
     case remote_experts:

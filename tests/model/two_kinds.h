@@ -13,9 +13,11 @@ class TwoKinds final : public Builder {
         decoder_(decoder_architecture.make_builder(model, options, dropout)) {}
 
   std::unique_ptr<Graph> embedding() const override { return decoder_->embedding(); }
-  int block_kind(std::int64_t layer) const override { return layer % 2; }
-  std::unique_ptr<Graph> block(int kind) const override {
-    if (kind == 0) return decoder_->block(0);
+  BlockKind block_kind(std::int64_t layer) const override {
+    return {.added = static_cast<int>(layer % 2)};
+  }
+  std::unique_ptr<Graph> block(const BlockKind& kind) const override {
+    if (kind.added == 0) return decoder_->block({});
     auto graph = new_graph();
     Graph& g = *graph;
     const ValueId x = activations(g);

@@ -337,44 +337,42 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
 }
 
 template <class T>
-void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dlogits,
-                Acc<T>* dbias, Acc<T>* dload, bool accumulate, const Acc<T>* dweights,
-                const Acc<T>* logits, const std::int32_t* chosen, const std::int32_t* places,
-                const std::int64_t* counts, const T* load, const StepBlock* block,
-                std::int32_t layer) {
+void route_grad(const RouterShape& shape, const RouterLosses& losses,
+                const RouteGradOperands<T>& o) {
   using A = Acc<T>;
-  const bool plain = shape.groups == 1 && !dbias;
+  const bool plain = shape.groups == 1 && !o.dbias;
   const bool has_losses = losses.aux_coeff > 0 || losses.z_coeff > 0;
   const double sequences = static_cast<double>(losses.unit_rows) / static_cast<double>(losses.seq);
-  ExpertTotals* const totals = block->experts;
+  ExpertTotals* const totals = o.block->experts;
   std::mutex mutex;
   const auto run_rows = [&](std::int64_t begin, std::int64_t end, const UnitLosses<A>* unit) {
     A scores[most_experts], weights[most_experts];
     for (std::int64_t r = begin; r < end; ++r) {
-      const A* row = logits + r * shape.experts;
-      A* drow = dlogits + r * shape.experts;
+      const A* row = o.logits + r * shape.experts;
+      A* drow = o.dlogits + r * shape.experts;
       make_scores(shape, scores, row);
-      weights_grad(shape, drow, weights, dweights + r * shape.top_k, chosen + r * shape.top_k, row,
-                   scores);
-      if (unit) unit->add_grad(drow, row, scores, block->sample_scale * sequences);
+      weights_grad(shape, drow, weights, o.dweights + r * shape.top_k, o.chosen + r * shape.top_k,
+                   row, scores);
+      if (unit) unit->add_grad(drow, row, scores, o.block->sample_scale * sequences);
     }
   };
   if (!has_losses) {
     parallel_ranges(shape.rows, rows_per_task,
                     [&](std::int64_t begin, std::int64_t end) { run_rows(begin, end, nullptr); });
   } else {
-    TRIREME_CHECK(counts || load || losses.aux_coeff == 0 ||
+    TRIREME_CHECK(o.counts || o.load || losses.aux_coeff == 0 ||
                   (losses.block_rows == 0 && losses.first_row == 0));
     parallel_for(pieces_of(shape, losses), [&](std::int64_t piece) {
       const UnitRows rows = piece_of(shape, losses, piece);
-      const A* const first = logits + rows.first * shape.experts;
+      const A* const first = o.logits + rows.first * shape.experts;
       std::int64_t own[most_experts] = {};
-      if (!counts && !load) {
-        count_plain(shape, plain, rows.count, own, first, chosen + rows.first * shape.top_k);
+      if (!o.counts && !o.load) {
+        count_plain(shape, plain, rows.count, own, first, o.chosen + rows.first * shape.top_k);
       }
       UnitLosses<A> unit =
-          load ? UnitLosses<A>(shape, losses, load)
-               : UnitLosses<A>(shape, losses, counts ? counts + rows.unit * shape.experts : own);
+          o.load
+              ? UnitLosses<A>(shape, losses, o.load)
+              : UnitLosses<A>(shape, losses, o.counts ? o.counts + rows.unit * shape.experts : own);
       unit.measure(first, rows.count);
       run_rows(rows.first, rows.first + rows.count, &unit);
       if (!totals) return;
@@ -384,23 +382,24 @@ void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dl
     });
   }
   if (totals) {
-    count_choices(shape, totals->choices() + layer * (block->most_experts + 1), chosen, places);
+    count_choices(shape, totals->choices() + o.layer * (o.block->most_experts + 1), o.chosen,
+                  o.places);
   }
-  if (dbias) {
+  if (o.dbias) {
     std::int64_t kept[most_experts + 1] = {};
-    count_choices(shape, kept, chosen, places);
-    store_counts(shape, dbias, accumulate, kept, block->loss_scale);
+    count_choices(shape, kept, o.chosen, o.places);
+    store_counts(shape, o.dbias, o.accumulate, kept, o.block->loss_scale);
   }
-  if (dload) {
+  if (o.dload) {
     std::int64_t picked[most_experts] = {};
-    count_plain(shape, plain, shape.rows, picked, logits, chosen);
-    store_counts(shape, dload, accumulate, picked, block->loss_scale);
+    count_plain(shape, plain, shape.rows, picked, o.logits, o.chosen);
+    store_counts(shape, o.dload, o.accumulate, picked, o.block->loss_scale);
   }
 }
 
 template <class A>
-void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
-                  bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen) {
+void routed_tokens(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
+                   bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen) {
   std::fill_n(counts, units * shape.experts, 0);
   RouterLosses of_units = losses;
   of_units.block_rows = 0;
@@ -413,7 +412,8 @@ void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int
 }
 
 template <class T>
-void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts) {
+void update_router_bias(Acc<T>* master, T* compute, const Acc<T>* choices, double rate,
+                        std::int64_t experts) {
   using A = Acc<T>;
   const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
@@ -425,7 +425,7 @@ void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std
 }
 
 template <class T>
-void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts) {
+void update_router_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts) {
   const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
     const double load = static_cast<double>(choices[e]) * static_cast<double>(experts) / sum;
@@ -461,22 +461,19 @@ void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* of
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
-#define TRIREME_INSTANTIATE(T)                                                                   \
-  template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*);      \
-  template void balance(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);                       \
-  template void keep_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);                             \
-  template void route_grad(const RouterShape&, const RouterLosses&, Acc<T>*, Acc<T>*, Acc<T>*,   \
-                           bool, const Acc<T>*, const Acc<T>*, const std::int32_t*,              \
-                           const std::int32_t*, const std::int64_t*, const T*, const StepBlock*, \
-                           std::int32_t);
+#define TRIREME_INSTANTIATE(T)                                                              \
+  template void route(const RouterShape&, Acc<T>*, std::int32_t*, const Acc<T>*, const T*); \
+  template void update_router_bias(Acc<T>*, T*, const Acc<T>*, double, std::int64_t);       \
+  template void update_router_load(Acc<T>*, T*, const Acc<T>*, std::int64_t);               \
+  template void route_grad(const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE
 #define TRIREME_INSTANTIATE(A)                                                                    \
-  template void unit_choices(const RouterShape&, const RouterLosses&, std::int64_t, bool,         \
-                             std::int64_t*, const A*, const std::int32_t*);                       \
+  template void routed_tokens(const RouterShape&, const RouterLosses&, std::int64_t, bool,        \
+                              std::int64_t*, const A*, const std::int32_t*);                      \
   template void dispatch(const DispatchShape&, std::int32_t*, std::int32_t*, const std::int32_t*, \
                          const A*, std::int32_t*);
 TRIREME_INSTANTIATE(float)

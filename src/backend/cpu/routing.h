@@ -10,18 +10,16 @@ template <class T>
 void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, const Acc<T>* logits,
            const T* bias);
 template <class T>
-void balance(Acc<T>* master, T* compute, const Acc<T>* choices, double rate, std::int64_t experts);
+void update_router_bias(Acc<T>* master, T* compute, const Acc<T>* choices, double rate,
+                        std::int64_t experts);
 template <class T>
-void keep_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts);
+void update_router_load(Acc<T>* master, T* compute, const Acc<T>* choices, std::int64_t experts);
 template <class T>
-void route_grad(const RouterShape& shape, const RouterLosses& losses, Acc<T>* dlogits,
-                Acc<T>* dbias, Acc<T>* dload, bool accumulate, const Acc<T>* dweights,
-                const Acc<T>* logits, const std::int32_t* chosen, const std::int32_t* places,
-                const std::int64_t* counts, const T* load, const StepBlock* block,
-                std::int32_t layer);
+void route_grad(const RouterShape& shape, const RouterLosses& losses,
+                const RouteGradOperands<T>& o);
 template <class A>
-void unit_choices(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
-                  bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen);
+void routed_tokens(const RouterShape& shape, const RouterLosses& losses, std::int64_t units,
+                   bool plain, std::int64_t* counts, const A* logits, const std::int32_t* chosen);
 template <class A>
 void dispatch(const DispatchShape& shape, std::int32_t* places, std::int32_t* offsets,
               const std::int32_t* chosen, const A* weights, std::int32_t* workspace);

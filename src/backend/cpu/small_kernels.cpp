@@ -25,8 +25,8 @@ std::int64_t checked(std::int32_t row, std::int64_t source_rows) {
 }  // namespace
 
 template <class T>
-void take_rows(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
-               std::int64_t columns, std::int64_t source_rows) {
+void gather(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken, std::int64_t columns,
+            std::int64_t source_rows) {
   for (std::int64_t i = 0; i < taken; ++i) {
     std::memcpy(y + i * columns, x + checked(numbers[i], source_rows) * columns,
                 columns * sizeof(T));
@@ -34,8 +34,8 @@ void take_rows(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken
 }
 
 template <class T>
-void take_rows_grad(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
-                    std::int64_t columns, std::int64_t source_rows) {
+void gather_grad(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                 std::int64_t columns, std::int64_t source_rows) {
   using A = Acc<T>;
   std::memset(static_cast<void*>(dx), 0, source_rows * columns * sizeof(T));
   for (std::int64_t i = 0; i < taken; ++i) {
@@ -139,12 +139,12 @@ void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), Exa
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot appear in parentheses here.
-#define TRIREME_INSTANTIATE(T)                                                                \
-  template void take_rows(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t,      \
-                          std::int64_t);                                                      \
-  template void take_rows_grad(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t, \
-                               std::int64_t);                                                 \
-  template void copy_blocks(T*, const T*, const BlockCopy&);                                  \
+#define TRIREME_INSTANTIATE(T)                                                             \
+  template void gather(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t,      \
+                       std::int64_t);                                                      \
+  template void gather_grad(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t, \
+                            std::int64_t);                                                 \
+  template void copy_blocks(T*, const T*, const BlockCopy&);                               \
   template void sum_blocks(T*, const T*, const BlockCopy&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)

@@ -7,11 +7,11 @@ namespace trireme::cpu {
 
 // As in Kernels<T>.
 template <class T>
-void take_rows(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
-               std::int64_t columns, std::int64_t source_rows);
+void gather(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken, std::int64_t columns,
+            std::int64_t source_rows);
 template <class T>
-void take_rows_grad(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
-                    std::int64_t columns, std::int64_t source_rows);
+void gather_grad(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                 std::int64_t columns, std::int64_t source_rows);
 template <class T>
 void copy_blocks(T* dst, const T* src, const BlockCopy& copy);
 template <class T>

@@ -13,7 +13,7 @@ inline constexpr std::int64_t few_queries = 8;
 inline constexpr int split_keys = 256;
 
 constexpr bool has_few_queries(const CachedAttentionShape& s) {
-  return s.new_len * s.queries_per_group <= few_queries;
+  return s.seq * s.queries_per_group <= few_queries;
 }
 constexpr std::int64_t splits_of(const CachedAttentionShape& s) {
   return (s.capacity + split_keys - 1) / split_keys;

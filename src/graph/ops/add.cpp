@@ -83,7 +83,7 @@ const OpDefinition scale_op{.name = "scale",
 const OpDefinition slice_op{
     .name = "slice", .infer = infer_slice, .gradient = gradient_slice, .cheap = true};
 
-ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
+ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutRule dropout,
             std::int64_t seq) {
   return g
       .emit(OpKind::add, AddAttributes{dropout, seq}, {a, b, ids_if_dropping(dropout, sample_ids)})

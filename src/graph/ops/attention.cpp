@@ -71,8 +71,7 @@ void infer_cached(Graph& g, Node& node) {
 
 CachedAttentionShape cached_shape_of(const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  return {a.batch, a.seq,    a.groups,     a.queries_per_group, a.head_dim, a.capacity,
-          a.scale, a.window, a.first_head, a.alibi_heads,       a.soft_cap};
+  return {a, a.capacity};
 }
 
 std::int64_t workspace_cached(const Target& target, const Graph&, const Node& node) {

@@ -5,24 +5,14 @@
 
 namespace trireme::ops {
 
-inline AttentionShape shape_of(const AttentionAttributes& a) {
-  AttentionShape shape{};
-  shape.batch = a.batch;
-  shape.seq = a.seq;
-  shape.groups = a.groups;
-  shape.queries_per_group = a.queries_per_group;
-  shape.head_dim = a.head_dim;
-  shape.causal = a.causal;
-  shape.scale = a.scale;
-  shape.first_head = a.first_head;
-  shape.cut = a.cut;
-  shape.alibi_heads = a.alibi_heads;
-  shape.soft_cap = a.soft_cap;
+inline AttentionShape shape_of(const AttentionRule& rule) {
+  AttentionShape shape{rule};
+  shape.window = 0;  // first_visible contains it
   return shape;
 }
 
 // Pairs of positions of a sequence that see each other. Only causal attention has windows.
-inline double pairs_of(const AttentionAttributes& a) {
+inline double pairs_of(const AttentionRule& a) {
   const auto seq = static_cast<double>(a.seq);
   if (!a.causal) return seq * seq;
   const double hidden =

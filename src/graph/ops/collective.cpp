@@ -59,7 +59,7 @@ void infer_gather(Graph& g, Node& node) {
 void gradient_gather(GradientBuilder& b, const Node& node) {
   if (const auto& attributes = node.as<CollectiveAttributes>(); attributes.own >= 0)
     return b.add_grad(node.inputs[0],
-                      emit_grad(b, OpKind::own_rows, attributes, b.grad(node.outputs[0])));
+                      emit_grad(b, OpKind::local_rows, attributes, b.grad(node.outputs[0])));
   b.add_grad(node.inputs[0], emit_grad(b, OpKind::reduce_scatter, node.as<CollectiveAttributes>(),
                                        b.grad(node.outputs[0])));
 }
@@ -139,7 +139,8 @@ const OpDefinition reduce_scatter_op{.name = "reduce_scatter",
                                      .infer = infer_scatter,
                                      .gradient = gradient_scatter,
                                      .launch = launch_scatter};
-const OpDefinition own_rows_op{.name = "own_rows", .infer = infer_scatter, .launch = launch_own};
+const OpDefinition local_rows_op{
+    .name = "local_rows", .infer = infer_scatter, .launch = launch_own};
 const OpDefinition all_to_all_op{.name = "all_to_all",
                                  .infer = infer_exchange,
                                  .gradient = gradient_exchange,

@@ -31,9 +31,9 @@ void infer(Graph& g, Node& node) {
   const Value& qkv = g.value(node.inputs[0]);
   require(a.causal && a.seq == context.seq() && a.cut.chunk == context.chunk, g, node,
           "sequences must divide into twice as many chunks as there are ranks");
-  require(qkv.shape[0] == context.own_rows() && qkv.shape[1] == shape.qkv_cols(), g, node,
+  require(qkv.shape[0] == context.local_rows() && qkv.shape[1] == shape.qkv_cols(), g, node,
           "qkv must be [own rows, groups * (queries per group + 2) * head_dim]");
-  add_output(g, node, 0, g.compute(), {context.own_rows(), shape.ctx_cols()});
+  add_output(g, node, 0, g.compute(), {context.local_rows(), shape.ctx_cols()});
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape.heads(), context.chunk});
 }
 
@@ -99,7 +99,7 @@ void launch_delta(const Launch& l) {
 // inputs: qkv, dctx, lse and delta of all ranks, first visible, sample ids; output: dqkv
 void infer_grad(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  add_output(g, node, 0, g.compute(), {context_of(a).own_rows(), shape_of(a).qkv_cols()});
+  add_output(g, node, 0, g.compute(), {context_of(a).local_rows(), shape_of(a).qkv_cols()});
 }
 
 double flops_grad(const Graph&, const Node& node) {
@@ -136,11 +136,11 @@ const OpDefinition context_attention_grad_op{.name = "context_attention_grad",
 const OpDefinition attention_delta_op{
     .name = "attention_delta", .infer = infer_delta, .launch = launch_delta};
 
-ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                           const AttentionAttributes& a) {
+ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                             const AttentionAttributes& a) {
   const ContextShape context = context_of(a);
   const std::int64_t kept = 2 * a.head_dim, whole = (a.queries_per_group + 2) * a.head_dim;
-  const ValueId own = reorder(g, qkv, ends_of_groups(context.own_rows(), a.groups, whole, kept));
+  const ValueId own = reorder(g, qkv, ends_of_groups(context.local_rows(), a.groups, whole, kept));
   const ValueId all = all_gather(g, own, group_of(a).group);
   const ValueId kv = reorder(g, all, whole_sequences(context, a.groups * kept));
   return g
@@ -149,11 +149,11 @@ ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId
       .outputs[0];
 }
 
-ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                            const AttentionAttributes& a, int rank) {
+ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                          const AttentionAttributes& a, int rank) {
   const ContextShape context = context_of(a);
   const GraphGroup group = group_of(a).group;
-  const std::int64_t rows = context.own_rows();
+  const std::int64_t rows = context.local_rows();
   AttentionAttributes part = a;
   TRIREME_CHECK(a.groups % a.context_ranks == 0);
   part.groups = a.groups / a.context_ranks;

@@ -11,7 +11,7 @@ struct ContextShape {
   std::int64_t ranks, batch, chunk;
 
   std::int64_t seq() const { return 2 * ranks * chunk; }
-  std::int64_t own_rows() const { return batch * 2 * chunk; }
+  std::int64_t local_rows() const { return batch * 2 * chunk; }
 };
 
 // [ranks * own rows, columns], as gathered, to [batch * seq, columns].

@@ -32,10 +32,18 @@ void launch(const Launch& l) {
     const Value& table = l.input_value(1);
     const Value& y = l.output_value(0);
     const auto& attributes = l.node.as<EmbeddingAttributes>();
-    kernels<T>(l).embedding(l.queue, l.output<T>(0), l.input<std::int32_t>(0), l.input<T>(1),
-                            l.input<T>(3), l.input<std::int32_t>(2), l.input<T>(5),
-                            l.input<std::int32_t>(4), y.shape[0], y.shape[1], attributes.seq,
-                            attributes.first_id, table.shape[0]);
+    kernels<T>(l).embedding(l.queue, {.y = l.output<T>(0),
+                                      .ids = l.input<std::int32_t>(0),
+                                      .table = l.input<T>(1),
+                                      .position_table = l.input<T>(3),
+                                      .positions = l.input<std::int32_t>(2),
+                                      .type_table = l.input<T>(5),
+                                      .types = l.input<std::int32_t>(4),
+                                      .rows = y.shape[0],
+                                      .cols = y.shape[1],
+                                      .seq = attributes.seq,
+                                      .first_id = attributes.first_id,
+                                      .local_ids = table.shape[0]});
   });
 }
 

@@ -10,7 +10,7 @@ namespace {
 // --- dispatch; inputs: chosen, weights (with a capacity); outputs: places, offsets
 void infer_dispatch(Graph& g, Node& node) {
   const Shape chosen = g.value(node.inputs[0]).shape;
-  const auto& a = node.as<DispatchAttributes>();
+  const auto& a = node.as<DispatchRule>();
   require(a.capacity == 0 || chosen[0] % a.unit_rows == 0, g, node,
           "a capacity is for equal units of rows");
   require(chosen[0] % a.blocks == 0, g, node, "the rows must divide into the blocks");
@@ -19,7 +19,7 @@ void infer_dispatch(Graph& g, Node& node) {
 }
 
 std::int64_t workspace_dispatch(const Target& target, const Graph& g, const Node& node) {
-  const auto& a = node.as<DispatchAttributes>();
+  const auto& a = node.as<DispatchRule>();
   const Value& chosen = g.value(node.inputs[0]);
   if (target.device != DeviceKind::cpu)
     return gpu::dispatch_workspace(chosen.shape.count(), a.experts, a.blocks);
@@ -29,49 +29,55 @@ std::int64_t workspace_dispatch(const Target& target, const Graph& g, const Node
 void launch_dispatch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Shape& chosen = l.input_value(0).shape;
-    const auto& a = l.node.as<DispatchAttributes>();
-    kernels<T>(l).dispatch(
-        l.queue, {chosen[0], a.experts, chosen[1], a.capacity, a.unit_rows, a.by_weight, a.blocks},
-        l.output<std::int32_t>(0), l.output<std::int32_t>(1), l.input<std::int32_t>(0),
-        l.input<Acc<T>>(1), static_cast<std::int32_t*>(l.workspace));
+    kernels<T>(l).dispatch(l.queue, {l.node.as<DispatchRule>(), chosen[0], chosen[1]},
+                           l.output<std::int32_t>(0), l.output<std::int32_t>(1),
+                           l.input<std::int32_t>(0), l.input<Acc<T>>(1),
+                           static_cast<std::int32_t*>(l.workspace));
   });
 }
 
+// Of rows by expert, the places of choices among them, and where experts begin.
+PermuteShape permutation(const Value& by_expert, const Value& places, const Value& offsets) {
+  return {.rows = places.shape[0],
+          .cols = by_expert.shape[1],
+          .taken = by_expert.shape[0],
+          .top_k = places.shape[1],
+          .experts = offsets.shape.count() - 1};
+}
+
 // --- spread; inputs: x, places, offsets
-void infer_spread(Graph& g, Node& node) {
+void infer_permute(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   require(x.shape.rank() == 2 && g.value(node.inputs[1]).shape[0] == x.shape[0], g, node,
           "x is [rows, columns] and places [rows, top_k]");
-  add_output(g, node, 0, g.compute(), {node.as<SpreadRowsAttributes>().taken, x.shape[1]});
+  add_output(g, node, 0, g.compute(), {node.as<PermuteAttributes>().taken, x.shape[1]});
 }
 
-void gradient_spread(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::collect_rows, {},
+void gradient_permute(GradientBuilder& b, const Node& node) {
+  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::unpermute_rows, {},
                                     {b.grad(node.outputs[0]), node.inputs[1]})
                                  .outputs[0]);
 }
 
-void launch_spread(const Launch& l) {
+void launch_permute(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value& y = l.output_value(0);
-    const Shape& places = l.input_value(1).shape;
-    kernels<T>(l).spread_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
-                              l.input<std::int32_t>(2), places[0], y.shape[1], y.shape[0],
-                              places[1], l.input_value(2).shape.count() - 1);
+    const PermuteShape shape = permutation(l.output_value(0), l.input_value(1), l.input_value(2));
+    kernels<T>(l).permute_rows(l.queue, shape, l.output<T>(0), l.input<T>(0),
+                               l.input<std::int32_t>(1), l.input<std::int32_t>(2));
   });
 }
 
 // --- its gradient; inputs: dy, places
-void infer_collect(Graph& g, Node& node) {
+void infer_unpermute(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(),
              {g.value(node.inputs[1]).shape[0], g.value(node.inputs[0]).shape[1]});
 }
 
-void launch_collect(const Launch& l) {
+void launch_unpermute(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Shape& places = l.input_value(1).shape;
-    kernels<T>(l).collect_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
-                               places[0], l.output_value(0).shape[1], places[1]);
+    kernels<T>(l).unpermute_rows(l.queue, l.output<T>(0), l.input<T>(0), l.input<std::int32_t>(1),
+                                 places[0], l.output_value(0).shape[1], places[1]);
   });
 }
 
@@ -109,12 +115,15 @@ void infer_combine_grad(Graph& g, Node& node) {
 
 void launch_combine_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    const Value& x = l.input_value(1);
-    const Shape& places = l.input_value(3).shape;
-    kernels<T>(l).combine_rows_grad(l.queue, l.output<T>(0), l.output<Acc<T>>(1), l.input<T>(0),
-                                    l.input<T>(1), l.input<Acc<T>>(2), l.input<std::int32_t>(3),
-                                    l.input<std::int32_t>(4), places[0], x.shape[1], x.shape[0],
-                                    places[1], l.input_value(4).shape.count() - 1);
+    kernels<T>(l).combine_rows_grad(
+        l.queue, permutation(l.input_value(1), l.input_value(3), l.input_value(4)),
+        {.dx = l.output<T>(0),
+         .dweights = l.output<Acc<T>>(1),
+         .dy = l.input<T>(0),
+         .x = l.input<T>(1),
+         .weights = l.input<Acc<T>>(2),
+         .places = l.input<std::int32_t>(3),
+         .offsets = l.input<std::int32_t>(4)});
   });
 }
 
@@ -200,13 +209,13 @@ const OpDefinition dispatch_op{.name = "dispatch",
                                .workspace = workspace_dispatch,
                                .launch = launch_dispatch,
                                .cheap = true};
-const OpDefinition spread_rows_op{.name = "spread_rows",
-                                  .infer = infer_spread,
-                                  .gradient = gradient_spread,
-                                  .launch = launch_spread,
-                                  .cheap = true};
-const OpDefinition collect_rows_op{
-    .name = "collect_rows", .infer = infer_collect, .launch = launch_collect};
+const OpDefinition permute_rows_op{.name = "permute_rows",
+                                   .infer = infer_permute,
+                                   .gradient = gradient_permute,
+                                   .launch = launch_permute,
+                                   .cheap = true};
+const OpDefinition unpermute_rows_op{
+    .name = "unpermute_rows", .infer = infer_unpermute, .launch = launch_unpermute};
 const OpDefinition combine_op{.name = "combine",
                               .infer = infer_combine,
                               .gradient = gradient_combine,
@@ -230,15 +239,14 @@ const OpDefinition mix_rows_op{.name = "mix_rows",
 const OpDefinition mix_rows_grad_op{
     .name = "mix_rows_grad", .infer = infer_mix_grad, .launch = launch_mix_grad};
 
-Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes) {
+Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes) {
   const ValueId weights = attributes.capacity > 0 ? routes.weights : no_value;
   const Node& node = g.emit(OpKind::dispatch, attributes, {routes.chosen, weights});
   return {node.outputs[0], node.outputs[1]};
 }
 
-ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken) {
-  return g
-      .emit(OpKind::spread_rows, SpreadRowsAttributes{taken}, {x, places.places, places.offsets})
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken) {
+  return g.emit(OpKind::permute_rows, PermuteAttributes{taken}, {x, places.places, places.offsets})
       .outputs[0];
 }
 

@@ -71,12 +71,12 @@ void infer_forward(Graph& g, Node& node) {
 
 // Rows that were spread for this layer are spread once more for the gradient of the weight: so they
 // need not be kept from one pass to the other.
-ValueId spread_again(GradientBuilder& b, ValueId x) {
+ValueId permute_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
-    if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;
+    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
     const auto inputs = node.inputs;
     return b
-        .emit(Phase::weight_grad, OpKind::spread_rows, node.attributes,
+        .emit(Phase::weight_grad, OpKind::permute_rows, node.attributes,
               {inputs[0], inputs[1], inputs[2]})
         .outputs[0];
   }
@@ -94,7 +94,7 @@ void gradient(GradientBuilder& b, const Node& node) {
                .outputs[0]);
   }
   b.emit(Phase::weight_grad, OpKind::grouped_linear_weight_grad, a,
-         {dy, spread_again(b, x), offsets, g.gradient_of(weight)});
+         {dy, permute_again(b, x), offsets, g.gradient_of(weight)});
 }
 
 void infer_input_grad(Graph& g, Node& node) {

@@ -11,8 +11,7 @@ namespace trireme::ops {
 namespace {
 
 HeadNormShape shape_of(const HeadNormAttributes& a, const Value& qkv) {
-  return {qkv.shape[0], a.groups,      a.queries_per_group, a.head_dim,   a.eps,
-          a.all_heads,  a.all_queries, a.all_keys,          a.counts_keys};
+  return {a, qkv.shape[0]};
 }
 
 // inputs: x, and for the gradient dy, query weight, key weight; outputs: sums
@@ -94,10 +93,18 @@ void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t 
                       Acc<T>* dquery, Acc<T>* dkey, bool accumulate, void* workspace) {
   const std::int64_t at = first_row * shape.qkv_cols();
   const auto* const sums = l.input<Acc<T>>(5);
-  kernels<T>(l).head_norm_grad(
-      l.queue, shape, l.output<T>(0) + at, dquery, dkey, accumulate, l.input<T>(0) + at,
-      l.input<T>(1) + at, l.input<Acc<T>>(4) + first_row * shape.norms(), l.input<T>(2),
-      l.input<T>(3), sums ? sums + 2 * first_row : nullptr, static_cast<Acc<T>*>(workspace));
+  kernels<T>(l).head_norm_grad(l.queue, shape,
+                               {.dx = l.output<T>(0) + at,
+                                .dquery_weight = dquery,
+                                .dkey_weight = dkey,
+                                .accumulate = accumulate,
+                                .dy = l.input<T>(0) + at,
+                                .x = l.input<T>(1) + at,
+                                .rstd = l.input<Acc<T>>(4) + first_row * shape.norms(),
+                                .query_weight = l.input<T>(2),
+                                .key_weight = l.input<T>(3),
+                                .sums = sums ? sums + 2 * first_row : nullptr,
+                                .workspace = static_cast<Acc<T>*>(workspace)});
 }
 
 void launch_grad(const Launch& l) {

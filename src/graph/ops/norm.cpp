@@ -60,7 +60,7 @@ void gradient(GradientBuilder& b, const Node& node) {
 }
 
 NormShape shape_of(const NormAttributes& attributes, const Value& x) {
-  return {attributes.kind, x.shape[0], x.shape[1], attributes.eps, attributes.zero_centred};
+  return {attributes, x.shape[0], x.shape[1]};
 }
 
 void launch(const Launch& l) {
@@ -100,7 +100,7 @@ void launch_grad_blocks(const Launch& l) {
   using A = Acc<T>;
   const NormShape whole = shape_of(l.node.as<NormAttributes>(), l.input_value(1));
   const RowBlocks blocks(l.graph, whole.rows);
-  const NormShape shape{whole.kind, blocks.rows, whole.cols, whole.eps, whole.zero_centred};
+  const NormShape shape{whole, blocks.rows, whole.cols};
   const std::int64_t bytes = block_gradient_bytes(l.graph, whole.cols);
   auto* scratch = static_cast<std::byte*>(l.workspace);
   auto* dweight = reinterpret_cast<A*>(scratch);
@@ -109,10 +109,18 @@ void launch_grad_blocks(const Launch& l) {
     const std::int64_t row = b * blocks.rows, at = row * whole.cols;
     const A* mean = l.input<A>(4);
     const T* dres = l.input<T>(5);
-    kernels<T>(l).norm_grad(l.queue, shape, l.output<T>(0) + at, dweight, dbias, false,
-                            l.input<T>(0) + at, l.input<T>(1) + at, mean ? mean + row : nullptr,
-                            l.input<A>(3) + row, l.input<T>(2), dres ? dres + at : nullptr,
-                            reinterpret_cast<A*>(scratch + 2 * bytes));
+    kernels<T>(l).norm_grad(l.queue, shape,
+                            {.dx = l.output<T>(0) + at,
+                             .dweight = dweight,
+                             .dbias = dbias,
+                             .accumulate = false,
+                             .dy = l.input<T>(0) + at,
+                             .x = l.input<T>(1) + at,
+                             .mean = mean ? mean + row : nullptr,
+                             .rstd = l.input<A>(3) + row,
+                             .weight = l.input<T>(2),
+                             .dres = dres ? dres + at : nullptr,
+                             .workspace = reinterpret_cast<A*>(scratch + 2 * bytes)});
     const bool overwrite = !l.accumulate && b == 0;
     add_block(l, 1, dweight, overwrite);
     if (dbias) add_block(l, 2, dbias, overwrite);
@@ -124,9 +132,17 @@ void launch_grad(const Launch& l) {
     using A = Acc<T>;
     if (l.graph.exact_block() > 0) return launch_grad_blocks<T>(l);
     kernels<T>(l).norm_grad(l.queue, shape_of(l.node.as<NormAttributes>(), l.input_value(1)),
-                            l.output<T>(0), l.output<A>(1), l.output<A>(2), l.accumulate,
-                            l.input<T>(0), l.input<T>(1), l.input<A>(4), l.input<A>(3),
-                            l.input<T>(2), l.input<T>(5), static_cast<A*>(l.workspace));
+                            {.dx = l.output<T>(0),
+                             .dweight = l.output<A>(1),
+                             .dbias = l.output<A>(2),
+                             .accumulate = l.accumulate,
+                             .dy = l.input<T>(0),
+                             .x = l.input<T>(1),
+                             .mean = l.input<A>(4),
+                             .rstd = l.input<A>(3),
+                             .weight = l.input<T>(2),
+                             .dres = l.input<T>(5),
+                             .workspace = static_cast<A*>(l.workspace)});
   });
 }
 
@@ -139,14 +155,14 @@ const OpDefinition norm_grad_op{
 
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
              bool zero_centred) {
-  return g.emit(OpKind::norm, NormAttributes{kind, eps, {}, 0, zero_centred}, {x, weight, bias})
+  return g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centred}}, {x, weight, bias})
       .outputs[y_out];
 }
 
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq,
+                    double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq,
                     bool zero_centred) {
-  const Node& node = g.emit(OpKind::norm, NormAttributes{kind, eps, dropout, seq, zero_centred},
+  const Node& node = g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centred}, dropout, seq},
                             {x, weight, bias, delta, ids_if_dropping(dropout, sample_ids)});
   return {node.outputs[sum_out], node.outputs[y_out]};
 }

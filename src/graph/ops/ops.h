@@ -23,7 +23,7 @@ struct SumAndNorm {
   ValueId sum, normed;
 };
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
-                    double eps, ValueId sample_ids, DropoutAttributes dropout, std::int64_t seq = 0,
+                    double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq = 0,
                     bool zero_centred = false);
 
 // x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
@@ -62,19 +62,19 @@ ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_i
 // this rank's rows, first_visible those of whole sequences. By gathering keys and values; by
 // exchanging positions for heads, where `rank` is this one's place in the group and the groups of
 // heads divide by its size; or by passing keys and values from rank to rank.
-ValueId gathered_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                           const AttentionAttributes& attributes);
-ValueId exchanged_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                            const AttentionAttributes& attributes, int rank);
-ValueId passed_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                         const AttentionAttributes& attributes);
+ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                             const AttentionAttributes& attributes);
+ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                          const AttentionAttributes& attributes, int rank);
+ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                       const AttentionAttributes& attributes);
 
 // The same for new positions against a cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
                          ValueId lengths, const AttentionAttributes& attributes);
 
 // a + dropout(b); a may be no_value.
-ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutAttributes dropout,
+ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutRule dropout,
             std::int64_t seq);
 
 // factor * x.
@@ -87,7 +87,7 @@ ValueId soft_cap(Graph& g, ValueId x, double cap);
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
 
 // [count, columns]: the rows of x with the given numbers (i32 [count]), which may repeat.
-ValueId take_rows(Graph& g, ValueId x, ValueId row_numbers);
+ValueId gather(Graph& g, ValueId x, ValueId row_numbers);
 
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
 // gradient overwrites the logits; no_value for loss_weights: rows are losses per sample. With a
@@ -115,9 +115,9 @@ Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueI
 struct Places {
   ValueId places, offsets;
 };
-Places dispatch(Graph& g, const Routes& routes, const DispatchAttributes& attributes);
+Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
 // The rows of x by expert, [taken, columns]; zeros after the last one.
-ValueId spread_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
 // x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets
 // have.
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,

@@ -6,8 +6,9 @@
 // than memory was planned for: as many experts at once as fit, each with all its rows. So an expert
 // sees the rows of a micro-batch in one product, whatever the ranks and the balance.
 //
-// An expert may lie in slices of its inner width on neighbors of the group. Then a row travels to
-// each of them, and what they make of it is added where it came from, in the order of the slices.
+// Expert tensor parallelism cuts the inner width of an expert over adjacent ranks of the group.
+// Then a row travels to each of them, and their results are added where it came from, in rank
+// order.
 //
 // What the first product makes is kept for the backward pass at the ranks of the experts: of as
 // many rows as a rank has itself, which is all where loads are even. Rows beyond that are
@@ -46,8 +47,8 @@ std::vector<Round> rounds_of(const std::int32_t* offsets, std::int64_t blocks, s
 }
 
 struct Sizes {
-  std::int64_t ranks, slices, experts, own, blocks;             // experts of all ranks, and of each
-  std::int64_t taken, round_rows, width, wide, inner, element;  // wide, inner: of a slice
+  std::int64_t ranks, tensor_size, experts, own, blocks;        // experts of all ranks, and of each
+  std::int64_t taken, round_rows, width, wide, inner, element;  // wide, inner: of a rank
 
   // inputs of both directions: rows, offsets, up, down
   Sizes(const Graph& g, const Node& node) {
@@ -57,8 +58,8 @@ struct Sizes {
     ranks = a.group.size;
     blocks = a.blocks;
     experts = (g.value(node.inputs[1]).shape.count() - 1) / blocks;
-    slices = a.slices;
-    own = experts / (ranks / slices);
+    tensor_size = a.tensor_size;
+    own = experts / (ranks / tensor_size);
     taken = rows[0];
     round_rows = a.round_rows;
     width = rows[1];
@@ -71,10 +72,10 @@ struct Sizes {
   // Elements of an expert's larger weight.
   std::int64_t most_weights() const { return width * std::max(wide, inner); }
   // Rows that a rank takes where loads are even.
-  std::int64_t even_rows() const { return taken * slices; }
-  // The experts of a rank begin here, and this slice of them it has.
-  std::int64_t first_expert(int rank) const { return rank / slices * own; }
-  std::int64_t slice(int rank) const { return rank % slices; }
+  std::int64_t even_rows() const { return taken * tensor_size; }
+  // First expert of a rank, and its rank among those that share them.
+  std::int64_t first_expert(int rank) const { return rank / tensor_size * own; }
+  std::int64_t tensor_rank(int rank) const { return rank % tensor_size; }
   // Offsets of a source's rows, and of those that one owner has.
   std::int64_t offsets() const { return experts * blocks + 1; }
   std::int64_t own_offsets() const { return own * blocks + 1; }
@@ -130,12 +131,12 @@ class Scratch : public LineParts {
       inner_grad = rows(s.inner);
     }
     if (fixed_point) weights = add(s.most_weights() * size_of(DType::f32));
-    slices = add((s.slices - 1) * s.taken * s.width * s.element);
+    partial = add((s.tensor_size - 1) * s.taken * s.width * s.element);
     product = bytes;
   }
 
   std::int64_t own_offsets, all_offsets, x, wide, inner, y;
-  std::int64_t slices;  // what all but the first slice make of this rank's rows
+  std::int64_t partial;  // what all but the first part of the experts make of this rank's rows
   std::int64_t wide_grad = 0, inner_grad = 0, weights = 0, product;
 };
 
@@ -174,7 +175,7 @@ class Exchange {
 
   // `inputs`: of rows by expert, and where those of another rank arrive. take(round, pointers to
   // the rows of each input) leaves its results in `made`; they go to `output`, rows by expert,
-  // summed over slices.
+  // summed over tensor ranks.
   struct Input {
     const std::byte* rows;
     std::byte* arrived;
@@ -207,7 +208,7 @@ class Exchange {
         }
       }
     }
-    add_slices(output);
+    add_partial(output);
     const std::int64_t rest = s_.taken - used_rows();
     if (rest > 0) l_.queue.fill(output + used_rows() * row_bytes(), 0, rest * row_bytes());
   }
@@ -221,18 +222,18 @@ class Exchange {
     const std::int64_t first = s_.first_expert(owner);
     return rounds_of(offsets_of(source), s_.blocks, first, first + s_.own, s_.round_rows);
   }
-  // Where what an owner makes of this rank's rows comes: the first slice's lies in the output.
+  // Where what an owner makes of this rank's rows comes: the first part lies in the output.
   std::byte* results_of(int owner, std::byte* output) const {
-    const std::int64_t slice = s_.slice(owner);
-    return slice == 0 ? output : at(scratch_.slices) + (slice - 1) * s_.taken * row_bytes();
+    const std::int64_t part = s_.tensor_rank(owner);
+    return part == 0 ? output : at(scratch_.partial) + (part - 1) * s_.taken * row_bytes();
   }
-  void add_slices(std::byte* output) const {
+  void add_partial(std::byte* output) const {
     const std::int64_t count = used_rows() * s_.width, stride = s_.taken * s_.width;
-    if (s_.slices == 1 || count == 0) return;
-    // Part k of reduce_parts is slice k, and the first is the output.
+    if (s_.tensor_size == 1 || count == 0) return;
+    // Part k of reduce_parts is that of tensor rank k, and the first is the output.
     l_.device.state_kernels().reduce_parts(l_.queue, l_.graph.compute(), false, output, output,
-                                           at(scratch_.slices) - stride * s_.element, stride,
-                                           static_cast<int>(s_.slices), 0, count);
+                                           at(scratch_.partial) - stride * s_.element, stride,
+                                           static_cast<int>(s_.tensor_size), 0, count);
   }
 
   // Of every rank's rows. Where nothing computes nobody knows them: experts have equal loads.
@@ -329,8 +330,8 @@ class KeptRows {
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RemoteExpertsAttributes>();
   const Sizes s(g, node);
-  require(s.ranks % s.slices == 0 && s.experts % (s.ranks / s.slices) == 0, g, node,
-          "the experts must divide among the ranks, or groups of ranks with slices of them");
+  require(s.ranks % s.tensor_size == 0 && s.experts % (s.ranks / s.tensor_size) == 0, g, node,
+          "the experts must divide among the ranks, or groups of expert-tensor-parallel ranks");
   const Shape &up = g.value(node.inputs[2]).shape, &down = g.value(node.inputs[3]).shape;
   require(up[1] == s.width && down[0] == s.own * s.width &&
               up[0] == s.own * s.inner * (is_gated(a.kind) ? 2 : 1),
@@ -374,12 +375,12 @@ void launch(const Launch& l) {
 }
 
 // The rows are spread again: those that arrive are not kept where the experts are.
-ValueId spread_again(GradientBuilder& b, ValueId x) {
+ValueId permute_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
-    if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;
+    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
     const auto inputs = node.inputs;
     return b
-        .emit(Phase::input_grad, OpKind::spread_rows, node.attributes,
+        .emit(Phase::input_grad, OpKind::permute_rows, node.attributes,
               {inputs[0], inputs[1], inputs[2]})
         .outputs[0];
   }
@@ -390,7 +391,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const ValueId rows = node.inputs[0], offsets = node.inputs[1];
   const ValueId up = node.inputs[2], down = node.inputs[3];
-  const ValueId dy = b.grad(node.outputs[0]), again = spread_again(b, rows);
+  const ValueId dy = b.grad(node.outputs[0]), again = permute_again(b, rows);
   b.add_grad(rows, b.emit(Phase::input_grad, OpKind::remote_experts_grad, node.attributes,
                           {again, offsets, up, down, dy, node.outputs[1], g.gradient_of(up),
                            g.gradient_of(down)})

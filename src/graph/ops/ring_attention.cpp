@@ -20,7 +20,7 @@ GraphGroup group_of(const AttentionAttributes& a) {
   return {GroupKind::context, a.context_ranks};
 }
 
-std::int64_t own_rows(const AttentionAttributes& a) {
+std::int64_t local_rows(const AttentionAttributes& a) {
   return a.batch * 2 * a.cut.chunk;
 }
 
@@ -29,7 +29,7 @@ std::int64_t key_columns(const AttentionAttributes& a) {
 }
 
 std::int64_t key_elements(const AttentionAttributes& a) {
-  return own_rows(a) * key_columns(a);
+  return local_rows(a) * key_columns(a);
 }
 
 // Where everything lies in the workspace.
@@ -93,9 +93,9 @@ void infer(Graph& g, Node& node) {
   const Value& qkv = g.value(node.inputs[0]);
   require(a.causal && a.seq == 2 * a.context_ranks * a.cut.chunk, g, node,
           "sequences must divide into twice as many chunks as there are ranks");
-  require(qkv.shape[0] == own_rows(a) && qkv.shape[1] == shape_of(a).qkv_cols(), g, node,
+  require(qkv.shape[0] == local_rows(a) && qkv.shape[1] == shape_of(a).qkv_cols(), g, node,
           "qkv must be [own rows, groups * (queries per group + 2) * head_dim]");
-  add_output(g, node, 0, g.compute(), {own_rows(a), shape_of(a).ctx_cols()});
+  add_output(g, node, 0, g.compute(), {local_rows(a), shape_of(a).ctx_cols()});
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape_of(a).heads(), a.cut.chunk});
 }
 
@@ -118,7 +118,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const AttentionShape shape = shape_of(a);
   return Scratch(g, a, false).bytes +
          (target.device == DeviceKind::cpu
-              ? own_rows(a) * shape.ctx_cols() * size_of(g.accumulate())
+              ? local_rows(a) * shape.ctx_cols() * size_of(g.accumulate())
               : gpu::ring_attention_workspace(g.compute(), shape));
 }
 
@@ -141,7 +141,7 @@ void launch(const Launch& l) {
 
 // Keys and values of a rank, apart from its queries.
 ReorderAttributes keys_of(const AttentionAttributes& a) {
-  return ends_of_groups(own_rows(a), a.groups, (a.queries_per_group + 2) * a.head_dim,
+  return ends_of_groups(local_rows(a), a.groups, (a.queries_per_group + 2) * a.head_dim,
                         2 * a.head_dim);
 }
 
@@ -160,7 +160,7 @@ void gradient(GradientBuilder& b, const Node& node) {
 // inputs: qkv, keys and values, dctx, lse, delta, first visible, sample ids; output: dqkv
 void infer_grad(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
-  add_output(g, node, 0, g.compute(), {own_rows(a), shape_of(a).qkv_cols()});
+  add_output(g, node, 0, g.compute(), {local_rows(a), shape_of(a).qkv_cols()});
 }
 
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
@@ -199,7 +199,7 @@ void launch_grad(const Launch& l) {
                                         l.input<A>(3), l.input<A>(4), ring.at(scratch.kernel));
       if (turn > 1) {
         grads->wait();
-        kernels<A>(l).add(l.queue, sums(made), sums(made), sums(arrives), own_rows(a),
+        kernels<A>(l).add(l.queue, sums(made), sums(made), sums(arrives), local_rows(a),
                           key_columns(a), {});
       }
       if (turn > 0) {
@@ -227,8 +227,8 @@ const OpDefinition ring_attention_grad_op{.name = "ring_attention_grad",
                                           .workspace = workspace_grad,
                                           .launch = launch_grad};
 
-ValueId passed_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                         const AttentionAttributes& a) {
+ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
+                       const AttentionAttributes& a) {
   return g
       .emit(
           OpKind::ring_attention, a,

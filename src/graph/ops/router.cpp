@@ -85,7 +85,7 @@ void launch_weight_grad(const Launch& l) {
 RouterShape shape_of(const Graph& g, const Node& node, ValueId logits) {
   const auto& a = node.as<RouteAttributes>();
   const Shape& shape = g.value(logits).shape;
-  return {shape[0], shape[1], a.top_k, a.sigmoid, a.normalize, a.scaling, a.groups, a.top_groups};
+  return {a, shape[0], shape[1]};
 }
 
 std::int64_t all_rows_of(const RouteAttributes& a, std::int64_t rows) {
@@ -93,15 +93,17 @@ std::int64_t all_rows_of(const RouteAttributes& a, std::int64_t rows) {
 }
 
 RouterLosses losses_of(const Graph& g, const RouteAttributes& a) {
-  return {a.aux_coeff,    a.z_coeff, a.unit_rows, a.seq, a.first_row, a.unit_rows * a.context.size,
-          g.exact_block()};
+  RouterLosses losses = a.losses;
+  losses.whole_rows = losses.unit_rows * a.context.size;
+  losses.block_rows = g.exact_block();
+  return losses;
 }
 
 void infer_route(Graph& g, Node& node) {
   const Shape logits = g.value(node.inputs[0]).shape;
   const auto& a = node.as<RouteAttributes>();
   require(a.top_k <= logits[1], g, node, "there are fewer experts than a row needs");
-  require(a.unit_rows > 0 && all_rows_of(a, logits[0]) % a.unit_rows == 0, g, node,
+  require(a.losses.unit_rows > 0 && all_rows_of(a, logits[0]) % a.losses.unit_rows == 0, g, node,
           "losses are over equal units of rows");
   require(node.inputs[1] == no_value || a.sigmoid, g, node, "a bias is added to sigmoids only");
   add_output(g, node, 0, g.accumulate(), {logits[0], a.top_k});
@@ -126,8 +128,8 @@ ValueId places_of(const Graph& g, ValueId chosen) {
 // The choices of whole units by expert, of which ranks may have some rows each: sums of integers.
 ValueId counts_of_units(GradientBuilder& b, const Node& node) {
   const auto a = node.as<RouteAttributes>();
-  if (a.aux_coeff == 0 || node.inputs[2] != no_value) return no_value;
-  ValueId counts = b.emit(Phase::input_grad, OpKind::unit_choices, a,
+  if (a.losses.aux_coeff == 0 || node.inputs[2] != no_value) return no_value;
+  ValueId counts = b.emit(Phase::input_grad, OpKind::routed_tokens, a,
                           {node.inputs[0], node.outputs[1], node.inputs[1]})
                        .outputs[0];
   for (const GraphGroup& group : {a.tensor, a.context}) {
@@ -157,13 +159,13 @@ void gradient_route(GradientBuilder& b, const Node& node) {
 void infer_choices(Graph& g, Node& node) {
   const Shape logits = g.value(node.inputs[0]).shape;
   const auto& a = node.as<RouteAttributes>();
-  add_output(g, node, 0, DType::i64, {all_rows_of(a, logits[0]) / a.unit_rows, logits[1]});
+  add_output(g, node, 0, DType::i64, {all_rows_of(a, logits[0]) / a.losses.unit_rows, logits[1]});
 }
 
 void launch_choices(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const auto& a = l.node.as<RouteAttributes>();
-    kernels<T>(l).unit_choices(
+    kernels<T>(l).routed_tokens(
         l.queue, shape_of(l.graph, l.node, l.node.inputs[0]), losses_of(l.graph, a),
         l.output_value(0).shape[0], a.groups == 1 && l.node.inputs[2] == no_value,
         l.output<std::int64_t>(0), l.input<Acc<T>>(0), l.input<std::int32_t>(1));
@@ -190,7 +192,7 @@ void launch_route_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
     const auto& a = l.node.as<RouteAttributes>();
-    TRIREME_CHECK(l.in[4] || l.in[5] || a.aux_coeff == 0);
+    TRIREME_CHECK(l.in[4] || l.in[5] || a.losses.aux_coeff == 0);
     const bool adds_block = l.graph.exact_block() > 0;
     const std::int64_t block = block_gradient_bytes(l.graph, l.output_value(0).shape[1]);
     // Where a count goes: to the sums, or first to scratch.
@@ -199,10 +201,19 @@ void launch_route_grad(const Launch& l) {
       return reinterpret_cast<A*>(static_cast<std::byte*>(l.workspace) + counted * block);
     };
     kernels<T>(l).route_grad(l.queue, shape_of(l.graph, l.node, l.node.inputs[1]),
-                             losses_of(l.graph, a), l.output<A>(0), target(0), target(1),
-                             !adds_block && l.accumulate, l.input<A>(0), l.input<A>(1),
-                             l.input<std::int32_t>(2), l.input<std::int32_t>(3),
-                             l.input<std::int64_t>(4), l.input<T>(5), l.step, l.layer);
+                             losses_of(l.graph, a),
+                             {.dlogits = l.output<A>(0),
+                              .dbias = target(0),
+                              .dload = target(1),
+                              .accumulate = !adds_block && l.accumulate,
+                              .dweights = l.input<A>(0),
+                              .logits = l.input<A>(1),
+                              .chosen = l.input<std::int32_t>(2),
+                              .places = l.input<std::int32_t>(3),
+                              .counts = l.input<std::int64_t>(4),
+                              .load = l.input<T>(5),
+                              .block = l.step,
+                              .layer = l.layer});
     for (const int counted : {0, 1})
       if (adds_block && l.out[1 + counted])
         add_block(l, 1 + counted, target(counted), !l.accumulate);
@@ -231,8 +242,8 @@ const OpDefinition route_grad_op{.name = "route_grad",
                                  .infer = infer_route_grad,
                                  .workspace = workspace_route_grad,
                                  .launch = launch_route_grad};
-const OpDefinition unit_choices_op{
-    .name = "unit_choices", .infer = infer_choices, .launch = launch_choices};
+const OpDefinition routed_tokens_op{
+    .name = "routed_tokens", .infer = infer_choices, .launch = launch_choices};
 
 ValueId router(Graph& g, ValueId x, ValueId weight) {
   return g.emit(OpKind::router, {}, {x, weight}).outputs[0];

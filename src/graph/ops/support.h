@@ -21,16 +21,10 @@ inline ValueId add_output(Graph& graph, Node& node, int i, DType dtype, Shape sh
   return node.outputs[i] = graph.new_value(dtype, shape);
 }
 
-inline Dropout dropout_at_run(const DropoutAttributes& attributes, const Launch& launch,
+inline Dropout dropout_at_run(const DropoutRule& rule, const Launch& launch,
                               const std::int64_t* sample_ids, std::int64_t seq) {
-  Dropout dropout;
-  dropout.probability = attributes.probability;
-  dropout.block = launch.step;
-  dropout.site = static_cast<std::uint32_t>(launch.layer) * 8 + attributes.site;
-  dropout.sample_ids = sample_ids;
-  dropout.seq_length = seq;
-  dropout.first_row = attributes.first_row;
-  dropout.cut = attributes.cut;
+  Dropout dropout{rule, launch.step, sample_ids, seq};
+  dropout.site += static_cast<std::uint32_t>(launch.layer) * 8;
   return dropout;
 }
 
@@ -85,7 +79,7 @@ inline void add_groups(const Launch& l, int output, const GroupedProduct& produc
 }
 
 // Whether dropout needs the sample numbers; the builder passes no_value where it does not.
-inline ValueId ids_if_dropping(const DropoutAttributes& dropout, ValueId sample_ids) {
+inline ValueId ids_if_dropping(const DropoutRule& dropout, ValueId sample_ids) {
   return dropout.probability > 0 ? sample_ids : no_value;
 }
 

@@ -88,10 +88,10 @@ struct Problem {
     name += " dropout";
     return *this;
   }
-  Problem& with_slopes(std::int64_t heads, std::int64_t first_head) {
+  Problem& with_alibi(std::int64_t heads, std::int64_t first_head) {
     shape.alibi_heads = heads;
     shape.first_head = first_head;
-    name += " slopes";
+    name += " ALiBi";
     return *this;
   }
   Problem& with_cap(double cap) {
@@ -246,10 +246,10 @@ TYPED_TEST(Attention, EqualsTheReferenceWithDropout) {
 }
 
 TYPED_TEST(Attention, EqualsTheReferenceWithSlopes) {
-  expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_slopes(4, 0));
-  expect_like_reference<TypeParam>(Problem(1, 600, 1, 3, 64, true).with_slopes(12, 6));
+  expect_like_reference<TypeParam>(Problem(2, 130, 2, 2, 32, true).with_alibi(4, 0));
+  expect_like_reference<TypeParam>(Problem(1, 600, 1, 3, 64, true).with_alibi(12, 6));
   expect_like_reference<TypeParam>(
-      Problem(2, 200, 3, 1, 20, true).with_slopes(3, 0).with_documents(33));
+      Problem(2, 200, 3, 1, 20, true).with_alibi(3, 0).with_documents(33));
 }
 
 // Scores far below the cap, and far above it, both ways, with windows that hide keys and dropout.
@@ -389,9 +389,9 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
       std::vector<double> ctx(problem.ctx_count());
       std::int64_t done = 0;
       for (const std::int64_t piece : {1, 2, 7, 130, 1, 139}) {
-        CachedAttentionShape c{s.batch,  piece,    s.groups, s.queries_per_group,
-                               head_dim, capacity, s.scale,  window,
-                               0,        slopes,   cap};
+        CachedAttentionShape c{s, capacity};
+        c.seq = piece;
+        c.window = window;
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();
@@ -419,7 +419,7 @@ TYPED_TEST(Attention, CachedSequencesMayDifferInLength) {
   using T = TypeParam;
   const std::int64_t capacity = 50, head_dim = 16;
   const std::vector<std::int32_t> lengths{0, 13, 49};
-  const CachedAttentionShape c{3, 1, 1, 2, head_dim, capacity, 0.25};
+  const CachedAttentionShape c{{3, 1, 1, 2, head_dim, true, 0.25}, capacity};
   const auto qkv = random_values<T>(3 * 4 * head_dim, 1);
   for (const Isa set : available_sets()) {
     auto keys = random_values<T>(3 * capacity * head_dim, 2);

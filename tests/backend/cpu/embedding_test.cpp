@@ -39,10 +39,18 @@ TYPED_TEST(Embedding, AddsTheTables) {
           }
         }
         Guarded<T> y(rows * cols);
-        kernels<T>(set).embedding(
-            queue(), y.data(), ids.data(), t.data(), used > 0 ? p.data() : nullptr,
-            used == 1 ? nullptr : positions.data(), used > 1 ? ty.data() : nullptr, types.data(),
-            rows, cols, seq, 0, vocab);
+        kernels<T>(set).embedding(queue(), {.y = y.data(),
+                                            .ids = ids.data(),
+                                            .table = t.data(),
+                                            .position_table = used > 0 ? p.data() : nullptr,
+                                            .positions = used == 1 ? nullptr : positions.data(),
+                                            .type_table = used > 1 ? ty.data() : nullptr,
+                                            .types = types.data(),
+                                            .rows = rows,
+                                            .cols = cols,
+                                            .seq = seq,
+                                            .first_id = 0,
+                                            .local_ids = vocab});
         EXPECT_TRUE(close(y, want, 4));
       }
     }
@@ -58,8 +66,15 @@ TYPED_TEST(Embedding, SharesOfTheVocabularyAddUpToTheWhole) {
     Guarded<T> whole(rows * cols), low(rows * cols), high(rows * cols);
     const auto& k = kernels<T>(set);
     const auto look_up = [&](Guarded<T>& y, std::int64_t first, std::int64_t count) {
-      k.embedding(queue(), y.data(), ids.data(), table.data() + first * cols, p.data(), nullptr,
-                  nullptr, nullptr, rows, cols, rows, first, count);
+      k.embedding(queue(), {.y = y.data(),
+                            .ids = ids.data(),
+                            .table = table.data() + first * cols,
+                            .position_table = p.data(),
+                            .rows = rows,
+                            .cols = cols,
+                            .seq = rows,
+                            .first_id = first,
+                            .local_ids = count});
     };
     look_up(whole, 0, vocab);
     look_up(low, 0, split);

@@ -58,9 +58,9 @@ Forward reference(const HeadNormShape& s, const std::vector<double>& x,
 }
 
 constexpr HeadNormShape shapes[] = {
-    {3, 2, 3, 4, 1e-5},         {5, 1, 1, 7, 1e-6},         {33, 3, 2, 64, 1e-6},
-    {2, 2, 1, 128, 1e-5},       {3, 2, 3, 4, 1e-2, true},   {5, 1, 1, 7, 1e-6, true},
-    {33, 3, 2, 64, 1e-6, true}, {2, 1, 4, 128, 1e-5, true},
+    {{2, 3, 4, 1e-5}, 3},         {{1, 1, 7, 1e-6}, 5},         {{3, 2, 64, 1e-6}, 33},
+    {{2, 1, 128, 1e-5}, 2},       {{2, 3, 4, 1e-2, true}, 3},   {{1, 1, 7, 1e-6, true}, 5},
+    {{3, 2, 64, 1e-6, true}, 33}, {{1, 4, 128, 1e-5, true}, 2},
 };
 
 template <class T>
@@ -99,10 +99,17 @@ TEST(HeadNormGradient, IsThatOfTheNorm) {
       Guarded<double> dx(x.size()), dwq(start);
       Guarded<double> dwk(std::vector<double>(start.begin(), start.begin() + s.key_weights()));
       Guarded<double> workspace(norm_grad_workspace(s.rows, s.query_weights()));
-      kernels<double>(set).head_norm_grad(
-          queue(), s, dx.data(), dwq.data(), dwk.data(), true, Guarded<double>(dy).data(),
-          Guarded<double>(x).data(), Guarded<double>(at.rstd).data(), Guarded<double>(wq).data(),
-          Guarded<double>(wk).data(), nullptr, workspace.data());
+      kernels<double>(set).head_norm_grad(queue(), s,
+                                          {.dx = dx.data(),
+                                           .dquery_weight = dwq.data(),
+                                           .dkey_weight = dwk.data(),
+                                           .accumulate = true,
+                                           .dy = Guarded<double>(dy).data(),
+                                           .x = Guarded<double>(x).data(),
+                                           .rstd = Guarded<double>(at.rstd).data(),
+                                           .query_weight = Guarded<double>(wq).data(),
+                                           .key_weight = Guarded<double>(wk).data(),
+                                           .workspace = workspace.data()});
       const auto slope = [&](double& element) {
         constexpr double step = 1e-6;
         const double kept = element;
@@ -160,7 +167,7 @@ std::vector<double> taken(const std::vector<double>& from, std::int64_t width,
 TEST(SharedHeadNorm, IsThatOfOneRank) {
   constexpr std::int64_t rows = 5, head_dim = 6;
   for (const SharedHeads& all : {SharedHeads{4, 2, 2, 1}, {2, 4, 4, 2}, {1, 3, 3, 3}}) {
-    const HeadNormShape whole{rows, all.groups, all.queries, head_dim, 1e-3, true};
+    const HeadNormShape whole{{all.groups, all.queries, head_dim, 1e-3, true}, rows};
     const auto x = random_values<double>(rows * whole.qkv_cols(), 1);
     const auto wq = random_values<double>(whole.query_weights(), 2);
     const auto wk = random_values<double>(whole.key_weights(), 3);
@@ -170,9 +177,16 @@ TEST(SharedHeadNorm, IsThatOfOneRank) {
       const auto& k = kernels<double>(set);
       std::vector<double> dx(full_dy.size()), dwq(wq.size()), dwk(wk.size());
       Guarded<double> workspace(norm_grad_workspace(rows, whole.query_weights()));
-      k.head_norm_grad(queue(), whole, dx.data(), dwq.data(), dwk.data(), false, full_dy.data(),
-                       x.data(), expected.rstd.data(), wq.data(), wk.data(), nullptr,
-                       workspace.data());
+      k.head_norm_grad(queue(), whole,
+                       {.dx = dx.data(),
+                        .dquery_weight = dwq.data(),
+                        .dkey_weight = dwk.data(),
+                        .dy = full_dy.data(),
+                        .x = x.data(),
+                        .rstd = expected.rstd.data(),
+                        .query_weight = wq.data(),
+                        .key_weight = wk.data(),
+                        .workspace = workspace.data()});
       struct Rank {
         HeadNormShape shape;
         std::vector<std::int64_t> columns, queries, keys;  // and elements of the weights
@@ -218,9 +232,17 @@ TEST(SharedHeadNorm, IsThatOfOneRank) {
                     rank.wk.data(), squares.data());
         EXPECT_TRUE(close(y, taken(expected.y, whole.qkv_cols(), rank.columns), 8));
         EXPECT_TRUE(close(rstd, expected.rstd, 8));
-        k.head_norm_grad(queue(), rank.shape, own_dx.data(), own_dwq.data(), own_dwk.data(), false,
-                         rank.dy.data(), rank.x.data(), rstd.data(), rank.wq.data(), rank.wk.data(),
-                         products.data(), workspace.data());
+        k.head_norm_grad(queue(), rank.shape,
+                         {.dx = own_dx.data(),
+                          .dquery_weight = own_dwq.data(),
+                          .dkey_weight = own_dwk.data(),
+                          .dy = rank.dy.data(),
+                          .x = rank.x.data(),
+                          .rstd = rstd.data(),
+                          .query_weight = rank.wq.data(),
+                          .key_weight = rank.wk.data(),
+                          .sums = products.data(),
+                          .workspace = workspace.data()});
         const auto width = static_cast<std::int64_t>(rank.columns.size());
         for (std::int64_t i = 0; i < own_dx.size(); ++i)
           all_dx[i / width * whole.qkv_cols() + rank.columns[i % width]] += own_dx[i];

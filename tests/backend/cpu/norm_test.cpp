@@ -34,11 +34,11 @@ std::vector<double> reference(const NormShape& shape, const std::vector<double>&
 std::vector<NormShape> shapes() {
   std::vector<NormShape> out;
   for (const NormKind kind : {NormKind::layer_norm, NormKind::rms_norm}) {
-    out.push_back({kind, 1, 1, 1e-5});
-    out.push_back({kind, 3, 3, 1e-5});
-    out.push_back({kind, 17, 17, 1e-5});
-    out.push_back({kind, 70, 769, 1e-6});
-    out.push_back({kind, 2, 4096, 1e-5});
+    out.push_back({{kind, 1e-5}, 1, 1});
+    out.push_back({{kind, 1e-5}, 3, 3});
+    out.push_back({{kind, 1e-5}, 17, 17});
+    out.push_back({{kind, 1e-6}, 70, 769});
+    out.push_back({{kind, 1e-5}, 2, 4096});
   }
   return out;
 }
@@ -81,7 +81,7 @@ TYPED_TEST(Norm, MatchesTheReference) {
 TYPED_TEST(Norm, AddsTheResidualFirst) {
   using T = TypeParam;
   with_sets([](Isa set) {
-    const NormShape shape = {NormKind::layer_norm, 6, 301, 1e-5};
+    const NormShape shape = {{NormKind::layer_norm, 1e-5}, 6, 301};
     const std::int64_t count = shape.rows * shape.cols;
     const Guarded<T> x(random_values<T>(count, 4)), delta(random_values<T>(count, 5));
     const Guarded<T> w(random_values<T>(shape.cols, 6)), b(random_values<T>(shape.cols, 7));
@@ -118,7 +118,7 @@ TYPED_TEST(Norm, AddsTheResidualFirst) {
 TYPED_TEST(Norm, WorksInPlaceAndWithoutStatistics) {
   using T = TypeParam;
   with_sets([](Isa set) {
-    const NormShape shape = {NormKind::layer_norm, 4, 99, 1e-5};
+    const NormShape shape = {{NormKind::layer_norm, 1e-5}, 4, 99};
     const Guarded<T> x(random_values<T>(4 * 99, 26)), w(random_values<T>(99, 27));
     Guarded<T> y(4 * 99), in_place = x;
     Guarded<Acc<T>> mean(4), rstd(4);
@@ -181,10 +181,18 @@ struct NormGradRun {
     }
     const Guarded<T> grad(dy), input(x), w(weight);
     const Guarded<Acc<T>> mean(means), rstd(rstds);
-    kernels<T>(set).norm_grad(queue(), shape, dx.data(), dweight.data(),
-                              centered ? dbias.data() : nullptr, accumulate, grad.data(),
-                              input.data(), centered ? mean.data() : nullptr, rstd.data(), w.data(),
-                              dres, workspace.data());
+    kernels<T>(set).norm_grad(queue(), shape,
+                              {.dx = dx.data(),
+                               .dweight = dweight.data(),
+                               .dbias = centered ? dbias.data() : nullptr,
+                               .accumulate = accumulate,
+                               .dy = grad.data(),
+                               .x = input.data(),
+                               .mean = centered ? mean.data() : nullptr,
+                               .rstd = rstd.data(),
+                               .weight = w.data(),
+                               .dres = dres,
+                               .workspace = workspace.data()});
   }
 };
 
@@ -226,18 +234,25 @@ TYPED_TEST(Norm, GradientMatchesTheReference) {
 TYPED_TEST(Norm, GradientWorksInPlaceOfTheResidualsGradient) {
   using T = TypeParam;
   with_sets([](Isa set) {
-    const NormShape shape = {NormKind::rms_norm, 9, 131, 1e-5};
+    const NormShape shape = {{NormKind::rms_norm, 1e-5}, 9, 131};
     const std::int64_t count = shape.rows * shape.cols;
     const Guarded<T> x(random_values<T>(count, 12)), dy(random_values<T>(count, 13));
     const Guarded<T> w(random_values<T>(shape.cols, 14)), dres(random_values<T>(count, 15));
     const Guarded<Acc<T>> rstd(std::vector<double>(shape.rows, 1.1));
     Guarded<Acc<T>> dw(shape.cols), workspace(norm_grad_workspace(shape.rows, shape.cols));
     Guarded<T> dx(count), in_place = dres;
-    const auto& k = kernels<T>(set);
-    k.norm_grad(queue(), shape, dx.data(), dw.data(), nullptr, false, dy.data(), x.data(), nullptr,
-                rstd.data(), w.data(), dres.data(), workspace.data());
-    k.norm_grad(queue(), shape, in_place.data(), dw.data(), nullptr, false, dy.data(), x.data(),
-                nullptr, rstd.data(), w.data(), in_place.data(), workspace.data());
+    NormGradOperands<T> o{.dx = dx.data(),
+                          .dweight = dw.data(),
+                          .dy = dy.data(),
+                          .x = x.data(),
+                          .rstd = rstd.data(),
+                          .weight = w.data(),
+                          .dres = dres.data(),
+                          .workspace = workspace.data()};
+    kernels<T>(set).norm_grad(queue(), shape, o);
+    o.dx = in_place.data();
+    o.dres = in_place.data();
+    kernels<T>(set).norm_grad(queue(), shape, o);
     EXPECT_TRUE(dx.same_bits(in_place));
   });
 }
@@ -245,7 +260,7 @@ TYPED_TEST(Norm, GradientWorksInPlaceOfTheResidualsGradient) {
 TEST(NormGradient, AgreesWithFiniteDifferences) {
   with_sets([](Isa set) {
     for (const NormKind kind : {NormKind::layer_norm, NormKind::rms_norm}) {
-      const NormShape shape = {kind, 2, 5, 1e-5};
+      const NormShape shape = {{kind, 1e-5}, 2, 5};
       const std::int64_t count = shape.rows * shape.cols;
       auto x = random_values<double>(count, 16), weight = random_values<double>(shape.cols, 17);
       auto bias = random_values<double>(shape.cols, 18);
@@ -273,7 +288,7 @@ TEST(NormGradient, AgreesWithFiniteDifferences) {
 TYPED_TEST(Norm, NotFiniteRowsSpoilOnlyThemselves) {
   using T = TypeParam;
   with_sets([](Isa set) {
-    const NormShape shape = {NormKind::layer_norm, 3, 40, 1e-5};
+    const NormShape shape = {{NormKind::layer_norm, 1e-5}, 3, 40};
     auto x = random_values<T>(120, 22);
     x[50] = NAN;
     const Guarded<T> input(x), ones(std::vector<double>(40, 1.0));
@@ -287,7 +302,7 @@ TYPED_TEST(Norm, NotFiniteRowsSpoilOnlyThemselves) {
 
 TYPED_TEST(Norm, DoesNotDependOnTheThreadCount) {
   using T = TypeParam;
-  const NormShape shape = {NormKind::layer_norm, 1000, 131, 1e-5};
+  const NormShape shape = {{NormKind::layer_norm, 1e-5}, 1000, 131};
   const std::int64_t count = shape.rows * shape.cols;
   const auto x = random_values<T>(count, 23), dy = random_values<T>(count, 24);
   const auto weight = random_values<T>(shape.cols, 25);

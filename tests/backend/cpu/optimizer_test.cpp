@@ -154,8 +154,8 @@ TYPED_TEST(Optimizer, DirectionsFollowTheirFormulas) {
       k.momentum(queue(), {&block, 0.95, nesterov}, moment.data(), direction.data(), count);
       EXPECT_TRUE(close(moment, m));
       EXPECT_TRUE(close(direction, u));
-      k.step_along(queue(), {&block, 2, 0.01}, master.data(), direction.data(), compute.data(),
-                   count);
+      k.apply_direction(queue(), {&block, 2, 0.01}, master.data(), direction.data(), compute.data(),
+                        count);
       EXPECT_TRUE(close(master, p));
       Guarded<T> cast(count);
       k.cast_from_master(queue(), cast.data(), master.data(), count);

@@ -55,8 +55,7 @@ TYPED_TEST(Rope, RotatesQueriesAndKeysOnly) {
     for (const std::int64_t head_dim : {2, 6, 64, 80, 128}) {
       for (const std::int64_t rotary : {head_dim, (head_dim / 4) * 2}) {
         if (rotary == 0) continue;
-        AttentionShape s{.batch = 2, .seq = 5, .groups = 3, .queries_per_group = 2};
-        s.head_dim = head_dim;
+        const AttentionShape s{2, 5, 3, 2, head_dim};
         const auto t = make_tables<Acc<T>>(20, rotary / 2);
         const auto x = random_values<T>(10 * s.qkv_cols(), 1);
         const std::int32_t positions[] = {0, 1, 2, 0, 1, 19, 3, 3, 7, 0};
@@ -76,7 +75,7 @@ TYPED_TEST(Rope, RotatesQueriesAndKeysOnly) {
 // The rotation's gradient is the rotation back.
 TEST(RopeGradient, UndoesTheRotation) {
   with_sets([](Isa set) {
-    AttentionShape s{.batch = 1, .seq = 16, .groups = 2, .queries_per_group = 1, .head_dim = 32};
+    const AttentionShape s{1, 16, 2, 1, 32};
     const auto t = make_tables<double>(16, 16);
     const auto x = random_values<double>(16 * s.qkv_cols(), 2);
     Guarded<double> qkv(x);

@@ -20,7 +20,7 @@ const Kernels<double>& kernels() {
 
 RouterShape shape_of(bool sigmoid, bool normalize, std::int64_t groups = 1,
                      std::int64_t top_groups = 1) {
-  return {rows, experts, top_k, sigmoid, normalize, 1.0, groups, top_groups};
+  return {{top_k, sigmoid, normalize, 1.0, groups, top_groups}, rows, experts};
 }
 
 std::vector<double> random_logits() {
@@ -155,9 +155,14 @@ TEST_P(RouterLoss, HasItsValueAndItsGradient) {
   block.experts = &memory.totals;
   block.most_experts = experts;
   constexpr double aux = 0.3, z = 0.7, step = 1e-6;
-  kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq}, dlogits.data(), nullptr, nullptr,
-                       false, dweights.data(), logits.data(), routed.chosen.data(),
-                       placed.places.data(), nullptr, nullptr, &block, 1);
+  kernels().route_grad(cpu::queue(), shape, {aux, z, seq, seq},
+                       {.dlogits = dlogits.data(),
+                        .dweights = dweights.data(),
+                        .logits = logits.data(),
+                        .chosen = routed.chosen.data(),
+                        .places = placed.places.data(),
+                        .block = &block,
+                        .layer = 1});
   EXPECT_NEAR(memory.totals.aux_loss.value() + memory.totals.z_loss.value(),
               losses_of(logits, routed.chosen, sigmoid, aux, z), 1e-12);
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -181,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Scores, RouterLoss, testing::Bool());
 // With every expert chosen equally often and equal scores, the loss is its coefficient.
 TEST(RouterLoss, IsItsCoefficientAtPerfectBalance) {
   constexpr std::int64_t all = experts;
-  const RouterShape shape = {rows, experts, all, false, true, 1.0, 1, 1};
+  const RouterShape shape = {{all, false, true, 1.0, 1, 1}, rows, experts};
   const std::vector<double> logits(rows * experts, 0.5), dweights(rows * all);
   std::vector<double> dlogits(rows * experts), weights(rows * all);
   std::vector<std::int32_t> chosen(rows * all), places(rows * all);
@@ -193,9 +198,13 @@ TEST(RouterLoss, IsItsCoefficientAtPerfectBalance) {
   StepBlock block;
   block.experts = &memory.totals;
   block.most_experts = experts;
-  kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq}, dlogits.data(), nullptr, nullptr,
-                       false, dweights.data(), logits.data(), chosen.data(), places.data(), nullptr,
-                       nullptr, &block, 0);
+  kernels().route_grad(cpu::queue(), shape, {0.01, 0, rows, seq},
+                       {.dlogits = dlogits.data(),
+                        .dweights = dweights.data(),
+                        .logits = logits.data(),
+                        .chosen = chosen.data(),
+                        .places = places.data(),
+                        .block = &block});
   // One unit of two sequences.
   EXPECT_NEAR(memory.totals.aux_loss.value(), 0.01 * rows / seq, 1e-15);
 }
@@ -222,10 +231,14 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
     part.rows = count;
     block.experts = &into.totals;
     block.most_experts = experts;
-    kernels().route_grad(cpu::queue(), part, losses, into.dlogits.data() + first * experts, nullptr,
-                         nullptr, false, dweights.data() + first * top_k,
-                         logits.data() + first * experts, routed.chosen.data() + first * top_k,
-                         placed.places.data() + first * top_k, counts, nullptr, &block, 0);
+    kernels().route_grad(cpu::queue(), part, losses,
+                         {.dlogits = into.dlogits.data() + first * experts,
+                          .dweights = dweights.data() + first * top_k,
+                          .logits = logits.data() + first * experts,
+                          .chosen = routed.chosen.data() + first * top_k,
+                          .places = placed.places.data() + first * top_k,
+                          .counts = counts,
+                          .block = &block});
   };
   RouterLosses losses{0.3, 0.7, seq, seq};
   run(expected, losses, 0, rows, nullptr);
@@ -236,8 +249,8 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
     part.rows = count;
     losses.first_row = first;
     std::vector<std::int64_t> own(2 * experts, -1);
-    kernels().unit_choices(cpu::queue(), part, losses, 2, false, own.data(),
-                           logits.data() + first * experts, routed.chosen.data() + first * top_k);
+    kernels().routed_tokens(cpu::queue(), part, losses, 2, false, own.data(),
+                            logits.data() + first * experts, routed.chosen.data() + first * top_k);
     for (std::size_t i = 0; i < own.size(); ++i) counts[i] += own[i];
   }
   losses.block_rows = 3;
@@ -270,14 +283,20 @@ TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
   StepBlock block;
   block.loss_scale = 4;
   for (const bool accumulate : {false, true}) {
-    kernels().route_grad(cpu::queue(), shape, {0, 0, seq, seq}, dlogits.data(), dbias.data(),
-                         nullptr, accumulate, dweights.data(), logits.data(), routed.chosen.data(),
-                         placed.places.data(), nullptr, nullptr, &block, 0);
+    kernels().route_grad(cpu::queue(), shape, {0, 0, seq, seq},
+                         {.dlogits = dlogits.data(),
+                          .dbias = dbias.data(),
+                          .accumulate = accumulate,
+                          .dweights = dweights.data(),
+                          .logits = logits.data(),
+                          .chosen = routed.chosen.data(),
+                          .places = placed.places.data(),
+                          .block = &block});
   }
   std::vector<double> counts(experts);
   for (const std::int32_t expert : routed.chosen) ++counts[expert];
   std::vector<double> moved = bias;
-  kernels().balance(cpu::queue(), moved.data(), nullptr, dbias.data(), 0.25, experts);
+  kernels().update_router_bias(cpu::queue(), moved.data(), nullptr, dbias.data(), 0.25, experts);
   const double mean = rows * top_k / static_cast<double>(experts);
   for (int e = 0; e < experts; ++e) {
     EXPECT_DOUBLE_EQ(dbias[e], 2 * 4 * counts[e] * choice_unit);
@@ -306,9 +325,15 @@ TEST(Router, ALossOverTheBatchTakesTheLoadOfTheStepBefore) {
   block.experts = &memory.totals;
   block.most_experts = experts;
   std::vector<double> dlogits(rows * experts), dload(experts);
-  kernels().route_grad(cpu::queue(), shape, {0.3, 0, seq, seq}, dlogits.data(), nullptr,
-                       dload.data(), false, dweights.data(), logits.data(), routed.chosen.data(),
-                       placed.places.data(), nullptr, load.data(), &block, 0);
+  kernels().route_grad(cpu::queue(), shape, {0.3, 0, seq, seq},
+                       {.dlogits = dlogits.data(),
+                        .dload = dload.data(),
+                        .dweights = dweights.data(),
+                        .logits = logits.data(),
+                        .chosen = routed.chosen.data(),
+                        .places = placed.places.data(),
+                        .load = load.data(),
+                        .block = &block});
   const auto loss = [&] {
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -330,7 +355,7 @@ TEST(Router, ALossOverTheBatchTakesTheLoadOfTheStepBefore) {
     ASSERT_NEAR(dlogits[i], 0.5 * (above - below) / (2 * step), 1e-8) << i;
   }
   std::vector<double> next(experts);
-  kernels().keep_load(cpu::queue(), next.data(), nullptr, dload.data(), experts);
+  kernels().update_router_load(cpu::queue(), next.data(), nullptr, dload.data(), experts);
   for (int e = 0; e < experts; ++e) {
     const auto count = std::count(routed.chosen.begin(), routed.chosen.end(), e);
     EXPECT_DOUBLE_EQ(dload[e], 8 * static_cast<double>(count) * choice_unit);
@@ -344,8 +369,9 @@ TEST(Dispatch, TellsBlocksOfRowsApart) {
   const Placed placed = dispatch(routed, 0, true);
   Placed cut;
   cut.offsets.resize(experts * blocks + 1);
-  kernels().dispatch(cpu::queue(), {rows, experts, top_k, 0, seq, true, blocks}, cut.places.data(),
-                     cut.offsets.data(), routed.chosen.data(), routed.weights.data(), nullptr);
+  kernels().dispatch(cpu::queue(), {{experts, 0, seq, true, blocks}, rows, top_k},
+                     cut.places.data(), cut.offsets.data(), routed.chosen.data(),
+                     routed.weights.data(), nullptr);
   EXPECT_EQ(cut.places, placed.places);
   for (std::int64_t c = 0; c < rows * top_k; ++c) {
     const std::int64_t group = routed.chosen[c] * blocks + c / (rows / blocks * top_k);

@@ -390,14 +390,14 @@ struct CachedProblem {
   std::vector<std::int32_t> lengths;  // before the new positions
 
   std::size_t qkv_count() const {
-    return static_cast<std::size_t>(shape.batch * shape.new_len * shape.groups *
+    return static_cast<std::size_t>(shape.batch * shape.seq * shape.groups *
                                     (shape.queries_per_group + 2) * shape.head_dim);
   }
   std::size_t cache_count() const {
     return static_cast<std::size_t>(shape.batch * shape.capacity * shape.groups * shape.head_dim);
   }
   std::size_t ctx_count() const {
-    return static_cast<std::size_t>(shape.batch * shape.new_len * shape.groups *
+    return static_cast<std::size_t>(shape.batch * shape.seq * shape.groups *
                                     shape.queries_per_group * shape.head_dim);
   }
 };
@@ -430,37 +430,39 @@ class CachedAttention : public OnAllMaps {
 TRIREME_ON_ALL_MAPS(CachedAttention);
 
 TEST_P(CachedAttention, OfOneNewPositionEqualsTheCpus) {
-  expect_as_cpu({{3, 1, 2, 2, 16, 150, 0.25}, {0, 70, 149}});
-  expect_as_cpu({{1, 1, 1, 1, 12, 20, 0.3}, {5}});
-  expect_as_cpu({{1, 1, 1, 4, 128, 300, 0.1}, {290}});
+  expect_as_cpu({{{3, 1, 2, 2, 16, true, 0.25}, 150}, {0, 70, 149}});
+  expect_as_cpu({{{1, 1, 1, 1, 12, true, 0.3}, 20}, {5}});
+  expect_as_cpu({{{1, 1, 1, 4, 128, true, 0.1}, 300}, {290}});
 }
 
 TEST_P(CachedAttention, OfALongCacheEqualsTheCpus) {
   // Several pieces of 256 keys, the last of one key, of all, and pieces that a shorter sample
   // lacks.
-  expect_as_cpu({{3, 1, 1, 2, 64, 1030, 0.125}, {256, 1023, 3}});
-  expect_as_cpu({{1, 4, 1, 2, 16, 600, 0.25}, {510}});  // causal across a cut
+  expect_as_cpu({{{3, 1, 1, 2, 64, true, 0.125}, 1030}, {256, 1023, 3}});
+  expect_as_cpu({{{1, 4, 1, 2, 16, true, 0.25}, 600}, {510}});  // causal across a cut
 }
 
 TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {
   for (const std::int64_t alibi_heads : {0, 6}) {
     for (const std::int64_t window : {0, 5, 300}) {
-      expect_as_cpu({{2, 1, 1, 2, 16, 1030, 0.25, window, 4, alibi_heads}, {700, 3}});
-      expect_as_cpu({{2, 40, 1, 2, 16, 450, 0.25, window, 0, alibi_heads}, {0, 401}});
+      expect_as_cpu(
+          {{{2, 1, 1, 2, 16, true, 0.25, 4, {}, alibi_heads, 0, window}, 1030}, {700, 3}});
+      expect_as_cpu(
+          {{{2, 40, 1, 2, 16, true, 0.25, 0, {}, alibi_heads, 0, window}, 450}, {0, 401}});
     }
   }
 }
 
 TEST_P(CachedAttention, WithACapEqualsTheCpus) {
   for (const std::int64_t window : {0, 20}) {
-    expect_as_cpu({{2, 1, 1, 2, 16, 300, 0.25, window, 0, 0, 1.5}, {270, 3}});
-    expect_as_cpu({{2, 40, 1, 2, 16, 150, 0.25, window, 0, 0, 1.5}, {0, 110}});
+    expect_as_cpu({{{2, 1, 1, 2, 16, true, 0.25, 0, {}, 0, 1.5, window}, 300}, {270, 3}});
+    expect_as_cpu({{{2, 40, 1, 2, 16, true, 0.25, 0, {}, 0, 1.5, window}, 150}, {0, 110}});
   }
 }
 
 TEST_P(CachedAttention, OfManyNewPositionsEqualsTheCpus) {
-  expect_as_cpu({{2, 40, 1, 2, 16, 150, 0.25}, {0, 110}});
-  expect_as_cpu({{2, 3, 2, 1, 64, 90, 0.125}, {1, 80}});
+  expect_as_cpu({{{2, 40, 1, 2, 16, true, 0.25}, 150}, {0, 110}});
+  expect_as_cpu({{{2, 3, 2, 1, 64, true, 0.125}, 90}, {1, 80}});
 }
 
 }  // namespace

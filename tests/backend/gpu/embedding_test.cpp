@@ -46,10 +46,18 @@ TEST_P(Embedding, AddsTheRowsOfItsTables) {
         const OnDevice<T> type_table(device, normal_values<T>(2 * width, 6));
         const OnDevice<T> y(device, normal_values<T>(rows * width, 7));
         device.kernels<T>().embedding(
-            device.queue(), y.get(), ids.get(), table.get(),
-            c.positions ? position_table.get() : nullptr,
-            c.position_numbers ? positions.get() : nullptr, c.types ? type_table.get() : nullptr,
-            c.types ? types.get() : nullptr, rows, c.cols, seq, c.first_id, c.local_ids);
+            device.queue(), {.y = y.get(),
+                             .ids = ids.get(),
+                             .table = table.get(),
+                             .position_table = c.positions ? position_table.get() : nullptr,
+                             .positions = c.position_numbers ? positions.get() : nullptr,
+                             .type_table = c.types ? type_table.get() : nullptr,
+                             .types = c.types ? types.get() : nullptr,
+                             .rows = rows,
+                             .cols = c.cols,
+                             .seq = seq,
+                             .first_id = c.first_id,
+                             .local_ids = c.local_ids});
         return y.values();
       }));
     }
@@ -101,16 +109,16 @@ TEST_P(Rows, AreTakenAndGivenBack) {
           const OnDevice<std::int32_t> n(device, numbers);
           const OnDevice<T> x(device, normal_values<T>(source * width, 2));
           const OnDevice<T> y(device, numbers.size() * width);
-          device.kernels<T>().take_rows(device.queue(), y.get(), x.get(), n.get(), taken, cols,
-                                        source);
+          device.kernels<T>().gather(device.queue(), y.get(), x.get(), n.get(), taken, cols,
+                                     source);
           return y.values();
         }));
         expect_equal(on_both([&](Device& device) {
           const OnDevice<std::int32_t> n(device, numbers);
           const OnDevice<T> dy(device, normal_values<T>(numbers.size() * width, 3));
           const OnDevice<T> dx(device, normal_values<T>(source * width, 4));
-          device.kernels<T>().take_rows_grad(device.queue(), dx.get(), dy.get(), n.get(), taken,
-                                             cols, source);
+          device.kernels<T>().gather_grad(device.queue(), dx.get(), dy.get(), n.get(), taken, cols,
+                                          source);
           return dx.values();
         }));
       }

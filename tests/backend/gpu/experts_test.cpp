@@ -87,7 +87,7 @@ TEST_P(Experts, RouterHasTheCpusGradients) {
   });
 }
 
-TEST_P(Experts, SpreadAndCollectRowsAsTheCpu) {
+TEST_P(Experts, PermuteAndUnpermuteRowsAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : widths) {
       const auto both = on_both([&](Device& device) {
@@ -97,10 +97,11 @@ TEST_P(Experts, SpreadAndCollectRowsAsTheCpu) {
         const OnDevice<T> spread(device, normal_values<T>(elements_of(taken_rows, cols), 2));
         const OnDevice<T> collected(device, elements_of(expert_rows, cols));
         const Kernels<T>& kernels = device.kernels<T>();
-        kernels.spread_rows(device.queue(), spread.get(), x.get(), places.get(), offsets.get(),
-                            expert_rows, cols, taken_rows, expert_top_k, expert_count);
-        kernels.collect_rows(device.queue(), collected.get(), spread.get(), places.get(),
-                             expert_rows, cols, expert_top_k);
+        kernels.permute_rows(device.queue(),
+                             {expert_rows, cols, taken_rows, expert_top_k, expert_count},
+                             spread.get(), x.get(), places.get(), offsets.get());
+        kernels.unpermute_rows(device.queue(), collected.get(), spread.get(), places.get(),
+                               expert_rows, cols, expert_top_k);
         return std::pair{spread.values(), collected.values()};
       });
       expect_equal(std::pair{both.first.first, both.second.first});
@@ -124,9 +125,15 @@ TEST_P(Experts, CombineRowsAsTheCpu) {
         const Kernels<T>& kernels = device.kernels<T>();
         kernels.combine_rows(device.queue(), y.get(), x.get(), weights.get(), places.get(),
                              expert_rows, cols, expert_top_k);
-        kernels.combine_rows_grad(device.queue(), dx.get(), dweights.get(), dy.get(), x.get(),
-                                  weights.get(), places.get(), offsets.get(), expert_rows, cols,
-                                  taken_rows, expert_top_k, expert_count);
+        kernels.combine_rows_grad(device.queue(),
+                                  {expert_rows, cols, taken_rows, expert_top_k, expert_count},
+                                  {.dx = dx.get(),
+                                   .dweights = dweights.get(),
+                                   .dy = dy.get(),
+                                   .x = x.get(),
+                                   .weights = weights.get(),
+                                   .places = places.get(),
+                                   .offsets = offsets.get()});
         return std::tuple{y.values(), dx.values(), dweights.values()};
       });
       expect_close(std::pair{std::get<0>(both.first), std::get<0>(both.second)}, tolerance_of<T>());

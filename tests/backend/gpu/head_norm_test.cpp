@@ -10,16 +10,16 @@ namespace {
 class HeadNorm : public OnBothWaves {
  protected:
   // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
-  static constexpr HeadNormShape shapes[] = {{5, 2, 3, 64, 1e-5},
-                                             {37, 1, 1, 7, 1e-6},
-                                             {9, 3, 2, 128, 1e-6},
-                                             {3, 2, 1, 100, 1e-5},
-                                             {2, 1, 4, 256, 1e-6},
-                                             {5, 2, 3, 64, 1e-5, true},
-                                             {37, 3, 1, 7, 1e-6, true},
-                                             {3, 5, 2, 256, 1e-6, true},
-                                             {5, 2, 3, 64, 1e-5, true, 12, 4},
-                                             {37, 1, 2, 7, 1e-6, true, 4, 1, false}};
+  static constexpr HeadNormShape shapes[] = {{{2, 3, 64, 1e-5}, 5},
+                                             {{1, 1, 7, 1e-6}, 37},
+                                             {{3, 2, 128, 1e-6}, 9},
+                                             {{2, 1, 100, 1e-5}, 3},
+                                             {{1, 4, 256, 1e-6}, 2},
+                                             {{2, 3, 64, 1e-5, true}, 5},
+                                             {{3, 1, 7, 1e-6, true}, 37},
+                                             {{5, 2, 256, 1e-6, true}, 3},
+                                             {{2, 3, 64, 1e-5, true, 12, 4}, 5},
+                                             {{1, 2, 7, 1e-6, true, 4, 1, false}, 37}};
 
   std::int64_t grad_workspace(Device& device, const HeadNormShape& s) {
     return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.query_weights())
@@ -92,10 +92,18 @@ std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accu
     all = sums.values();
   }
   const GuardedScratch workspace(device, workspace_bytes);
-  device.kernels<T>().head_norm_grad(device.queue(), s, dx.get(), dquery.get(), dkey.get(),
-                                     accumulate, dy.get(), x.get(), rstd.get(), query_weight.get(),
-                                     key_weight.get(), is_shared(s) ? sums.get() : nullptr,
-                                     workspace.as<float>());
+  device.kernels<T>().head_norm_grad(device.queue(), s,
+                                     {.dx = dx.get(),
+                                      .dquery_weight = dquery.get(),
+                                      .dkey_weight = dkey.get(),
+                                      .accumulate = accumulate,
+                                      .dy = dy.get(),
+                                      .x = x.get(),
+                                      .rstd = rstd.get(),
+                                      .query_weight = query_weight.get(),
+                                      .key_weight = key_weight.get(),
+                                      .sums = is_shared(s) ? sums.get() : nullptr,
+                                      .workspace = workspace.as<float>()});
   EXPECT_TRUE(workspace.was_kept_to());
   for (const auto& gradient : {as_floats(dx.values()), dquery.values(), dkey.values()})
     all.insert(all.end(), gradient.begin(), gradient.end());

@@ -38,14 +38,10 @@ std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t 
   const OnDevice<float> mean(device, zeros), rstd(device, zeros);
   const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 5, .step = 6}});
   const OnDevice<std::int64_t> samples(device, std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
-  const Dropout dropout{.probability = form.drops ? 0.25f : 0.0f,
-                        .block = block.get(),
-                        .site = 2,
-                        .sample_ids = samples.get(),
-                        .seq_length = 2};
+  const Dropout dropout{{form.drops ? 0.25f : 0.0f, 2}, block.get(), samples.get(), 2};
   // The sum takes the place of x, and without a sum y does.
   T* const to = form.adds ? y.get() : x.get();
-  device.kernels<T>().norm(device.queue(), {form.kind, rows, cols, 1e-5, form.zero_centred}, to,
+  device.kernels<T>().norm(device.queue(), {{form.kind, 1e-5, form.zero_centred}, rows, cols}, to,
                            form.statistics ? mean.get() : nullptr,
                            form.statistics ? rstd.get() : nullptr, x.get(), weight.get(),
                            form.bias ? bias.get() : nullptr, form.adds ? x.get() : nullptr,
@@ -97,11 +93,18 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
   const OnDevice<float> mean(device, normal_values<float>(static_cast<std::size_t>(rows), 7, 0.1f));
   const OnDevice<float> rstd(device, std::vector<float>(static_cast<std::size_t>(rows), 1.25f));
   const GuardedScratch workspace(device, workspace_bytes);
-  device.kernels<T>().norm_grad(
-      device.queue(), {form.kind, rows, cols, 1e-5, form.zero_centred}, dx.get(), dweight.get(),
-      form.bias ? dbias.get() : nullptr, form.accumulate, dy.get(), x.get(),
-      form.kind == NormKind::layer_norm ? mean.get() : nullptr, rstd.get(), weight.get(),
-      form.residual ? dres.get() : nullptr, workspace.as<float>());
+  device.kernels<T>().norm_grad(device.queue(), {{form.kind, 1e-5, form.zero_centred}, rows, cols},
+                                {.dx = dx.get(),
+                                 .dweight = dweight.get(),
+                                 .dbias = form.bias ? dbias.get() : nullptr,
+                                 .accumulate = form.accumulate,
+                                 .dy = dy.get(),
+                                 .x = x.get(),
+                                 .mean = form.kind == NormKind::layer_norm ? mean.get() : nullptr,
+                                 .rstd = rstd.get(),
+                                 .weight = weight.get(),
+                                 .dres = form.residual ? dres.get() : nullptr,
+                                 .workspace = workspace.as<float>()});
   EXPECT_TRUE(workspace.was_kept_to());
   std::vector<float> all = as_floats(dx.values());
   for (const auto& gradient : {dweight.values(), dbias.values()})

@@ -120,8 +120,8 @@ TEST_P(OptimizerStep, OfMuonIsTheCpus) {
                      const Kernels<T>& kernels = device.kernels<T>();
                      kernels.momentum(device.queue(), {block.get(), 0.95, nesterov}, m.get(),
                                       grad.get(), count);
-                     kernels.step_along(device.queue(), {block.get(), 2.5, 0.1}, master.get(),
-                                        grad.get(), nesterov ? copy.get() : nullptr, count);
+                     kernels.apply_direction(device.queue(), {block.get(), 2.5, 0.1}, master.get(),
+                                             grad.get(), nesterov ? copy.get() : nullptr, count);
                      return all_of<T>({&master, &m, &grad}, copy);
                    }),
                    std::is_same_v<T, float> ? 1e-6 : tolerance_of<T>());

@@ -10,10 +10,10 @@ class Routing : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Routing);
 
 constexpr RouterShape router_shapes[] = {
-    {37, 8, 2, false, true, 1, 1, 1},    {20, 70, 3, false, false, 2.5, 1, 1},
-    {24, 16, 4, true, true, 2.5, 4, 2},  {9, 130, 8, true, true, 1, 1, 1},
-    {12, 64, 1, true, false, 1.5, 1, 1}, {5, 1, 1, false, true, 1, 1, 1},
-    {16, 12, 6, false, true, 1, 3, 2},   {3, 300, 40, false, true, 1, 1, 1}};
+    {{2, false, true, 1, 1, 1}, 37, 8},    {{3, false, false, 2.5, 1, 1}, 20, 70},
+    {{4, true, true, 2.5, 4, 2}, 24, 16},  {{8, true, true, 1, 1, 1}, 9, 130},
+    {{1, true, false, 1.5, 1, 1}, 12, 64}, {{1, false, true, 1, 1, 1}, 5, 1},
+    {{6, false, true, 1, 3, 2}, 16, 12},   {{40, false, true, 1, 1, 1}, 3, 300}};
 
 std::size_t choices_of(const RouterShape& s) {
   return static_cast<std::size_t>(s.rows * s.top_k);
@@ -55,15 +55,15 @@ TEST_P(Routing, ChoosesAndWeighsAsTheCpu) {
   });
 }
 
-std::vector<std::int64_t> unit_choices_on(Device& device, const RouterShape& s,
-                                          const RouterLosses& losses, std::int64_t units,
-                                          bool plain) {
+std::vector<std::int64_t> routed_tokens_on(Device& device, const RouterShape& s,
+                                           const RouterLosses& losses, std::int64_t units,
+                                           bool plain) {
   const OnDevice<float> logits(device, router_logits(s));
   const OnDevice<std::int32_t> chosen(device, route_on<float>(device, s, false).chosen);
   const OnDevice<std::int64_t> counts(
       device, std::vector<std::int64_t>(static_cast<std::size_t>(units * s.experts), 77));
-  device.kernels<float>().unit_choices(device.queue(), s, losses, units, plain, counts.get(),
-                                       logits.get(), chosen.get());
+  device.kernels<float>().routed_tokens(device.queue(), s, losses, units, plain, counts.get(),
+                                        logits.get(), chosen.get());
   return counts.values();
 }
 
@@ -74,7 +74,8 @@ TEST_P(Routing, CountsTheChoicesOfUnitsByPlainScore) {
       // Units of four rows, of which the first began two rows earlier.
       const RouterLosses losses{.aux_coeff = 0.1, .unit_rows = 4, .seq = 4, .first_row = 2};
       const std::int64_t units = (s.rows + 2 + 3) / 4;
-      expect_equal(on_both([&](Device& d) { return unit_choices_on(d, s, losses, units, plain); }));
+      expect_equal(
+          on_both([&](Device& d) { return routed_tokens_on(d, s, losses, units, plain); }));
     }
   }
 }
@@ -103,7 +104,7 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
     where[i] = i % 7 == 3 ? -1 : static_cast<std::int32_t>(i);
   const OnDevice<std::int32_t> chosen(device, choice), places(device, where);
   const std::int64_t units = (losses.first_row + s.rows + losses.unit_rows - 1) / losses.unit_rows;
-  const OnDevice<std::int64_t> counts(device, unit_choices_on(device, s, losses, units, false));
+  const OnDevice<std::int64_t> counts(device, routed_tokens_on(device, s, losses, units, false));
   const std::size_t words = sizeof(ExpertTotals) / sizeof(std::int64_t);
   const OnDevice<std::int64_t> totals(device,
                                       std::vector<std::int64_t>(words + 2 * (experts + 1), 0));
@@ -113,11 +114,19 @@ RouterGrads route_grad_on(Device& device, const RouterShape& s, const RouterLoss
                                     .experts = reinterpret_cast<ExpertTotals*>(totals.get()),
                                     .most_experts = static_cast<std::int64_t>(experts)}});
   for (int twice = 0; twice < 2; ++twice) {
-    device.kernels<T>().route_grad(device.queue(), s, losses, dlogits.get(),
-                                   biased ? dbias.get() : nullptr, loaded ? dload.get() : nullptr,
-                                   accumulate, dweights.get(), logits.get(), chosen.get(),
-                                   places.get(), loaded ? nullptr : counts.get(),
-                                   loaded ? load.get() : nullptr, block.get(), 1);
+    device.kernels<T>().route_grad(device.queue(), s, losses,
+                                   {.dlogits = dlogits.get(),
+                                    .dbias = biased ? dbias.get() : nullptr,
+                                    .dload = loaded ? dload.get() : nullptr,
+                                    .accumulate = accumulate,
+                                    .dweights = dweights.get(),
+                                    .logits = logits.get(),
+                                    .chosen = chosen.get(),
+                                    .places = places.get(),
+                                    .counts = loaded ? nullptr : counts.get(),
+                                    .load = loaded ? load.get() : nullptr,
+                                    .block = block.get(),
+                                    .layer = 1});
   }
   const std::vector<std::int64_t> all = totals.values();
   const auto* const sums = reinterpret_cast<const ExpertTotals*>(all.data());
@@ -173,15 +182,16 @@ TEST_P(Routing, MovesBiasesAndKeepsLoadsAsTheCpu) {
       const OnDevice<float> master(device, normal_values<float>(9, 1));
       const OnDevice<float> choices(device, std::vector<float>{3, 5, 4, 4, 0, 8, 4, 4, 4});
       const OnDevice<T> compute(device, 9);
-      device.kernels<T>().balance(device.queue(), master.get(), compute.get(), choices.get(), 0.125,
-                                  9);
+      device.kernels<T>().update_router_bias(device.queue(), master.get(), compute.get(),
+                                             choices.get(), 0.125, 9);
       std::vector<float> all;
       const auto collect = [&] {
         for (const auto& values : {as_floats(compute.values()), master.values()})
           all.insert(all.end(), values.begin(), values.end());
       };
       collect();
-      device.kernels<T>().keep_load(device.queue(), master.get(), compute.get(), choices.get(), 9);
+      device.kernels<T>().update_router_load(device.queue(), master.get(), compute.get(),
+                                             choices.get(), 9);
       collect();
       return all;
     }));
@@ -216,10 +226,11 @@ std::vector<std::int32_t> dispatch_on(Device& device, const DispatchShape& s, bo
 
 TEST_P(Routing, SortsAndDropsAsTheCpu) {
   for (const DispatchShape& s :
-       {DispatchShape{5, 3, 2, 0, 5, false}, DispatchShape{700, 8, 3, 0, 700, false},
-        DispatchShape{500, 300, 4, 0, 500, false}, DispatchShape{720, 8, 3, 0, 720, false, 2},
-        DispatchShape{60, 4, 1, 0, 60, false, 6}, DispatchShape{60, 4, 2, 9, 20, false},
-        DispatchShape{720, 8, 3, 70, 360, true}, DispatchShape{720, 8, 3, 140, 360, false, 3}}) {
+       {DispatchShape{{3, 0, 5, false}, 5, 2}, DispatchShape{{8, 0, 700, false}, 700, 3},
+        DispatchShape{{300, 0, 500, false}, 500, 4}, DispatchShape{{8, 0, 720, false, 2}, 720, 3},
+        DispatchShape{{4, 0, 60, false, 6}, 60, 1}, DispatchShape{{4, 9, 20, false}, 60, 2},
+        DispatchShape{{8, 70, 360, true}, 720, 3},
+        DispatchShape{{8, 140, 360, false, 3}, 720, 3}}) {
     SCOPED_TRACE(testing::Message() << s.rows << " rows, " << s.experts << " experts, capacity "
                                     << s.capacity << ", blocks " << s.blocks);
     expect_equal(on_both([&](Device& d) { return dispatch_on(d, s, &d == &gpu_); }));

@@ -33,7 +33,7 @@ ValueId positions(Graph& g) {
   return g.batch(BatchInput::positions, DType::i32, {rows});
 }
 
-constexpr DropoutAttributes no_dropout{}, dropping{0.3f, 2};
+constexpr DropoutRule no_dropout{}, dropping{0.3f, 2};
 
 struct Case {
   std::string name;
@@ -55,7 +55,7 @@ void build_zero_centred_norm(Graph& g) {
   const ValueId bias = kind == NormKind::layer_norm ? parameter(g, {7}) : no_value;
   g.set_output(ops::norm(g, x, parameter(g, {7}), bias, kind, 1e-5, true));
 }
-template <NormKind kind, const DropoutAttributes& dropout>
+template <NormKind kind, const DropoutRule& dropout>
 void build_add_norm(Graph& g) {
   const ValueId input = g.segment_input({rows, 4});
   const ValueId x = activation_of(g, input, 7), delta = activation_of(g, input, 7);
@@ -103,7 +103,7 @@ void build_rope(Graph& g) {
                                     positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
   g.set_output(activation_of(g, rotated, 5));
 }
-template <bool causal, bool packed, const DropoutAttributes& dropout, bool padded = false,
+template <bool causal, bool packed, const DropoutRule& dropout, bool padded = false,
           std::int64_t alibi_heads = 0, bool capped = false>
 void build_attention(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
@@ -153,7 +153,7 @@ void build_soft_cap(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   g.set_output(activation_of(g, ops::soft_cap(g, x, 1.3), 4));
 }
-template <bool both, const DropoutAttributes& dropout>
+template <bool both, const DropoutRule& dropout>
 void build_add(Graph& g) {
   const ValueId x = g.segment_input({rows, 4});
   const ValueId a = both ? activation_of(g, x, 6) : no_value;
@@ -169,8 +169,7 @@ void build_slices(Graph& g) {
 // Some rows twice, and the whole value as well.
 void build_take_rows(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
-  const ValueId taken =
-      ops::take_rows(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
+  const ValueId taken = ops::gather(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
   g.set_output(
       ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout, seq));
 }
@@ -191,9 +190,9 @@ void build_experts(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ops::Routes routes =
       ops::route(g, ops::router(g, x, parameter(g, {experts, 6})),
-                 {top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1, 0, 0, seq, seq});
+                 {{top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1}, {0, 0, seq, seq}});
   const ops::Places places = ops::dispatch(g, routes, {experts, kind.capacity, seq, true});
-  const ValueId spread = ops::spread_rows(g, x, places, rows * top_k);
+  const ValueId spread = ops::permute_rows(g, x, places, rows * top_k);
   const ValueId up =
       ops::grouped_linear(g, spread, parameter(g, {experts * 2 * inner, 6}), places.offsets);
   const ValueId down = ops::grouped_linear(g, ops::activation(g, up, ActivationKind::swiglu),

@@ -105,9 +105,9 @@ class BackwardPass {
         grads_(grads),
         part_(part),
         s_(scratch_as<Scratch>()),
-        width_(E::padded(view.head_dim)),
+        width_(E::padded(view.head_dim())),
         block_(keys_at_once(width_)),
-        exponent_scale_(static_cast<A>(view.scale * log2_of_e)) {}
+        exponent_scale_(static_cast<A>(view.rule.scale * log2_of_e)) {}
 
   template <bool want_dq, bool want_dkv>
   void run_block(std::int64_t first, std::int64_t count) {
@@ -116,11 +116,12 @@ class BackwardPass {
     const std::int64_t padded = real > 0 ? round_up(real, key_step) : 0;
     if (padded > 0) {
       const Rows<const T> k{view_.k.row(first), view_.k.stride};
-      E::pack_left_tokens(s_.k, k, real, padded, view_.head_dim);
+      E::pack_left_tokens(s_.k, k, real, padded, view_.head_dim());
       if constexpr (want_dq && !E::shares_left) {
-        E::pack_left_columns(s_.k_columns, k, real, padded, view_.head_dim);
+        E::pack_left_columns(s_.k_columns, k, real, padded, view_.head_dim());
       }
-      E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded, view_.head_dim);
+      E::pack_left_tokens(s_.v, {view_.v.row(first), view_.v.stride}, real, padded,
+                          view_.head_dim());
     }
     if constexpr (want_dkv) clear_key_grads(count);
     for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
@@ -157,17 +158,17 @@ class BackwardPass {
 
   // Asks for what load_queries() will read next, while there is something else to do.
   void prefetch_queries(std::int64_t head, std::int64_t query) const {
-    const std::int64_t rest = part_.last_query - query, column = head * view_.head_dim;
+    const std::int64_t rest = part_.last_query - query, column = head * view_.head_dim();
     for (std::int64_t i = query; i < query + (rest < tile_queries ? rest : tile_queries); ++i) {
-      prefetch_row<_MM_HINT_T1>(view_.q.row(i) + column, view_.head_dim);
-      prefetch_row<_MM_HINT_T1>(grads_.ctx.row(i) + column, view_.head_dim);
-      prefetch_row<_MM_HINT_T1>(grads_.dctx.row(i) + column, view_.head_dim);
+      prefetch_row<_MM_HINT_T1>(view_.q.row(i) + column, view_.head_dim());
+      prefetch_row<_MM_HINT_T1>(grads_.ctx.row(i) + column, view_.head_dim());
+      prefetch_row<_MM_HINT_T1>(grads_.dctx.row(i) + column, view_.head_dim());
     }
   }
 
   template <bool want_tokens>
   void load_queries(QueryTile& tile, std::int64_t count) {
-    const std::int64_t head_dim = view_.head_dim, column = tile.head * head_dim;
+    const std::int64_t head_dim = view_.head_dim(), column = tile.head * head_dim;
     const Rows<const T> q{view_.q.row(tile.query) + column, view_.q.stride};
     const Rows<const T> ctx{grads_.ctx.row(tile.query) + column, grads_.ctx.stride};
     const Rows<const T> dctx{grads_.dctx.row(tile.query) + column, grads_.dctx.stride};
@@ -222,9 +223,9 @@ class BackwardPass {
     E::product(s_.dweights, block_queries, E::left_tokens(s_.v, packed, width_),
                E::right_columns(tile.dctx_columns, tile_queries, q), block_keys, block_queries,
                width_, false);
-    if (view_.soft_cap > 0) cap_scores(s_.scores, score_cap(), block_keys * block_queries);
-    if (view_.alibi_heads > 0) {
-      const auto slope = static_cast<A>(alibi_slope(view_, tile.head) / view_.scale);
+    if (view_.rule.soft_cap > 0) cap_scores(s_.scores, score_cap(), block_keys * block_queries);
+    if (view_.rule.alibi_heads > 0) {
+      const auto slope = static_cast<A>(alibi_slope(view_, tile.head) / view_.rule.scale);
       add_distances<block_queries>(s_.scores, slope, key, view_.first_query + tile.query + q,
                                    block_keys);
     }
@@ -239,11 +240,11 @@ class BackwardPass {
   }
 
   // Of scores before they are scaled.
-  A score_cap() const { return static_cast<A>(view_.soft_cap / view_.scale); }
+  A score_cap() const { return static_cast<A>(view_.rule.soft_cap / view_.rule.scale); }
 
   template <bool want_weights, class Keep>
   void differentiate(std::int64_t key, std::int64_t row, int q, Keep keep) {
-    if (view_.soft_cap > 0) {
+    if (view_.rule.soft_cap > 0) {
       differentiate_scores<want_weights, true>(key, row, q, keep);
     } else {
       differentiate_scores<want_weights, false>(key, row, q, keep);
@@ -301,41 +302,41 @@ class BackwardPass {
     const std::int64_t skipped = part_.first_written_key - first;
     for (std::int64_t i = skipped > 0 ? skipped : 0; i < count; ++i) {
       if (i + ahead < count) {
-        prefetch_row<_MM_HINT_ET0>(grads_.dk.row(first + i + ahead), view_.head_dim);
-        prefetch_row<_MM_HINT_ET0>(grads_.dv.row(first + i + ahead), view_.head_dim);
+        prefetch_row<_MM_HINT_ET0>(grads_.dk.row(first + i + ahead), view_.head_dim());
+        prefetch_row<_MM_HINT_ET0>(grads_.dv.row(first + i + ahead), view_.head_dim());
       }
-      store_row<T>(grads_.dk.row(first + i), s_.dk + i * width_, view_.head_dim,
-                   static_cast<A>(view_.scale));
-      store_row<T>(grads_.dv.row(first + i), s_.dv + i * width_, view_.head_dim, A{1});
+      store_row<T>(grads_.dk.row(first + i), s_.dk + i * width_, view_.head_dim(),
+                   static_cast<A>(view_.rule.scale));
+      store_row<T>(grads_.dv.row(first + i), s_.dv + i * width_, view_.head_dim(), A{1});
     }
   }
 
   void add_key_grads(std::int64_t first, std::int64_t count) {
     const auto add = [&](A* to, const A* made, A factor) {
-      for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+      for_vectors<lanes>(view_.head_dim(), [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
         store(to + d, load(to + d, amount) + load(made + d) * splat(factor), amount);
       });
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      add(grads_.dk_sums.row(first + i), s_.dk + i * width_, static_cast<A>(view_.scale));
+      add(grads_.dk_sums.row(first + i), s_.dk + i * width_, static_cast<A>(view_.rule.scale));
       add(grads_.dv_sums.row(first + i), s_.dv + i * width_, A{1});
     }
   }
 
   void write_dq() {
     for (std::int64_t head = part_.first_head; head < part_.last_head; ++head) {
-      const auto dq = grads_.dq.right_by(head * view_.head_dim);
+      const auto dq = grads_.dq.right_by(head * view_.head_dim());
       for (std::int64_t query = part_.first_query; query < part_.last_query;
            query += tile_queries) {
         const std::int64_t rest = part_.last_query - query;
         const std::int64_t count = rest < tile_queries ? rest : tile_queries;
         for (std::int64_t i = 0; i < count; ++i) {
-          prefetch_row<_MM_HINT_ET0>(dq.row(query + i), view_.head_dim);
+          prefetch_row<_MM_HINT_ET0>(dq.row(query + i), view_.head_dim());
         }
         transpose(s_.rows, width_, dq_sums(head, query), tile_queries, width_, tile_queries);
         for (std::int64_t i = 0; i < count; ++i) {
-          store_row<T>(dq.row(query + i), s_.rows + i * width_, view_.head_dim,
-                       static_cast<A>(view_.scale));
+          store_row<T>(dq.row(query + i), s_.rows + i * width_, view_.head_dim(),
+                       static_cast<A>(view_.rule.scale));
         }
       }
     }

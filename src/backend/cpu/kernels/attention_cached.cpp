@@ -23,32 +23,26 @@ struct CachedGroup {
     const std::int64_t cache = sequence * s.capacity * cache_cols + group * s.head_dim;
     keys = {key_cache + cache, cache_cols};
     values = {value_cache + cache, cache_cols};
-    ctx = {ctx_data + sequence * s.new_len * ctx_cols + group * s.queries_per_group * s.head_dim,
+    ctx = {ctx_data + sequence * s.seq * ctx_cols + group * s.queries_per_group * s.head_dim,
            ctx_cols};
-    view = {};
-    view.heads = s.queries_per_group;
-    view.head_dim = s.head_dim;
-    view.queries = s.new_len;
+    view = {.rule = s};
+    view.rule.causal = true;
+    view.queries = s.seq;
     view.first_query = lengths[sequence];
-    view.keys = lengths[sequence] + s.new_len;
-    view.causal = true;
-    view.scale = s.scale;
-    view.window = s.window;
+    view.keys = lengths[sequence] + s.seq;
     view.first_head = s.first_head + group * s.queries_per_group;
-    view.alibi_heads = s.alibi_heads;
-    view.soft_cap = s.soft_cap;
     const std::int64_t cols = group_column(s, s.groups);
-    view.q = {qkv + sequence * s.new_len * cols + group_column(s, group), cols};
+    view.q = {qkv + sequence * s.seq * cols + group_column(s, group), cols};
     view.k = {keys.data, keys.stride};
     view.v = {values.data, values.stride};
   }
 
   // Copies the new keys and values into the cache.
   void append() const {
-    const auto k = view.q.right_by(view.heads * view.head_dim), v = k.right_by(view.head_dim);
+    const auto k = view.q.right_by(view.heads() * view.head_dim()), v = k.right_by(view.head_dim());
     for (std::int64_t i = 0; i < view.queries; ++i) {
-      __builtin_memcpy(keys.row(view.first_query + i), k.row(i), view.head_dim * sizeof(T));
-      __builtin_memcpy(values.row(view.first_query + i), v.row(i), view.head_dim * sizeof(T));
+      __builtin_memcpy(keys.row(view.first_query + i), k.row(i), view.head_dim() * sizeof(T));
+      __builtin_memcpy(values.row(view.first_query + i), v.row(i), view.head_dim() * sizeof(T));
     }
   }
 };
@@ -64,7 +58,7 @@ void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* ke
   const auto at = [&](std::int64_t i) {
     return CachedGroup<T>(s, ctx, qkv, key_cache, value_cache, lengths, i);
   };
-  if (s.new_len * s.queries_per_group <= few_rows) {
+  if (s.seq * s.queries_per_group <= few_rows) {
     parallel_tasks(groups, [&](std::int64_t task) {
       const auto group = at(task);
       group.append();
@@ -74,8 +68,8 @@ void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* ke
   }
   parallel_tasks(groups, [&](std::int64_t task) { at(task).append(); });
   forward_groups<Engine<T>>(
-      groups, s.queries_per_group, s.new_len, s.head_dim,
-      [&](std::int64_t i) { return at(i).view; }, [&](std::int64_t i) { return at(i).ctx; },
+      groups, s.queries_per_group, s.seq, s.head_dim, [&](std::int64_t i) { return at(i).view; },
+      [&](std::int64_t i) { return at(i).ctx; },
       [](std::int64_t) { return static_cast<Acc<T>*>(nullptr); });
 }
 

@@ -76,9 +76,9 @@ class ForwardPass {
   explicit ForwardPass(const GroupView<T>& view)
       : view_(view),
         s_(scratch_as<Scratch>()),
-        width_(E::padded(view.head_dim)),
+        width_(E::padded(view.head_dim())),
         block_(keys_at_once(width_)),
-        exponent_scale_(static_cast<A>(view.scale * log2_of_e)) {}
+        exponent_scale_(static_cast<A>(view.rule.scale * log2_of_e)) {}
 
   void begin_tiles(std::int64_t first_head, std::int64_t heads, std::int64_t first,
                    std::int64_t last) {
@@ -92,11 +92,11 @@ class ForwardPass {
 
   // What was divided by its sum lse stands for: a sum of 1 against a reference of lse.
   void resume_tile(Tile& tile, Rows<A> ctx, const A* lse, std::int64_t lse_ld) {
-    const std::int64_t column = tile.head * view_.head_dim;
+    const std::int64_t column = tile.head * view_.head_dim();
     for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(s_.rows + i, splat(A{0}));
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const A* const from = ctx.row(tile.query + i) + column;
-      for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+      for_vectors<lanes>(view_.head_dim(), [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
         store(s_.rows + i * width_ + d, load(from + d, amount));
       });
       const A sum = lse[tile.head * lse_ld + tile.query + i];
@@ -117,8 +117,8 @@ class ForwardPass {
     tile.ctx = s_.ctx + tiles_ * size;
     ++tiles_;
     tile.visible.set(view_, query, count);
-    const auto q = view_.q.right_by(head * view_.head_dim);
-    E::pack_right_columns(tile.q, {q.row(query), q.stride}, count, tile_queries, view_.head_dim);
+    const auto q = view_.q.right_by(head * view_.head_dim());
+    E::pack_right_columns(tile.q, {q.row(query), q.stride}, count, tile_queries, view_.head_dim());
     for (std::int64_t i = 0; i < size; i += lanes) store(tile.ctx + i, splat(A{0}));
     for (int i = 0; i < tile_queries; ++i) {
       tile.largest[i] = lowest_exponent;
@@ -143,8 +143,10 @@ class ForwardPass {
 
   void run_block(std::int64_t first, std::int64_t count) {
     const std::int64_t padded = round_up(count, key_step);
-    E::pack_left_tokens(s_.k, {view_.k.row(first), view_.k.stride}, count, padded, view_.head_dim);
-    E::pack_left_columns(s_.v, {view_.v.row(first), view_.v.stride}, count, padded, view_.head_dim);
+    E::pack_left_tokens(s_.k, {view_.k.row(first), view_.k.stride}, count, padded,
+                        view_.head_dim());
+    E::pack_left_columns(s_.v, {view_.v.row(first), view_.v.stride}, count, padded,
+                         view_.head_dim());
     for (int i = 0; i < tiles_; ++i) {
       Tile& tile = s_.tile[i];
       if (tile.visible.any.end <= first) continue;
@@ -166,11 +168,11 @@ class ForwardPass {
       E::product(s_.scores, tile_queries, E::left_tokens(s_.k, at - block, width_),
                  E::right_columns(tile.q, tile_queries, 0), strip_keys, tile_queries, width_,
                  false);
-      if (view_.soft_cap > 0) {
-        cap_scores(s_.scores, static_cast<A>(view_.soft_cap / view_.scale),
+      if (view_.rule.soft_cap > 0) {
+        cap_scores(s_.scores, static_cast<A>(view_.rule.soft_cap / view_.rule.scale),
                    strip_keys * tile_queries);
       }
-      if (view_.alibi_heads > 0) {
+      if (view_.rule.alibi_heads > 0) {
         add_distances<tile_queries>(s_.scores, slope_of(tile.head), at,
                                     view_.first_query + tile.query, strip_keys);
       }
@@ -192,7 +194,7 @@ class ForwardPass {
   }
 
   A slope_of(std::int64_t head) const {
-    return static_cast<A>(alibi_slope(view_, head) / view_.scale);
+    return static_cast<A>(alibi_slope(view_, head) / view_.rule.scale);
   }
 
   // ctx += values * weights, rows [begin, end) of the tile whose first key is packed at `packed`.
@@ -272,14 +274,14 @@ class ForwardPass {
 
   template <class To>
   void end_tile(const Tile& tile, Rows<To> ctx, A* lse, std::int64_t lse_ld) {
-    const std::int64_t column = tile.head * view_.head_dim;
+    const std::int64_t column = tile.head * view_.head_dim();
     for (std::int64_t i = 0; i < tile.count; ++i) {
-      prefetch_row<_MM_HINT_ET0>(ctx.row(tile.query + i) + column, view_.head_dim);
+      prefetch_row<_MM_HINT_ET0>(ctx.row(tile.query + i) + column, view_.head_dim());
     }
     transpose(s_.rows, width_, tile.ctx, tile_queries, width_, tile_queries);
     for (std::int64_t i = 0; i < tile.count; ++i) {
       const A sum = tile.sum[i];
-      store_row<To>(ctx.row(tile.query + i) + column, s_.rows + i * width_, view_.head_dim,
+      store_row<To>(ctx.row(tile.query + i) + column, s_.rows + i * width_, view_.head_dim(),
                     sum == 0 ? A{0} : A{1} / sum);
       if (!lse) continue;
       lse[tile.head * lse_ld + tile.query + i] =

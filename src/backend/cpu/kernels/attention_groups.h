@@ -44,14 +44,10 @@ template <class T>
 GroupView<T> view_of(const AttentionShape& s, const T* qkv, std::int64_t sample,
                      std::int64_t group) {
   const GroupRows<const T> rows(qkv, s, sample, group);
-  GroupView<T> view;
-  view.heads = s.queries_per_group;
-  view.head_dim = s.head_dim;
+  GroupView<T> view{.rule = s};
   view.queries = s.seq;
   view.first_query = 0;
   view.keys = s.lengths ? s.lengths[sample] : s.seq;
-  view.causal = s.causal;
-  view.scale = s.scale;
   view.first_visible = s.first_visible ? s.first_visible + sample * s.seq : nullptr;
   view.q = rows.q;
   view.k = rows.k;
@@ -59,8 +55,6 @@ GroupView<T> view_of(const AttentionShape& s, const T* qkv, std::int64_t sample,
   view.dropout = s.dropout.probability > 0 ? &s.dropout : nullptr;
   view.sample = view.dropout ? s.dropout.sample_ids[sample] : 0;
   view.first_head = s.first_head + group * s.queries_per_group;
-  view.alibi_heads = s.alibi_heads;
-  view.soft_cap = s.soft_cap;
   return view;
 }
 

@@ -16,9 +16,9 @@ class RowAttention {
   static void run(const GroupView<T>& view, Rows<T> ctx) {
     RowAttention rows(view);
     for (std::int64_t query = 0; query < view.queries; ++query) {
-      for (std::int64_t head = 0; head < view.heads; ++head) {
+      for (std::int64_t head = 0; head < view.heads(); ++head) {
         rows.run_row(query, head);
-        store_row<T>(ctx.row(query) + head * view.head_dim, rows.s_.ctx, view.head_dim,
+        store_row<T>(ctx.row(query) + head * view.head_dim(), rows.s_.ctx, view.head_dim(),
                      A{1} / rows.sum_);
       }
     }
@@ -34,17 +34,18 @@ class RowAttention {
   };
 
   explicit RowAttention(const GroupView<T>& view)
-      : view_(view), s_(scratch_as<Scratch>()), width_(round_up(view.head_dim, lanes)) {}
+      : view_(view), s_(scratch_as<Scratch>()), width_(round_up(view.head_dim(), lanes)) {}
 
   void run_row(std::int64_t query, std::int64_t head) {
-    const T* q = view_.q.row(query) + head * view_.head_dim;
-    const Vec<A> scale = splat(static_cast<A>(view_.scale * log2_of_e));
-    for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+    const T* q = view_.q.row(query) + head * view_.head_dim();
+    const Vec<A> scale = splat(static_cast<A>(view_.rule.scale * log2_of_e));
+    for_vectors<lanes>(view_.head_dim(), [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
       store(s_.q + d, load(q + d, amount) * scale);
       store(s_.ctx + d, splat(A{0}));
     });
     place_ = view_.first_query + query;
-    slope_ = view_.alibi_heads > 0 ? static_cast<A>(alibi_slope(view_, head) * log2_of_e) : A{0};
+    slope_ =
+        view_.rule.alibi_heads > 0 ? static_cast<A>(alibi_slope(view_, head) * log2_of_e) : A{0};
     largest_ = static_cast<A>(-1e30);
     sum_ = 0;
     const KeyRange range = view_.visible(query);
@@ -74,8 +75,8 @@ class RowAttention {
     }
     sum_ = sum_ * shrink + sum_lanes(sum);
     largest_ = largest;
-    for (std::int64_t d = 0; d < view_.head_dim; d += lanes) {
-      const std::int64_t rest = view_.head_dim - d;
+    for (std::int64_t d = 0; d < view_.head_dim(); d += lanes) {
+      const std::int64_t rest = view_.head_dim() - d;
       const Vec<A> old = load(s_.ctx + d) * splat(shrink);
       if (rest >= lanes) {
         store(s_.ctx + d, old + weigh(first, count, d, All{}));
@@ -102,9 +103,10 @@ class RowAttention {
       Vec<A> sum = splat(A{0});
       if (j < count) {
         const T* k = view_.k.row(first + j);
-        for_vectors<lanes>(view_.head_dim, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
-          sum += load(s_.q + d) * load(k + d, amount);
-        });
+        for_vectors<lanes>(view_.head_dim(),
+                           [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
+                             sum += load(s_.q + d) * load(k + d, amount);
+                           });
       }
       for (int i = 0; i < 16; i += lanes) store(s_.products + j * 16 + i, i ? splat(A{0}) : sum);
     }
@@ -115,7 +117,8 @@ class RowAttention {
       store(scores + i, sum);
     }
     // Queries are scaled, and by log2 e too.
-    if (view_.soft_cap > 0) cap_scores(scores, static_cast<A>(view_.soft_cap * log2_of_e), 16);
+    if (view_.rule.soft_cap > 0)
+      cap_scores(scores, static_cast<A>(view_.rule.soft_cap * log2_of_e), 16);
     for (std::int64_t j = 0; slope_ > 0 && j < count; ++j)
       scores[j] += slope_ * static_cast<A>(first + j - place_);
     for (std::int64_t j = count; j < 16; ++j) scores[j] = static_cast<A>(-INFINITY);

@@ -32,31 +32,29 @@ struct KeyRange {
   std::int64_t begin, end;
 };
 
-// A group: `heads` query heads that share one key and one value head. Head h of q, ctx and their
-// gradients lies h * head_dim columns right of head 0.
+// A group: query heads that share one key and one value head. Head h of q, ctx and their gradients
+// lies h * head_dim columns right of head 0.
 template <class T>
 struct GroupView {
-  std::int64_t heads, head_dim;
-  std::int64_t queries;      // rows of q
-  std::int64_t first_query;  // position of row 0 of q within the sample
-  std::int64_t keys;         // positions [first_key, keys) may be looked at
-  bool causal;
-  double scale;
+  AttentionRule rule;                 // of the attention that the group belongs to
+  std::int64_t queries;               // rows of q
+  std::int64_t first_query;           // position of row 0 of q within the sample
+  std::int64_t keys;                  // positions [first_key, keys) may be looked at
   const std::int32_t* first_visible;  // [queries] or null
-  std::int64_t window = 0;            // newest positions that a query sees; 0: all
   Rows<const T> q, k, v;
   const Dropout* dropout;           // null: none
-  std::int64_t sample, first_head;  // global numbers, for dropout and slopes
-  std::int64_t alibi_heads = 0;     // of the whole layer; 0: no slopes
-  double soft_cap = 0;              // of scaled scores; 0: none
+  std::int64_t sample, first_head;  // global numbers, for dropout and ALiBi
   std::int64_t first_key = 0;
+
+  std::int64_t heads() const { return rule.queries_per_group; }
+  std::int64_t head_dim() const { return rule.head_dim; }
 
   KeyRange visible(std::int64_t query) const {
     std::int64_t begin = first_visible ? first_visible[query] : 0;
     std::int64_t end = first_query + query + 1;
-    if (window > 0 && end - window > begin) begin = end - window;
+    if (rule.window > 0 && end - rule.window > begin) begin = end - rule.window;
     if (begin < first_key) begin = first_key;
-    if (!causal || end > keys) end = keys;
+    if (!rule.causal || end > keys) end = keys;
     return {begin, end < begin ? begin : end};
   }
 };
@@ -68,7 +66,7 @@ template <class T>
 inline double alibi_slope(const GroupView<T>& view, std::int64_t head_of_group) {
   const std::int64_t head = view.first_head + head_of_group;
   std::int64_t power = 1;
-  while (2 * power <= view.alibi_heads) power *= 2;
+  while (2 * power <= view.rule.alibi_heads) power *= 2;
   const auto heads = static_cast<double>(power);
   return head < power ? ::exp2(-8.0 * static_cast<double>(head + 1) / heads)
                       : ::exp2(-4.0 * static_cast<double>(2 * (head - power) + 1) / heads);

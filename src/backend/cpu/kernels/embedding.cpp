@@ -18,22 +18,21 @@ void add_rows(T* y, const T* a, const T* b, const T* c, std::int64_t cols) {
 }
 
 template <class T>
-void embedding(T* y, const std::int32_t* ids, const T* table, const T* position_table,
-               const std::int32_t* positions, const T* type_table, const std::int32_t* types,
-               std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
-               std::int64_t local_ids) {
+void embedding(const EmbeddingOperands<T>& o) {
+  const std::int64_t cols = o.cols;
   const double row_ns = 4 * sizeof(T) * byte_ns * static_cast<double>(cols);
-  parallel_pieces(rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
+  parallel_pieces(o.rows, row_ns, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
-      const std::int64_t id = ids[r] - first_id;
-      T* to = y + r * cols;
-      if (id < 0 || id >= local_ids) {
+      const std::int64_t id = o.ids[r] - o.first_id;
+      T* to = o.y + r * cols;
+      if (id < 0 || id >= o.local_ids) {
         __builtin_memset(static_cast<void*>(to), 0, cols * sizeof(T));
         continue;
       }
-      const std::int64_t position = positions ? positions[r] : r % seq;
-      add_rows(to, table + id * cols, position_table ? position_table + position * cols : nullptr,
-               type_table ? type_table + types[r] * cols : nullptr, cols);
+      const std::int64_t position = o.positions ? o.positions[r] : r % o.seq;
+      add_rows(to, o.table + id * cols,
+               o.position_table ? o.position_table + position * cols : nullptr,
+               o.type_table ? o.type_table + o.types[r] * cols : nullptr, cols);
     }
   });
 }

@@ -91,18 +91,17 @@ void router_weight_grad(Acc<T>* dweight, bool accumulate, const Acc<T>* dlogits,
 }
 
 template <class T>
-void clear_rest(T* y, const std::int32_t* offsets, std::int64_t cols, std::int64_t taken,
-                std::int64_t experts) {
-  const std::int64_t used = offsets[experts];
-  __builtin_memset(static_cast<void*>(y + used * cols), 0, (taken - used) * cols * sizeof(T));
+void clear_rest(const PermuteShape& s, T* y, const std::int32_t* offsets) {
+  const std::int64_t used = offsets[s.experts];
+  __builtin_memset(static_cast<void*>(y + used * s.cols), 0, (s.taken - used) * s.cols * sizeof(T));
 }
 
 template <class T>
-void spread_rows(T* y, const T* x, const std::int32_t* places, const std::int32_t* offsets,
-                 std::int64_t rows, std::int64_t cols, std::int64_t taken, std::int64_t top_k,
-                 std::int64_t experts) {
-  clear_rest(y, offsets, cols, taken, experts);
-  parallel_pieces(rows, row_ns<T>(cols, top_k + 1), [=](std::int64_t begin, std::int64_t end) {
+void permute_rows(const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
+                  const std::int32_t* offsets) {
+  const std::int64_t cols = s.cols, top_k = s.top_k;
+  clear_rest(s, y, offsets);
+  parallel_pieces(s.rows, row_ns<T>(cols, top_k + 1), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin * top_k; c < end * top_k; ++c) {
       if (places[c] < 0) continue;
       __builtin_memcpy(static_cast<void*>(y + places[c] * cols), x + c / top_k * cols,
@@ -130,8 +129,8 @@ TRIREME_INLINE void sum_rows(T* y, const T* x, const std::int32_t* places, std::
 }
 
 template <class T>
-void collect_rows(T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                  std::int64_t cols, std::int64_t top_k) {
+void unpermute_rows(T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                    std::int64_t cols, std::int64_t top_k) {
   sum_rows(y, x, places, rows, cols, top_k,
            [](std::int64_t, Vec<Acc<T>> row) TRIREME_INLINE_LAMBDA { return row; });
 }
@@ -145,20 +144,18 @@ void combine_rows(T* y, const T* x, const Acc<T>* weights, const std::int32_t* p
 }
 
 template <class T>
-void combine_rows_grad(T* dx, Acc<T>* dweights, const T* dy, const T* x, const Acc<T>* weights,
-                       const std::int32_t* places, const std::int32_t* offsets, std::int64_t rows,
-                       std::int64_t cols, std::int64_t taken, std::int64_t top_k,
-                       std::int64_t experts) {
+void combine_rows_grad(const PermuteShape& s, const CombineGradOperands<T>& o) {
   using A = Acc<T>;
-  clear_rest(dx, offsets, cols, taken, experts);
-  parallel_pieces(rows, row_ns<T>(cols, 3 * top_k), [=](std::int64_t begin, std::int64_t end) {
+  const std::int64_t cols = s.cols, top_k = s.top_k;
+  clear_rest(s, o.dx, o.offsets);
+  parallel_pieces(s.rows, row_ns<T>(cols, 3 * top_k), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin * top_k; c < end * top_k; ++c) {
-      dweights[c] = 0;
-      if (places[c] < 0) continue;
-      const T *from = dy + c / top_k * cols, *row = x + places[c] * cols;
-      T* to = dx + places[c] * cols;
-      const auto weight = splat(weights[c]);
-      dweights[c] = sum_terms<A>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+      o.dweights[c] = 0;
+      if (o.places[c] < 0) continue;
+      const T *from = o.dy + c / top_k * cols, *row = o.x + o.places[c] * cols;
+      T* to = o.dx + o.places[c] * cols;
+      const auto weight = splat(o.weights[c]);
+      o.dweights[c] = sum_terms<A>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
         const Vec<A> gradient = load(from + i, n);
         store(to + i, weight * gradient, n);
         return gradient * load(row + i, n);
@@ -251,8 +248,8 @@ void set_experts(Kernels<T>& table) {
   table.router = at_once<router<T>>;
   table.router_input_grad = at_once<router_input_grad<T>>;
   table.router_weight_grad = at_once<router_weight_grad<T>>;
-  table.spread_rows = at_once<spread_rows<T>>;
-  table.collect_rows = at_once<collect_rows<T>>;
+  table.permute_rows = at_once<permute_rows<T>>;
+  table.unpermute_rows = at_once<unpermute_rows<T>>;
   table.combine_rows = at_once<combine_rows<T>>;
   table.combine_rows_grad = at_once<combine_rows_grad<T>>;
   table.gate_rows = at_once<gate_rows<T>>;

@@ -152,28 +152,25 @@ void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* 
 }
 
 template <class T>
-void norm_grad_of_all_heads(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight,
-                            Acc<T>* dkey_weight, bool accumulate, const T* dy, const T* x,
-                            const Acc<T>* rstd, const T* query_weight, const T* key_weight,
-                            const Acc<T>* sums, Acc<T>* workspace) {
+void norm_grad_of_all_heads(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
   using A = Acc<T>;
   const std::int64_t cols = s.qkv_cols(), chunks = row_chunks(s.rows);
   const std::int64_t widths[] = {s.query_weights(), s.key_weights()};
-  A* const parts[] = {workspace, workspace + chunks * widths[0]};
-  const T* const weights[] = {query_weight, key_weight};
+  A* const parts[] = {o.workspace, o.workspace + chunks * widths[0]};
+  const T* const weights[] = {o.query_weight, o.key_weight};
   parallel_chunks(s.rows, rows_per_chunk(s.rows), row_ns<T>(s, 4),
                   [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
                     A* const own[] = {parts[0] + part * widths[0], parts[1] + part * widths[1]};
                     for (const int which : {0, 1})
                       __builtin_memset(own[which], 0, widths[which] * sizeof(A));
                     for (std::int64_t r = begin; r < end; ++r) {
-                      grad_row_of_all_heads(s, dx + r * cols, dy + r * cols, x + r * cols,
-                                            rstd + r * 2, weights, sums ? sums + r * 2 : nullptr,
-                                            own);
+                      grad_row_of_all_heads(s, o.dx + r * cols, o.dy + r * cols, o.x + r * cols,
+                                            o.rstd + r * 2, weights,
+                                            o.sums ? o.sums + r * 2 : nullptr, own);
                     }
                   });
-  combine_chunks(dquery_weight, accumulate, parts[0], chunks, widths[0]);
-  combine_chunks(dkey_weight, accumulate, parts[1], chunks, widths[1]);
+  combine_chunks(o.dquery_weight, o.accumulate, parts[0], chunks, widths[0]);
+  combine_chunks(o.dkey_weight, o.accumulate, parts[1], chunks, widths[1]);
 }
 
 template <class T>
@@ -201,44 +198,39 @@ void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* 
 }
 
 template <class T>
-void head_norm_grad(const HeadNormShape& s, T* dx, Acc<T>* dquery_weight, Acc<T>* dkey_weight,
-                    bool accumulate, const T* dy, const T* x, const Acc<T>* rstd,
-                    const T* query_weight, const T* key_weight, const Acc<T>* sums,
-                    Acc<T>* workspace) {
+void head_norm_grad(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
   using A = Acc<T>;
-  if (s.all_heads) {
-    return norm_grad_of_all_heads<T>(s, dx, dquery_weight, dkey_weight, accumulate, dy, x, rstd,
-                                     query_weight, key_weight, sums, workspace);
-  }
+  if (s.all_heads) return norm_grad_of_all_heads<T>(s, o);
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   const std::int64_t chunks = row_chunks(s.rows);
-  A* const query_parts = workspace;
-  A* const key_parts = workspace + chunks * d;
-  parallel_chunks(s.rows, rows_per_chunk(s.rows), row_ns<T>(s, 4),
-                  [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-                    A* const dquery = query_parts + part * d;
-                    A* const dkey = key_parts + part * d;
-                    __builtin_memset(dquery, 0, d * sizeof(A));
-                    __builtin_memset(dkey, 0, d * sizeof(A));
-                    for (std::int64_t r = begin; r < end; ++r) {
-                      const std::int64_t row = r * cols;
-                      for_heads(
-                          s,
-                          [&](std::int64_t column, std::int64_t index, bool is_key) {
-                            const std::int64_t at = row + column;
-                            const T* const weight = is_key ? key_weight : query_weight;
-                            const auto grad = row_grad(false, dy + at, x + at, weight, A{0},
-                                                       rstd[r * heads + index], d);
-                            apply_row_grad<false, T>(grad, dx + at, is_key ? dkey : dquery, nullptr,
-                                                     dy + at, x + at, weight, nullptr, d);
-                          },
-                          [&](std::int64_t column) {
-                            __builtin_memcpy(dx + row + column, dy + row + column, d * sizeof(T));
-                          });
-                    }
-                  });
-  combine_chunks(dquery_weight, accumulate, query_parts, chunks, d);
-  combine_chunks(dkey_weight, accumulate, key_parts, chunks, d);
+  A* const query_parts = o.workspace;
+  A* const key_parts = o.workspace + chunks * d;
+  parallel_chunks(
+      s.rows, rows_per_chunk(s.rows), row_ns<T>(s, 4),
+      [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+        A* const dquery = query_parts + part * d;
+        A* const dkey = key_parts + part * d;
+        __builtin_memset(dquery, 0, d * sizeof(A));
+        __builtin_memset(dkey, 0, d * sizeof(A));
+        for (std::int64_t r = begin; r < end; ++r) {
+          const std::int64_t row = r * cols;
+          for_heads(
+              s,
+              [&](std::int64_t column, std::int64_t index, bool is_key) {
+                const std::int64_t at = row + column;
+                const T* const weight = is_key ? o.key_weight : o.query_weight;
+                const auto grad = row_grad(false, o.dy + at, o.x + at, weight, A{0},
+                                           o.rstd[r * heads + index], d);
+                apply_row_grad<false, T>(grad, o.dx + at, is_key ? dkey : dquery, nullptr,
+                                         o.dy + at, o.x + at, weight, nullptr, d);
+              },
+              [&](std::int64_t column) {
+                __builtin_memcpy(o.dx + row + column, o.dy + row + column, d * sizeof(T));
+              });
+        }
+      });
+  combine_chunks(o.dquery_weight, o.accumulate, query_parts, chunks, d);
+  combine_chunks(o.dkey_weight, o.accumulate, key_parts, chunks, d);
 }
 
 }  // namespace

@@ -56,16 +56,14 @@ void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, 
 }
 
 template <bool zero_centred, class T>
-void norm_rows_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
-                    const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd,
-                    const T* weight, const T* dres, Acc<T>* workspace) {
+void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
   const bool centered = shape.kind == NormKind::layer_norm;
   const std::int64_t chunk = rows_per_chunk(shape.rows);
   const std::int64_t chunks = row_chunks(shape.rows);
-  A* const weight_parts = workspace;
-  A* const bias_parts = dbias ? workspace + chunks * cols : nullptr;
+  A* const weight_parts = o.workspace;
+  A* const bias_parts = o.dbias ? o.workspace + chunks * cols : nullptr;
   const double row_ns = 4 * sizeof(T) * byte_ns * static_cast<double>(cols);
   parallel_chunks(
       shape.rows, chunk, row_ns, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
@@ -75,22 +73,20 @@ void norm_rows_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbia
         if (db) __builtin_memset(db, 0, cols * sizeof(A));
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t at = r * cols;
-          const auto row = row_grad<zero_centred>(centered, dy + at, x + at, weight,
-                                                  centered ? mean[r] : A{0}, rstd[r], cols);
-          apply_row_grad<zero_centred>(row, dx + at, dw, db, dy + at, x + at, weight,
-                                       dres ? dres + at : nullptr, cols);
+          const auto row = row_grad<zero_centred>(centered, o.dy + at, o.x + at, o.weight,
+                                                  centered ? o.mean[r] : A{0}, o.rstd[r], cols);
+          apply_row_grad<zero_centred>(row, o.dx + at, dw, db, o.dy + at, o.x + at, o.weight,
+                                       o.dres ? o.dres + at : nullptr, cols);
         }
       });
-  combine_chunks(dweight, accumulate, weight_parts, chunks, cols);
-  if (dbias) combine_chunks(dbias, accumulate, bias_parts, chunks, cols);
+  combine_chunks(o.dweight, o.accumulate, weight_parts, chunks, cols);
+  if (o.dbias) combine_chunks(o.dbias, o.accumulate, bias_parts, chunks, cols);
 }
 
 template <class T>
-void norm_grad(const NormShape& shape, T* dx, Acc<T>* dweight, Acc<T>* dbias, bool accumulate,
-               const T* dy, const T* x, const Acc<T>* mean, const Acc<T>* rstd, const T* weight,
-               const T* dres, Acc<T>* workspace) {
+void norm_grad(const NormShape& shape, const NormGradOperands<T>& o) {
   const auto run = shape.zero_centred ? norm_rows_grad<true, T> : norm_rows_grad<false, T>;
-  run(shape, dx, dweight, dbias, accumulate, dy, x, mean, rstd, weight, dres, workspace);
+  run(shape, o);
 }
 
 }  // namespace

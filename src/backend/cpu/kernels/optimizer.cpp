@@ -138,8 +138,8 @@ void momentum(const MomentumStep& step, Acc<T>* m, Acc<T>* grad, std::int64_t co
 }
 
 template <class T>
-void step_along(const DirectionStep& step, Acc<T>* master, const Acc<T>* direction, T* compute,
-                std::int64_t count) {
+void apply_direction(const DirectionStep& step, Acc<T>* master, const Acc<T>* direction, T* compute,
+                     std::int64_t count) {
   using A = Acc<T>;
   const double lr = step.block->lr * step.lr_ratio;
   const auto rate = splat(static_cast<A>(lr));
@@ -164,7 +164,7 @@ void set_optimizer(Kernels<T>& table) {
   table.sgd = at_once<sgd<T>>;
   table.lion = at_once<lion<T>>;
   table.momentum = at_once<momentum<T>>;
-  table.step_along = at_once<step_along<T>>;
+  table.apply_direction = at_once<apply_direction<T>>;
 }
 TRIREME_INSTANTIATE(set_optimizer);
 

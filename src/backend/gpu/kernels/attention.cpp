@@ -6,7 +6,7 @@ namespace trireme::gpu {
 
 template <class T>
 void run_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
-  if (a.soft_cap > 0) return run_capped_forward(queue, a, ctx, lse);
+  if (a.cap > 0) return run_capped_forward(queue, a, ctx, lse);
   launch_forward<false>(queue, a, ctx, lse);
 }
 template void run_forward(Queue&, const Attention<float>&, float*, float*);

@@ -47,19 +47,15 @@ struct Attention {
   const T *q, *k, *v;  // of sample 0, head 0
   std::int64_t q_pitch, kv_pitch, q_sample, kv_sample, q_group, kv_group;
   int batch, queries, keys, groups, queries_per_group, head_dim;
-  bool causal, in_packs;
+  bool in_packs;
   bool cached;  // lengths are those of the cache before the queries, else of the samples
-  float scale;
   const std::int32_t *first_visible, *lengths;
   DropoutSite dropout;
-  std::int64_t first_head;
-  int alibi_heads;  // of the whole layer; 0: no slopes
-  int window;       // newest keys that a query sees; 0: all
-  int chunks;       // that share the keys of a sequence: 1, or 2
-  int firsts[2];    // positions of the first queries of the chunks
-  // Scores become soft_cap x tanh(score / soft_cap), where cap_part is scale / soft_cap. 0: none.
-  // Not with slopes.
-  float soft_cap, cap_part;
+  int chunks;     // that share the keys of a sequence: 1, or 2
+  int firsts[2];  // positions of the first queries of the chunks
+  AttentionRule rule;
+  // The rule's numbers as kernels compute with them: scale, soft_cap, and scale / soft_cap.
+  float scale, cap, cap_part;
 
   GPU_FN int sequence(int sample) const { return sample / chunks; }
   GPU_FN Matrix<T> matrix(const T* data, std::int64_t pitch, int rows) const {
@@ -72,8 +68,8 @@ struct Attention {
         first,
         queries,
         keys,
-        causal,
-        window};
+        rule.causal,
+        static_cast<int>(rule.window)};
     if (cached) {
       seen.first_query = lengths[sample];
       seen.keys = lengths[sample] + queries;
@@ -93,7 +89,7 @@ struct Attention {
             0,
             queries,
             length_of(sample),
-            causal,
+            rule.causal,
             0};
   }
   GPU_FN std::int64_t q_offset(int sample, int head) const {
@@ -107,9 +103,9 @@ struct Attention {
   // What ALiBi adds to the score of a head, before it is scaled, for each position that a key is
   // ahead of the query (backend/cpu/kernels/attention_view.h).
   GPU_FN float slope(int head) const {
-    const auto number = static_cast<int>(first_head) + head;
+    const auto number = static_cast<int>(rule.first_head) + head;
     int power = 1;
-    while (2 * power <= alibi_heads) power *= 2;
+    while (2 * power <= static_cast<int>(rule.alibi_heads)) power *= 2;
     const float exponent = number < power ? -8.0f * static_cast<float>(number + 1)
                                           : -4.0f * static_cast<float>(2 * (number - power) + 1);
     return exp2(exponent / static_cast<float>(power)) / scale;
@@ -148,19 +144,16 @@ Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
           .groups = narrow(s.groups),
           .queries_per_group = narrow(s.queries_per_group),
           .head_dim = narrow(s.head_dim),
-          .causal = s.causal,
           .in_packs = lies_in_packs(qkv, columns, s.head_dim),
           .cached = false,
-          .scale = static_cast<float>(s.scale),
           .first_visible = s.first_visible,
           .lengths = s.lengths,
           .dropout = DropoutSite(s.dropout),
-          .first_head = s.first_head,
-          .alibi_heads = narrow(s.alibi_heads),
-          .window = 0,
           .chunks = 1,
           .firsts = {0, 0},
-          .soft_cap = static_cast<float>(s.soft_cap),
+          .rule = s,
+          .scale = static_cast<float>(s.scale),
+          .cap = static_cast<float>(s.soft_cap),
           .cap_part = s.soft_cap > 0 ? static_cast<float>(s.scale / s.soft_cap) : 0.0f};
 }
 
@@ -281,7 +274,7 @@ class Exponents {
 
   template <class T>
   GPU_FN explicit Exponents(const Attention<T>& a)
-      : factor_(capped ? a.cap_part : a.scale * log2_of_e), cap_(a.soft_cap * log2_of_e) {}
+      : factor_(capped ? a.cap_part : a.scale * log2_of_e), cap_(a.cap * log2_of_e) {}
 
   GPU_FN Exponent of(float product) const {
     if constexpr (capped) {
@@ -297,7 +290,7 @@ class Exponents {
 };
 
 // Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
-// All is made anew for each tile: held in registers, it would be there without slopes too.
+// All is computed for each tile: held in registers, it would be there without ALiBi too.
 template <bool keys_are_rows, class T, int rows, int columns>
 GPU_FN void add_distances(SumTile (&scores)[rows][columns], const Attention<T>& a, int head,
                           int row, int column) {

@@ -231,7 +231,7 @@ class BackwardBlock {
     SumTile weights[rows][columns] = {}, dscores[rows][columns] = {};
     if (sees) {
       add_scores<d>(weights, own_a_ + own, other_a);
-      if (!capped && a_.alibi_heads > 0)
+      if (!capped && a_.rule.alibi_heads > 0)
         add_distances<keys_are_rows>(weights, a_, step.head, row_, step.first);
     }
     exchange_other(step, false, other_a);
@@ -264,7 +264,7 @@ class BackwardBlock {
     [[maybe_unused]] Kept kept;
     if constexpr (drops)
       kept.draw(
-          AttentionMask(a_.dropout, a_.first_head + step.head, a_.dropout.sample_ids[sample_]),
+          AttentionMask(a_.dropout, a_.rule.first_head + step.head, a_.dropout.sample_ids[sample_]),
           keys_are_rows ? step.first : row_, keys_are_rows ? row_ : step.first);
     const Exponents<capped> exponents(a_);
 #pragma unroll

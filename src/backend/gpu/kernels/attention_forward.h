@@ -103,7 +103,7 @@ class ForwardBlock {
   // Scores of the tile of keys from `key` on become weights 2^(score - largest).
   GPU_FN void weigh(SumTile (&scores)[rows][columns], int key) {
     add_scores<d>(scores, q_ + Waves::first() * pitch, k_);
-    if (!capped && a_.alibi_heads > 0)
+    if (!capped && a_.rule.alibi_heads > 0)
       add_distances<false>(scores, a_, head_, seen_.first_query + row_, key);
     if constexpr (capped) cap(scores);
     const bool whole = key >= all_.begin && key + Sizes::columns <= all_.end;
@@ -162,7 +162,7 @@ class ForwardBlock {
   // All kernels with caps are launched for one. Without the branch clang mixes this with the
   // product before, and spills at 256 elements of a head on gfx1100.
   GPU_FN void cap(SumTile (&scores)[rows][columns]) const {
-    if (a_.soft_cap == 0) return;
+    if (a_.cap == 0) return;
     const Exponents<true> exponents(a_);
 #pragma unroll
     for (int r = 0; r < rows; ++r)
@@ -176,7 +176,7 @@ class ForwardBlock {
   // The sums of weights do not know of dropout.
   GPU_FN void drop(SumTile (&weights)[rows][columns], int key) const {
     KeptScores<Waves::threads, rows, columns, false> kept;
-    kept.draw(AttentionMask(a_.dropout, a_.first_head + head_, a_.sample_id(sample_)),
+    kept.draw(AttentionMask(a_.dropout, a_.rule.first_head + head_, a_.sample_id(sample_)),
               seen_.first_query + row_, key);
 #pragma unroll
     for (int r = 0; r < rows; ++r)

@@ -41,7 +41,7 @@ void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx,
 
 template <class T>
 void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
-  if (a.soft_cap > 0) return run_capped_backward(queue, a, g);
+  if (a.cap > 0) return run_capped_backward(queue, a, g);
   launch_backward<false>(queue, a, g);
 }
 

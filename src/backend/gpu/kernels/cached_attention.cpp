@@ -9,18 +9,8 @@ namespace {
 template <class T>
 Attention<T> attention_of(const CachedAttentionShape& s, const T* qkv, const T* key_cache,
                           const T* value_cache, const std::int32_t* lengths) {
-  Attention<T> a = gpu::attention_of(AttentionShape{.batch = s.batch,
-                                                    .seq = s.new_len,
-                                                    .groups = s.groups,
-                                                    .queries_per_group = s.queries_per_group,
-                                                    .head_dim = s.head_dim,
-                                                    .causal = true,
-                                                    .scale = s.scale,
-                                                    .first_head = s.first_head,
-                                                    .alibi_heads = s.alibi_heads,
-                                                    .soft_cap = s.soft_cap},
-                                     qkv);
-  a.window = static_cast<int>(s.window);
+  Attention<T> a = gpu::attention_of(AttentionShape{s}, qkv);
+  a.rule.causal = true;
   a.k = key_cache;
   a.v = value_cache;
   a.kv_group = s.head_dim;
@@ -39,11 +29,11 @@ GPU_KERNEL(256)
 append_kernel(const CachedAttentionShape s, const T* qkv, T* key_cache, T* value_cache,
               const std::int32_t* lengths) {
   const std::int64_t columns = s.groups * s.head_dim;
-  for_each(s.batch * s.new_len * columns * 2, [=](std::int64_t i) {
+  for_each(s.batch * s.seq * columns * 2, [=](std::int64_t i) {
     const std::int64_t within = i % s.head_dim, group = i / s.head_dim % s.groups;
     const bool is_value = i / columns % 2;
-    const std::int64_t row = i / (2 * columns), sample = row / s.new_len;
-    const std::int64_t position = lengths[sample] + row % s.new_len;
+    const std::int64_t row = i / (2 * columns), sample = row / s.seq;
+    const std::int64_t position = lengths[sample] + row % s.seq;
     const std::int64_t from = ((row * s.groups + group) * (s.queries_per_group + 2) +
                                s.queries_per_group + (is_value ? 1 : 0)) *
                               s.head_dim;
@@ -57,8 +47,8 @@ append_kernel(const CachedAttentionShape s, const T* qkv, T* key_cache, T* value
 template <class T>
 void cached_attention(Queue& queue, const CachedAttentionShape& shape, T* ctx, const T* qkv,
                       T* key_cache, T* value_cache, const std::int32_t* lengths, float* workspace) {
-  launch(queue, over(shape.batch * shape.new_len * shape.groups * shape.head_dim * 2),
-         append_kernel<T>, shape, qkv, key_cache, value_cache, lengths);
+  launch(queue, over(shape.batch * shape.seq * shape.groups * shape.head_dim * 2), append_kernel<T>,
+         shape, qkv, key_cache, value_cache, lengths);
   const Attention<T> attention = attention_of(shape, qkv, key_cache, value_cache, lengths);
   if (has_few_queries(shape)) {
     run_few_queries(queue, attention, ctx, workspace, splits_of(shape));

@@ -56,9 +56,9 @@ void count_plain(Queue& queue, const RouterShape& s, const Units& units, Count* 
   }
 }
 
-void unit_choices(Queue& queue, const RouterShape& s, const RouterLosses& losses,
-                  std::int64_t units, bool plain, std::int64_t* counts, const float* logits,
-                  const std::int32_t* chosen) {
+void routed_tokens(Queue& queue, const RouterShape& s, const RouterLosses& losses,
+                   std::int64_t units, bool plain, std::int64_t* counts, const float* logits,
+                   const std::int32_t* chosen) {
   count_plain(queue, s, {units, losses.unit_rows, losses.first_row}, counts, plain, logits, chosen);
 }
 
@@ -107,7 +107,8 @@ GPU_FN double sum_of_choices(const float* choices, std::int64_t experts) {
 
 template <class T>
 GPU_KERNEL(threads)
-balance_kernel(float* master, T* compute, const float* choices, double rate, std::int64_t experts) {
+update_router_bias_kernel(float* master, T* compute, const float* choices, double rate,
+                          std::int64_t experts) {
   const double sum = sum_of_choices(choices, experts);
   for_each(experts, [=](std::int64_t e) {
     // Without the division of a mean, so that equal loads are equal.
@@ -118,14 +119,15 @@ balance_kernel(float* master, T* compute, const float* choices, double rate, std
 }
 
 template <class T>
-void balance(Queue& queue, float* master, T* compute, const float* choices, double rate,
-             std::int64_t experts) {
-  launch(queue, over(experts, threads), balance_kernel<T>, master, compute, choices, rate, experts);
+void update_router_bias(Queue& queue, float* master, T* compute, const float* choices, double rate,
+                        std::int64_t experts) {
+  launch(queue, over(experts, threads), update_router_bias_kernel<T>, master, compute, choices,
+         rate, experts);
 }
 
 template <class T>
 GPU_KERNEL(threads)
-keep_load_kernel(float* master, T* compute, const float* choices, std::int64_t experts) {
+update_router_load_kernel(float* master, T* compute, const float* choices, std::int64_t experts) {
   const double sum = sum_of_choices(choices, experts);
   for_each(experts, [=](std::int64_t e) {
     const double load = static_cast<double>(choices[e]) * static_cast<double>(experts) / sum;
@@ -135,9 +137,10 @@ keep_load_kernel(float* master, T* compute, const float* choices, std::int64_t e
 }
 
 template <class T>
-void keep_load(Queue& queue, float* master, T* compute, const float* choices,
-               std::int64_t experts) {
-  launch(queue, over(experts, threads), keep_load_kernel<T>, master, compute, choices, experts);
+void update_router_load(Queue& queue, float* master, T* compute, const float* choices,
+                        std::int64_t experts) {
+  launch(queue, over(experts, threads), update_router_load_kernel<T>, master, compute, choices,
+         experts);
 }
 
 }  // namespace
@@ -162,9 +165,9 @@ void count_load(Queue& queue, const RouterShape& s, std::int32_t* scratch, float
 
 template <class T>
 void set_choice_counts(Kernels<T>& table) {
-  table.unit_choices = unit_choices;
-  table.balance = balance<T>;
-  table.keep_load = keep_load<T>;
+  table.routed_tokens = routed_tokens;
+  table.update_router_bias = update_router_bias<T>;
+  table.update_router_load = update_router_load<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_choice_counts);
 

@@ -8,22 +8,10 @@ namespace {
 
 constexpr int threads = 128;
 
-template <class T>
-struct EmbeddingArguments {
-  T* y;
-  const std::int32_t* ids;
-  const T *table, *position_table;
-  const std::int32_t* positions;
-  const T* type_table;
-  const std::int32_t* types;
-  std::int64_t cols, seq, first_id, local_ids;
-  bool aligned;
-};
-
 // One block for each row.
 template <class T>
 GPU_KERNEL(threads)
-embedding_kernel(const EmbeddingArguments<T> a) {
+embedding_kernel(const EmbeddingOperands<T> a, bool aligned) {
   const std::int64_t row = block_index().x;
   const std::int64_t id = a.ids[row] - a.first_id;
   const bool here = id >= 0 && id < a.local_ids;
@@ -32,7 +20,7 @@ embedding_kernel(const EmbeddingArguments<T> a) {
   const std::int64_t type = a.type_table ? a.types[row] * a.cols : 0;
   const auto plus = [](float p, float q) { return p + q; };
   for (std::int64_t c = 8 * thread_index(); c < a.cols; c += 8 * threads) {
-    const Columns at = columns_at(c, a.cols, a.aligned);
+    const Columns at = columns_at(c, a.cols, aligned);
     Eight sum = zeros();
     if (here) {
       sum = load(a.table + id * a.cols, at);
@@ -44,24 +32,9 @@ embedding_kernel(const EmbeddingArguments<T> a) {
 }
 
 template <class T>
-void embedding(Queue& queue, T* y, const std::int32_t* ids, const T* table, const T* position_table,
-               const std::int32_t* positions, const T* type_table, const std::int32_t* types,
-               std::int64_t rows, std::int64_t cols, std::int64_t seq, std::int64_t first_id,
-               std::int64_t local_ids) {
-  const EmbeddingArguments<T> a{
-      .y = y,
-      .ids = ids,
-      .table = table,
-      .position_table = position_table,
-      .positions = positions,
-      .type_table = type_table,
-      .types = types,
-      .cols = cols,
-      .seq = seq,
-      .first_id = first_id,
-      .local_ids = local_ids,
-      .aligned = rows_are_aligned(cols, y, table, position_table, type_table)};
-  launch(queue, one_block_each(rows, threads), embedding_kernel<T>, a);
+void embedding(Queue& queue, const EmbeddingOperands<T>& o) {
+  launch(queue, one_block_each(o.rows, threads), embedding_kernel<T>, o,
+         rows_are_aligned(o.cols, o.y, o.table, o.position_table, o.type_table));
 }
 
 }  // namespace

@@ -27,16 +27,15 @@ clear_rest_kernel(T* y, const std::int32_t* offsets, std::int64_t cols, std::int
 }
 
 template <class T>
-void clear_rest(Queue& queue, T* y, const std::int32_t* offsets, std::int64_t cols,
-                std::int64_t taken, std::int64_t experts) {
-  launch(queue, one_block_each(taken, threads), clear_rest_kernel<T>, y, offsets, cols, experts,
-         rows_are_aligned(cols, y));
+void clear_rest(Queue& queue, const PermuteShape& s, T* y, const std::int32_t* offsets) {
+  launch(queue, one_block_each(s.taken, threads), clear_rest_kernel<T>, y, offsets, s.cols,
+         s.experts, rows_are_aligned(s.cols, y));
 }
 
 template <class T>
 GPU_KERNEL(threads)
-spread_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
-                   std::int64_t top_k, bool aligned) {
+permute_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
+                    std::int64_t top_k, bool aligned) {
   const std::int64_t row = block_index().x;
   for_columns(cols, aligned, [=](const Columns& at) {
     const Eight values = load(x + row * cols, at);
@@ -47,12 +46,11 @@ spread_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t co
 }
 
 template <class T>
-void spread_rows(Queue& queue, T* y, const T* x, const std::int32_t* places,
-                 const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
-                 std::int64_t taken, std::int64_t top_k, std::int64_t experts) {
-  clear_rest(queue, y, offsets, cols, taken, experts);
-  launch(queue, one_block_each(rows, threads), spread_rows_kernel<T>, y, x, places, cols, top_k,
-         rows_are_aligned(cols, y, x));
+void permute_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
+                  const std::int32_t* offsets) {
+  clear_rest(queue, s, y, offsets);
+  launch(queue, one_block_each(s.rows, threads), permute_rows_kernel<T>, y, x, places, s.cols,
+         s.top_k, rows_are_aligned(s.cols, y, x));
 }
 
 // weights may be null: all 1.
@@ -81,8 +79,8 @@ void combine_rows(Queue& queue, T* y, const T* x, const float* weights, const st
 }
 
 template <class T>
-void collect_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
-                  std::int64_t cols, std::int64_t top_k) {
+void unpermute_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
+                    std::int64_t cols, std::int64_t top_k) {
   combine_rows(queue, y, x, static_cast<const float*>(nullptr), places, rows, cols, top_k);
 }
 
@@ -116,13 +114,11 @@ combine_rows_grad_kernel(T* dx, float* dweights, const T* dy, const T* x, const 
 }
 
 template <class T>
-void combine_rows_grad(Queue& queue, T* dx, float* dweights, const T* dy, const T* x,
-                       const float* weights, const std::int32_t* places,
-                       const std::int32_t* offsets, std::int64_t rows, std::int64_t cols,
-                       std::int64_t taken, std::int64_t top_k, std::int64_t experts) {
-  clear_rest(queue, dx, offsets, cols, taken, experts);
-  launch(queue, one_block_each(rows, threads), combine_rows_grad_kernel<T>, dx, dweights, dy, x,
-         weights, places, cols, top_k, rows_are_aligned(cols, dx, dy, x));
+void combine_rows_grad(Queue& queue, const PermuteShape& s, const CombineGradOperands<T>& o) {
+  clear_rest(queue, s, o.dx, o.offsets);
+  launch(queue, one_block_each(s.rows, threads), combine_rows_grad_kernel<T>, o.dx, o.dweights,
+         o.dy, o.x, o.weights, o.places, s.cols, s.top_k,
+         rows_are_aligned(s.cols, o.dx, o.dy, o.x));
 }
 
 GPU_FN float sigmoid(float x) {
@@ -221,8 +217,8 @@ void mix_rows_grad(Queue& queue, T* da, T* db, T* dlogits, const T* dy, const T*
 
 template <class T>
 void set_experts(Kernels<T>& table) {
-  table.spread_rows = spread_rows<T>;
-  table.collect_rows = collect_rows<T>;
+  table.permute_rows = permute_rows<T>;
+  table.unpermute_rows = unpermute_rows<T>;
   table.combine_rows = combine_rows<T>;
   table.combine_rows_grad = combine_rows_grad<T>;
   table.gate_rows = gate_rows<T>;

@@ -57,10 +57,11 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   if (sees) {
     score = score_of(query, a.k + offset + key * a.kv_pitch, a.head_dim, a.in_packs);
     if constexpr (capped) {
-      score = a.soft_cap * tangent(score * a.cap_part);
+      score = a.cap * tangent(score * a.cap_part);
     } else {
       // The query is the newest key that it sees.
-      if (a.alibi_heads > 0) score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
+      if (a.rule.alibi_heads > 0)
+        score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
       score *= a.scale;
     }
   }
@@ -114,8 +115,7 @@ void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* parts,
   const auto samples = static_cast<unsigned>(a.batch);
   const auto count = static_cast<int>(splits);
   launch(queue, {.blocks = {static_cast<unsigned>(splits), rows, samples}, .threads = split_keys},
-         a.soft_cap > 0 ? few_queries_kernel<T, true> : few_queries_kernel<T, false>, a, parts,
-         count);
+         a.cap > 0 ? few_queries_kernel<T, true> : few_queries_kernel<T, false>, a, parts, count);
   launch(queue, {.blocks = {1, rows, samples}, .threads = 128}, join_splits_kernel<T>, a,
          static_cast<const float*>(parts), count, ctx);
 }

@@ -146,17 +146,14 @@ void head_norm(Queue& queue, const HeadNormShape& s, T* y, float* rstd, const T*
 }
 
 template <class T>
-void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_weight,
-                    float* dkey_weight, bool accumulate, const T* dy, const T* x, const float* rstd,
-                    const T* query_weight, const T* key_weight, const float* sums,
-                    float* workspace) {
+void head_norm_grad(Queue& queue, const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
   const RowChunks chunks = norm_grad_chunks(s.rows);
-  HeadNormArguments<T> a(s, dx, x, dy, query_weight, key_weight);
-  a.rstd = const_cast<float*>(rstd);  // the backward pass only reads these
-  a.sums = const_cast<float*>(sums);
+  HeadNormArguments<T> a(s, o.dx, o.x, o.dy, o.query_weight, o.key_weight);
+  a.rstd = const_cast<float*>(o.rstd);  // the backward pass only reads these
+  a.sums = const_cast<float*>(o.sums);
   a.chunk_rows = chunks.rows_each;
-  a.query_parts = workspace;
-  a.key_parts = workspace + chunks.count * s.query_weights();
+  a.query_parts = o.workspace;
+  a.key_parts = o.workspace + chunks.count * s.query_weights();
   a.aligned_parts = rows_are_aligned(s.head_dim, a.query_parts, a.key_parts);
   if (s.all_heads) {
     all_heads_norm_grad(queue, a, chunks.count);
@@ -166,8 +163,8 @@ void head_norm_grad(Queue& queue, const HeadNormShape& s, T* dx, float* dquery_w
              a);
     });
   }
-  add_parts(queue, dquery_weight, accumulate, a.query_parts, chunks.count, s.query_weights());
-  add_parts(queue, dkey_weight, accumulate, a.key_parts, chunks.count, s.key_weights());
+  add_parts(queue, o.dquery_weight, o.accumulate, a.query_parts, chunks.count, s.query_weights());
+  add_parts(queue, o.dkey_weight, o.accumulate, a.key_parts, chunks.count, s.key_weights());
 }
 
 template <class T>

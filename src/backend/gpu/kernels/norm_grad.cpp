@@ -177,36 +177,34 @@ norm_grad_kernel(const NormGradArguments<T> a) {
 }
 
 template <class T>
-void norm_grad(Queue& queue, const NormShape& shape, T* dx, float* dweight, float* dbias,
-               bool accumulate, const T* dy, const T* x, const float* mean, const float* rstd,
-               const T* weight, const T* dres, float* workspace) {
+void norm_grad(Queue& queue, const NormShape& shape, const NormGradOperands<T>& o) {
   const std::int64_t cols = shape.cols;
   const RowChunks chunks = norm_grad_chunks(shape.rows);
-  float* const bias_parts = dbias ? workspace + chunks.count * cols : nullptr;
-  const NormGradArguments<T> a{.dx = dx,
-                               .dy = dy,
-                               .x = x,
-                               .mean = mean,
-                               .rstd = rstd,
-                               .weight = weight,
-                               .dres = dres,
-                               .weight_parts = workspace,
+  float* const bias_parts = o.dbias ? o.workspace + chunks.count * cols : nullptr;
+  const NormGradArguments<T> a{.dx = o.dx,
+                               .dy = o.dy,
+                               .x = o.x,
+                               .mean = o.mean,
+                               .rstd = o.rstd,
+                               .weight = o.weight,
+                               .dres = o.dres,
+                               .weight_parts = o.workspace,
                                .bias_parts = bias_parts,
                                .rows = shape.rows,
                                .cols = cols,
                                .chunk_rows = chunks.rows_each,
                                .one = shape.zero_centred ? 1.0f : 0.0f,
                                .centered = shape.kind == NormKind::layer_norm,
-                               .aligned = rows_are_aligned(cols, dx, dy, x, weight, dres),
-                               .aligned_parts = rows_are_aligned(cols, workspace)};
+                               .aligned = rows_are_aligned(cols, o.dx, o.dy, o.x, o.weight, o.dres),
+                               .aligned_parts = rows_are_aligned(cols, o.workspace)};
   if (cols <= 8 * held * 64)
     launch(queue, one_block_each(chunks.count, 64), norm_grad_kernel<T, 64>, a);
   else if (cols <= 8 * held * 256)
     launch(queue, one_block_each(chunks.count, 256), norm_grad_kernel<T, 256>, a);
   else
     launch(queue, one_block_each(chunks.count, 512), norm_grad_kernel<T, 512>, a);
-  add_parts(queue, dweight, accumulate, workspace, chunks.count, cols);
-  if (dbias) add_parts(queue, dbias, accumulate, bias_parts, chunks.count, cols);
+  add_parts(queue, o.dweight, o.accumulate, o.workspace, chunks.count, cols);
+  if (o.dbias) add_parts(queue, o.dbias, o.accumulate, bias_parts, chunks.count, cols);
 }
 
 }  // namespace

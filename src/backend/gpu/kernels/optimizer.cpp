@@ -136,8 +136,8 @@ void momentum(Queue& queue, const MomentumStep& step, float* m, float* grad, std
 
 template <class T>
 GPU_KERNEL(256)
-step_along_kernel(const DirectionStep step, float* master, const float* direction, T* compute,
-                  std::int64_t count, bool aligned) {
+apply_direction_kernel(const DirectionStep step, float* master, const float* direction, T* compute,
+                       std::int64_t count, bool aligned) {
   const double lr = step.block->lr * step.lr_ratio;
   const auto rate = static_cast<float>(lr), kept = static_cast<float>(1 - lr * step.weight_decay);
   for_eights(count, aligned, [=](const Columns& at) {
@@ -149,9 +149,9 @@ step_along_kernel(const DirectionStep step, float* master, const float* directio
 }
 
 template <class T>
-void step_along(Queue& queue, const DirectionStep& step, float* master, const float* direction,
-                T* compute, std::int64_t count) {
-  launch(queue, over((count + 7) / 8), step_along_kernel<T>, step, master, direction, compute,
+void apply_direction(Queue& queue, const DirectionStep& step, float* master, const float* direction,
+                     T* compute, std::int64_t count) {
+  launch(queue, over((count + 7) / 8), apply_direction_kernel<T>, step, master, direction, compute,
          count, rows_are_aligned(8, master, direction, compute));
 }
 
@@ -163,7 +163,7 @@ void set_optimizer(Kernels<T>& table) {
   table.sgd = sgd<T>;
   table.lion = lion<T>;
   table.momentum = momentum;
-  table.step_along = step_along<T>;
+  table.apply_direction = apply_direction<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_optimizer);
 

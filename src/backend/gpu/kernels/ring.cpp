@@ -66,10 +66,10 @@ struct Statistic {
 };
 
 // What the slope of a head adds to the scaled scores of a pair, for its chunks' distance.
-GPU_FN float distance_score(const Attention<float>& slopes, const Pair& pair, int head) {
-  return slopes.alibi_heads == 0
+GPU_FN float distance_score(const Attention<float>& alibi, const Pair& pair, int head) {
+  return alibi.rule.alibi_heads == 0
              ? 0.0f
-             : slopes.slope(head) * slopes.scale * static_cast<float>(pair.ahead);
+             : alibi.slope(head) * alibi.scale * static_cast<float>(pair.ahead);
 }
 
 // --- forward ---
@@ -77,7 +77,7 @@ GPU_FN float distance_score(const Attention<float>& slopes, const Pair& pair, in
 // sums and lse of all keys before, and those of the pair, become those of both.
 template <class T>
 GPU_KERNEL(threads)
-merge_kernel(const RingRows r, const Pair pair, const Attention<float> slopes, float* sums,
+merge_kernel(const RingRows r, const Pair pair, const Attention<float> alibi, float* sums,
              float* lse, const T* ctx, const float* pair_lse, bool aligned) {
   const std::int64_t index =
       (std::int64_t{block_index().x} * threads + thread_index()) / lanes_of_row;
@@ -87,7 +87,7 @@ merge_kernel(const RingRows r, const Pair pair, const Attention<float> slopes, f
   float before = none, added = none;
   if (any) {
     if (!pair.comes_first) before = lse[at.own];
-    added = pair_lse[index] + distance_score(slopes, pair, at.head);
+    added = pair_lse[index] + distance_score(alibi, pair, at.head);
   }
   sync_wave();  // all lanes of the row have read it
   if (!any) return;
@@ -123,11 +123,11 @@ first_visible_kernel(const RingRows r, std::int64_t seq, int query, int key, std
 // --- backward ---
 
 GPU_KERNEL(threads)
-statistics_kernel(const RingRows r, const Pair pair, const Attention<float> slopes, float* pair_lse,
+statistics_kernel(const RingRows r, const Pair pair, const Attention<float> alibi, float* pair_lse,
                   float* pair_delta, const float* lse, const float* delta) {
   for_each(r.statistics(), [=](std::int64_t index) {
     const Statistic at(r, pair.queries, index);
-    pair_lse[index] = lse[at.own] - distance_score(slopes, pair, at.head);
+    pair_lse[index] = lse[at.own] - distance_score(alibi, pair, at.head);
     pair_delta[index] = delta[at.own];
   });
 }
@@ -204,7 +204,7 @@ class Pairs {
         scratch_(static_cast<std::byte*>(scratch)),
         places_(shape, sizeof(T), backward),
         // Whose data are not read.
-        slopes_(attention_of(shape, static_cast<const float*>(scratch))) {}
+        alibi_(attention_of(shape, static_cast<const float*>(scratch))) {}
 
   // Calls body(pair) where queries see keys. Chunks are as long as each other: a later one is seen
   // by nobody.
@@ -257,7 +257,7 @@ class Pairs {
     return shape;
   }
 
-  const Attention<float>& slopes() const { return slopes_; }
+  const Attention<float>& alibi() const { return alibi_; }
 
  private:
   Queue& queue_;
@@ -266,7 +266,7 @@ class Pairs {
   const bool first_;
   std::byte* const scratch_;
   const RingScratch places_;
-  const Attention<float> slopes_;
+  const Attention<float> alibi_;
 };
 
 template <class T>
@@ -280,7 +280,7 @@ void ring_attention(Queue& queue, const AttentionShape& s, const SequenceCut& ke
                            pairs.template at<T>(&RingScratch::qkv), nullptr);
     const std::int64_t rows = s.batch * s.heads() * s.cut.chunk;
     launch(queue, one_block_each(ceil_div(rows * lanes_of_row, std::int64_t{threads}), threads),
-           merge_kernel<T>, RingRows(s), pair, pairs.slopes(), sums, lse, made, made_lse,
+           merge_kernel<T>, RingRows(s), pair, pairs.alibi(), sums, lse, made, made_lse,
            rows_are_aligned(s.head_dim, made) && rows_are_aligned(s.head_dim, sums));
   });
   const int heads = static_cast<int>(s.queries_per_group);
@@ -308,7 +308,7 @@ void ring_attention_grad(Queue& queue, const AttentionShape& s, const SequenceCu
                               .src_first = pair.queries * chunk * s.ctx_cols(),
                               .width = s.ctx_cols()});
     launch(queue, over(s.batch * heads * chunk, threads), statistics_kernel, RingRows(s), pair,
-           pairs.slopes(), pair_lse, pair_delta, lse, delta);
+           pairs.alibi(), pair_lse, pair_delta, lse, delta);
     kernels<T>().context_attention_grad(queue, shape, made, pairs.template at<T>(&RingScratch::qkv),
                                         pair_dctx, pair_lse, pair_delta, nullptr);
     launch(queue,

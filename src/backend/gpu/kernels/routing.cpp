@@ -137,21 +137,18 @@ route_grad_kernel(const RouterShape s, const RouteGrad<T> g) {
 }
 
 template <class T>
-void route_grad(Queue& queue, const RouterShape& s, const RouterLosses& losses, float* dlogits,
-                float* dbias, float* dload, bool accumulate, const float* dweights,
-                const float* logits, const std::int32_t* chosen, const std::int32_t* places,
-                const std::int64_t* counts, const T* load, const StepBlock* block,
-                std::int32_t layer) {
+void route_grad(Queue& queue, const RouterShape& s, const RouterLosses& losses,
+                const RouteGradOperands<T>& o) {
   // Nothing lies yet where the gradient will: there is room for a number of each expert.
-  auto* const scratch = reinterpret_cast<std::int32_t*>(dlogits);
-  count_kept(queue, s, scratch, dbias, accumulate, chosen, places, block, layer);
-  if (dload) {
-    const bool plain = s.groups == 1 && !dbias;
-    count_load(queue, s, scratch, dload, accumulate, plain, logits, chosen, block);
+  auto* const scratch = reinterpret_cast<std::int32_t*>(o.dlogits);
+  count_kept(queue, s, scratch, o.dbias, o.accumulate, o.chosen, o.places, o.block, o.layer);
+  if (o.dload) {
+    const bool plain = s.groups == 1 && !o.dbias;
+    count_load(queue, s, scratch, o.dload, o.accumulate, plain, o.logits, o.chosen, o.block);
   }
   launch(queue, over_rows(s), route_grad_kernel<T>, s,
-         RouteGrad<T>{dlogits, dweights, logits, chosen, counts, load, block, losses.aux_coeff,
-                      losses.z_coeff, losses.rows(),
+         RouteGrad<T>{o.dlogits, o.dweights, o.logits, o.chosen, o.counts, o.load, o.block,
+                      losses.aux_coeff, losses.z_coeff, losses.rows(),
                       static_cast<double>(losses.unit_rows) / static_cast<double>(losses.seq),
                       losses.unit_rows, losses.first_row});
 }

@@ -12,7 +12,7 @@ constexpr int threads = 128;
 // One block for each row that is taken.
 template <class T>
 GPU_KERNEL(threads)
-take_rows_kernel(T* y, const T* x, const std::int32_t* numbers, std::int64_t cols, bool aligned) {
+gather_kernel(T* y, const T* x, const std::int32_t* numbers, std::int64_t cols, bool aligned) {
   const std::int64_t i = block_index().x, from = numbers[i];
   for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * threads) {
     const Columns at = columns_at(c, cols, aligned);
@@ -21,9 +21,9 @@ take_rows_kernel(T* y, const T* x, const std::int32_t* numbers, std::int64_t col
 }
 
 template <class T>
-void take_rows(Queue& queue, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
-               std::int64_t columns, std::int64_t) {
-  launch(queue, one_block_each(taken, threads), take_rows_kernel<T>, y, x, numbers, columns,
+void gather(Queue& queue, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
+            std::int64_t columns, std::int64_t) {
+  launch(queue, one_block_each(taken, threads), gather_kernel<T>, y, x, numbers, columns,
          rows_are_aligned(columns, y, x));
 }
 
@@ -35,8 +35,8 @@ struct Numbers {
 // time as it has threads, and adds the rows of those that are its own, rounding each time.
 template <class T>
 GPU_KERNEL(threads)
-take_rows_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
-                      std::int64_t cols, bool aligned) {
+gather_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                   std::int64_t cols, bool aligned) {
   const std::int64_t row = block_index().x;
   const Columns at =
       columns_at(8 * (std::int64_t{block_index().y} * threads + thread_index()), cols, aligned);
@@ -59,13 +59,13 @@ take_rows_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int6
 }
 
 template <class T>
-void take_rows_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* numbers,
-                    std::int64_t taken, std::int64_t columns, std::int64_t source_rows) {
+void gather_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
+                 std::int64_t columns, std::int64_t source_rows) {
   const Launch size{
       .blocks = Size{static_cast<unsigned>(source_rows),
                      static_cast<unsigned>((columns + 8 * threads - 1) / (8 * threads))},
       .threads = threads};
-  launch(queue, size, take_rows_grad_kernel<T>, dx, dy, numbers, taken, columns,
+  launch(queue, size, gather_grad_kernel<T>, dx, dy, numbers, taken, columns,
          rows_are_aligned(columns, dx, dy));
 }
 
@@ -135,8 +135,8 @@ void sum_blocks(Queue& queue, T* dst, const T* src, const BlockCopy& copy) {
 
 template <class T>
 void set_rows(Kernels<T>& table) {
-  table.take_rows = take_rows<T>;
-  table.take_rows_grad = take_rows_grad<T>;
+  table.gather = gather<T>;
+  table.gather_grad = gather_grad<T>;
   table.copy_blocks = copy_blocks<T>;
   table.sum_blocks = sum_blocks<T>;
 }
