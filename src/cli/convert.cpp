@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
-#include "formats/deepspeed/folder.h"
+#include "formats/deepspeed/step.h"
 #include "train/exports.h"
 
 namespace trireme::cli {

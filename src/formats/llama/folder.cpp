@@ -48,16 +48,7 @@ class LlamaShards {
       shards_.push_back(&joined_->keep(open_weight_file(file)));
   }
 
-  // The parts of a tensor. Refused where a rank lacks it.
-  RankParts parts(const std::string& name) const {
-    RankParts parts;
-    for (const WeightFile* shard : shards_) {
-      const WeightEntry* entry = shard->find(name);
-      if (!entry) fail_input("'{}' lacks the tensor '{}'", shard->name(), name);
-      parts.push_back({shard, entry});
-    }
-    return parts;
-  }
+  RankParts parts(const std::string& name) const { return parts_in(shards_, name); }
   bool has(const std::string& name) const { return shards_[0]->find(name) != nullptr; }
   std::int64_t rows(const std::string& name) const {
     return parts(name)[0].entry->rows() * static_cast<std::int64_t>(shards_.size());
@@ -104,13 +95,7 @@ class LlamaShards {
       const bool tied_head = model.tie_embeddings && entry.name == "output.weight";
       if (entry.name != "rope.freqs" && !tied_head) joined_->add(joined(entry, theirs, model));
     }
-    for (const WeightFile* shard : shards_) {
-      for (const WeightEntry& entry : shard->tensors()) {
-        if (shards_[0]->find(entry.name)) continue;
-        fail_input("'{}' holds the tensor '{}', and '{}' does not", shard->name(), entry.name,
-                   shards_[0]->name());
-      }
-    }
+    require_no_other_tensors(shards_);
     return std::move(joined_);
   }
 
