@@ -143,7 +143,8 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   write_file_durably(to / "config.toml", state.config_toml);
   output.keep();
   return {model.kind, saved.folder, static_cast<std::int64_t>(slices.size()),
-          count_elements(mapping.ours), std::move(note)};
+          count_elements(mapping.ours), std::move(note),
+          static_cast<std::int64_t>(mapping.theirs.size())};
 }
 
 }  // namespace trireme

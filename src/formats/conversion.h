@@ -22,6 +22,7 @@ struct ConversionReport {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
   std::string note;  // what the user should know, or ""
+  std::int64_t made_of = 0;  // tensors: one may hold what several hold on the other side
 };
 
 // Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,

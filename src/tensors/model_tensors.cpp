@@ -76,7 +76,7 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
   List list(m);
   list.add("embedding.word.weight", {m.vocab_size, h});
   if (m.position == "learned") list.add("embedding.position.weight", {m.max_positions, h});
-  if (bert && m.order_head) list.add("embedding.token_type.weight", {2, h});
+  if (bert && m.token_types) list.add("embedding.token_type.weight", {2, h});
   if (m.embedding_norm || m.norm_placement == "post") list.norm("embedding.norm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) add_layer(list, m, layer);
   if (m.norm_placement != "post") list.norm("final_norm");

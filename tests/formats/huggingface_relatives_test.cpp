@@ -243,6 +243,7 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
   const nlohmann::json cases[] = {
       nlohmann::json::object(),
       {{"q_lora_rank", nullptr}},
+      {{"rms_norm_eps", 1e-5}},
       {{"rope_scaling", yarn}},
       {{"first_k_dense_replace", 3}},
       {{"seq_aux", false}, {"aux_loss_alpha", 0.01}},
@@ -264,6 +265,13 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
     after.model.rope_attention_factor = before.model.rope_attention_factor;
     EXPECT_EQ(to_toml(after), to_toml(before)) << changes.dump();
   }
+  const ModelConfig wide =
+      parse_huggingface_config(deepseek({{"rms_norm_eps", 1e-5}}), "config.json").model;
+  EXPECT_EQ(wide.norm_eps, 1e-5);
+  EXPECT_EQ(wide.latent_norm_eps, 1e-6);
+  ModelConfig alike = wide;
+  alike.latent_norm_eps = 0;
+  EXPECT_THAT(refusal_of([&] { huggingface_kind(alike); }), HasSubstr("norm_eps"));
   const ModelConfig scaled =
       parse_huggingface_config(deepseek({{"rope_scaling", yarn}}), "config.json").model;
   const double all = 0.07 * std::log(40.0) + 1;
@@ -286,7 +294,6 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
 
 TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
   const std::pair<nlohmann::json, const char*> cases[] = {
-      {{{"rms_norm_eps", 1e-5}}, "it must be 1e-6"},
       {{{"rope_interleave", false}}, "rope_interleave is false"},
       {{{"rope_interleave", nullptr}}, "rope_interleave is null"},
       {{{"head_dim", 10}}, "head_dim is the number 10"},

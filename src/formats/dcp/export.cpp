@@ -68,6 +68,7 @@ class DcpExport {
     report.kind = titan_ ? "torchtitan Llama" : huggingface_class(model_.kind);
     report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
     report.elements = count_elements(mapping_.theirs);
+    report.made_of = static_cast<std::int64_t>(mapping_.ours.size());
     if (!with_states_) report.note = "weights alone: the checkpoint has no states of Adam or AdamW";
     add_note(report.note, huggingface_note(model_.model));
     return report;

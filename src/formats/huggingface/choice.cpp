@@ -102,7 +102,9 @@ void require_deepseek(const ModelConfig& m) {
   const char* kind = "DeepseekV3ForCausalLM";
   const ExpertConfig& moe = m.moe;
   require_no_caps(m, kind);
-  require(m.norm_eps == 1e-6, kind, "norm_eps", fmt::format("{}", m.norm_eps));
+  const double latent_eps = m.latent_norm_eps > 0 ? m.latent_norm_eps : m.norm_eps;
+  require(latent_eps == huggingface_latent_eps, kind,
+          m.latent_norm_eps > 0 ? "latent_norm_eps" : "norm_eps", fmt::format("{}", latent_eps));
   require(m.norm_placement == "pre", kind, "norm_placement", m.norm_placement);
   require(!m.zero_centred_norms, kind, "zero_centred_norms", "true");
   require(!m.scale_embedding, kind, "scale_embedding", "true");
@@ -263,7 +265,6 @@ void require_bert(const ModelConfig& m) {
   require(!has_gate(m), kind, "activation", m.activation);
   require(m.bias, kind, "bias", "false");
   require(m.qkv_bias, kind, "qkv_bias", "false");
-  require(m.order_head, kind, "order_head", "false");
   require(m.num_kv_heads == m.num_heads, kind, "num_kv_heads", std::to_string(m.num_kv_heads));
   require(m.head_dim * m.num_heads == m.hidden_size, kind, "head_dim", std::to_string(m.head_dim));
 }

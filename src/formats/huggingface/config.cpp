@@ -188,7 +188,7 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   ModelConfig& m = out.model;
   m.seq_length = m.max_positions;
   // The family must not replace these values as if they were defaults.
-  m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps"};
+  m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps", "token_types"};
   resolve(m);
   validate(m);
   return out;

@@ -27,8 +27,8 @@ enum class HuggingFaceKind : std::uint8_t {
   qwen3_moe,      // Qwen3MoeForCausalLM
   olmoe,          // OlmoeForCausalLM
   deepseek_v3,    // DeepseekV3ForCausalLM: latent attention, experts by sigmoids and groups
-  bert,           // BertForPreTraining: norms after the sums
-  megatron_bert,  // MegatronBertForPreTraining: norms before the layers, as Megatron's BERT
+  bert,           // BertForPreTraining, BertForMaskedLM: norms after the sums
+  megatron_bert,  // MegatronBertForPreTraining and so on: norms before the layers
 };
 
 struct HuggingFaceModel {
@@ -48,8 +48,13 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
 // naming the key that prevents it.
 HuggingFaceKind huggingface_kind(const ModelConfig& model);
 
+// Of the norms within latent attention, which DeepseekV3ForCausalLM has whatever rms_norm_eps says.
+inline constexpr double huggingface_latent_eps = 1e-6;
+
 // What transformers calls a kind: "LlamaForCausalLM", "llama".
 const char* huggingface_class(HuggingFaceKind kind);
+// The same of a model, which a BERT without the sentence-order head is of: "BertForMaskedLM".
+const char* huggingface_class(HuggingFaceKind kind, const ModelConfig& model);
 const char* huggingface_model_type(HuggingFaceKind kind);
 // What the names of all tensors but those of the heads begin with: "model.".
 const char* huggingface_prefix(HuggingFaceKind kind);

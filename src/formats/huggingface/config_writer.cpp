@@ -67,6 +67,7 @@ Json rope_scaling(const ModelConfig& m) {
                  {"beta_slow", m.rope_beta_slow},
                  {"original_max_position_embeddings", m.rope_original_length}};
     if (m.rope_attention_factor > 0) yarn["attention_factor"] = m.rope_attention_factor;
+    if (!m.rope_truncate) yarn["truncate"] = false;
     return yarn;
   }
   return {{"rope_type", m.rope_scaling},
@@ -277,7 +278,7 @@ Json write_deepseek(const ModelConfig& m) {
 }
 
 Json write_bert(const ModelConfig& m, HuggingFaceKind kind) {
-  return {{"architectures", {huggingface_class(kind)}},
+  return {{"architectures", {huggingface_class(kind, m)}},
           {"model_type", huggingface_model_type(kind)},
           {"vocab_size", m.vocab_size},
           {"max_position_embeddings", m.max_positions},

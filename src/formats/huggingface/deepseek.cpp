@@ -26,8 +26,7 @@ void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
   m.head_dim = m.qk_nope_head_dim + m.qk_rope_head_dim;
   json.must_be("qk_head_dim", m.head_dim);
   // transformers has this one in the norms within attention whatever the key says.
-  if (m.norm_eps != 1e-6)
-    json.refuse("rms_norm_eps", "it must be 1e-6, as in the norms of latent attention");
+  if (m.norm_eps != huggingface_latent_eps) m.latent_norm_eps = huggingface_latent_eps;
 }
 
 void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {

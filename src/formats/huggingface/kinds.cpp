@@ -16,6 +16,7 @@ struct KindRow {
   HuggingFaceKind kind;
   const char *class_name, *model_type, *prefix;
   Keys inert;
+  const char* masked_class = nullptr;  // of a BERT without the sentence-order head
 };
 
 constexpr HuggingFaceInertKey gpt2_keys[] = {
@@ -103,9 +104,9 @@ constexpr std::array<KindRow, 16> kKinds{{
     {HuggingFaceKind::qwen3_moe, "Qwen3MoeForCausalLM", "qwen3_moe", "model.", qwen3_moe_keys},
     {HuggingFaceKind::olmoe, "OlmoeForCausalLM", "olmoe", "model.", olmo2_keys},
     {HuggingFaceKind::deepseek_v3, "DeepseekV3ForCausalLM", "deepseek_v3", "model.", deepseek_keys},
-    {HuggingFaceKind::bert, "BertForPreTraining", "bert", "bert.", bert_keys},
+    {HuggingFaceKind::bert, "BertForPreTraining", "bert", "bert.", bert_keys, "BertForMaskedLM"},
     {HuggingFaceKind::megatron_bert, "MegatronBertForPreTraining", "megatron-bert", "bert.",
-     bert_keys},
+     bert_keys, "MegatronBertForMaskedLM"},
 }};
 
 const KindRow& row_of(HuggingFaceKind kind) {
@@ -118,6 +119,11 @@ const KindRow& row_of(HuggingFaceKind kind) {
 
 const char* huggingface_class(HuggingFaceKind kind) {
   return row_of(kind).class_name;
+}
+
+const char* huggingface_class(HuggingFaceKind kind, const ModelConfig& model) {
+  const KindRow& row = row_of(kind);
+  return row.masked_class && !model.order_head ? row.masked_class : row.class_name;
 }
 
 const char* huggingface_model_type(HuggingFaceKind kind) {

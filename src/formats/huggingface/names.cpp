@@ -16,6 +16,10 @@ class Table {
   void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
     mapping_.add({ours, shape}, {theirs, shape});
   }
+  // One that ours does not have, and theirs cannot do without.
+  void zeros(const std::string& theirs, const Shape& shape) {
+    mapping_.add_theirs({theirs, shape, false, true});
+  }
   void norm(const std::string& ours, const std::string& theirs) {
     same(ours + ".weight", theirs + ".weight", {m_.hidden_size});
     if (m_.norm == "layer_norm") same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
@@ -290,7 +294,11 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   table.same("embedding.word.weight", embeddings + "word_embeddings.weight", {m.vocab_size, h});
   table.same("embedding.position.weight", embeddings + "position_embeddings.weight",
              {m.max_positions, h});
-  table.same("embedding.token_type.weight", embeddings + "token_type_embeddings.weight", {2, h});
+  const std::string types = embeddings + "token_type_embeddings.weight";
+  if (m.token_types)
+    table.same("embedding.token_type.weight", types, {2, h});
+  else
+    table.zeros(types, {2, h});
   if (post_norm) table.norm("embedding.norm", embeddings + "LayerNorm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
     const std::string ours = fmt::format("layers.{}.", layer);
@@ -306,7 +314,7 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
     if (post_norm) table.norm(ours + "output_norm", theirs + "output.LayerNorm");
   }
   if (!post_norm) table.norm("final_norm", "bert.encoder.ln");
-  table.linear("pooler", "bert.pooler.dense", h, h, true);
+  if (m.order_head) table.linear("pooler", "bert.pooler.dense", h, h, true);
   table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
   table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
   // With a head of its own the model adds the decoder's bias instead of cls.predictions.bias.
@@ -315,7 +323,7 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   table.same("masked_head.bias", bias, {m.vocab_size});
   if (!m.tie_embeddings)
     table.same("head.weight", "cls.predictions.decoder.weight", {m.vocab_size, h});
-  table.linear("order_head", "cls.seq_relationship", 2, h, true);
+  if (m.order_head) table.linear("order_head", "cls.seq_relationship", 2, h, true);
   return table.take();
 }
 

@@ -34,6 +34,10 @@ std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& 
 // stored: causal masks, rotary frequencies, position ids. Those, and only those, are ignored.
 bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name);
 
+// What the (canonical) names of BERT's pooler begin with, which its sentence-order head alone
+// reads.
+inline constexpr std::string_view huggingface_pooler = "bert.pooler.";
+
 // The (canonical) name of the weight that a tensor of that (canonical) name must be a copy of, such
 // as a tied head of the embedding; "" for any other tensor.
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name);

@@ -48,7 +48,7 @@ std::int64_t original_length(const HuggingFaceReader& json, const HuggingFaceRea
 }
 
 void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
-  rope.must_be("truncate", true);
+  m.rope_truncate = !rope.is_null("truncate") && rope.flag("truncate", true);
   if (rope.is_null("factor")) {
     m.rope_scaling_factor =
         static_cast<double>(m.max_positions) / static_cast<double>(m.rope_original_length);
@@ -110,6 +110,7 @@ void drop_what_does_nothing(ModelConfig& m) {
   m.rope_high_freq_factor = plain.rope_high_freq_factor;
   m.rope_beta_fast = plain.rope_beta_fast;
   m.rope_beta_slow = plain.rope_beta_slow;
+  m.rope_truncate = plain.rope_truncate;
   m.rope_original_length = plain.rope_original_length;
 }
 
@@ -123,7 +124,8 @@ ModelConfig with_rope(const HuggingFaceReader& json, const char* key, const Mode
 auto rotation_of(const ModelConfig& m) {
   return std::tuple(m.rope_base, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
                     m.rope_high_freq_factor, m.rope_beta_fast, m.rope_beta_slow,
-                    m.rope_attention_factor, m.rope_original_length, m.attention_scale);
+                    m.rope_attention_factor, m.rope_truncate, m.rope_original_length,
+                    m.attention_scale);
 }
 
 bool has_parameters(const HuggingFaceReader& json, const char* key) {

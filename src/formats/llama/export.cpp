@@ -36,7 +36,8 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
              "no tokenizer.model was written: the run has no tokenizer that Meta's programs read");
   output.keep();
   return {"Llama", to, static_cast<std::int64_t>(mapping.theirs.size()),
-          count_elements(mapping.theirs), std::move(note)};
+          count_elements(mapping.theirs), std::move(note),
+          static_cast<std::int64_t>(mapping.ours.size())};
 }
 
 }  // namespace trireme

@@ -144,7 +144,10 @@ ModelConfig essence(ModelConfig m) {
   }
   if (m.rope_scaling != "llama3" && m.rope_scaling != "yarn")
     m.rope_original_length = plain.rope_original_length;
-  if (!is_bert(m)) m.order_head = plain.order_head;
+  if (!is_bert(m)) {
+    m.order_head = plain.order_head;
+    m.token_types = plain.token_types;
+  }
   if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
   if (m.moe.num_experts == 0) m.moe = plain.moe;
   m.family = plain.family;  // only a set of defaults
