@@ -126,12 +126,10 @@ ConversionReport convert(const ConvertOptions& options) {
 void run_convert(const ConvertOptions& options) {
   const ConversionReport report = convert(options);
   if (options.as_json) {
-    const nlohmann::ordered_json json{{"model", report.kind},
-                                      {"folder", report.folder.string()},
-                                      {"tensors", report.tensors},
-                                      {"made_of", report.made_of},
-                                      {"elements", report.elements},
-                                      {"note", report.note}};
+    const nlohmann::ordered_json json{
+        {"model", report.kind},        {"folder", report.folder.string()},
+        {"tensors", report.tensors},   {"made_of", report.made_of},
+        {"elements", report.elements}, {"note", report.note}};
     std::printf("%s\n", json.dump().c_str());
     return;
   }

@@ -49,16 +49,15 @@ TEST(HuggingFaceNames, OfOursAreIndependentOfTheKind) {
 }
 
 TEST(HuggingFaceNames, AcceptOlderFiles) {
-  using Kind = HuggingFaceKind;
-  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
-  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "lm_head.weight"), "lm_head.weight");
-  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "bert.embeddings.LayerNorm.gamma"),
+  EXPECT_EQ(canonical_huggingface_name(gpt2_kind, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
+  EXPECT_EQ(canonical_huggingface_name(gpt2_kind, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical_huggingface_name(bert_kind, "bert.embeddings.LayerNorm.gamma"),
             "bert.embeddings.LayerNorm.weight");
-  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "cls.predictions.transform.LayerNorm.beta"),
+  EXPECT_EQ(canonical_huggingface_name(bert_kind, "cls.predictions.transform.LayerNorm.beta"),
             "cls.predictions.transform.LayerNorm.bias");
-  EXPECT_TRUE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.bias"));
-  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "lm_head.weight"));
-  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.c_attn.bias"));
+  EXPECT_TRUE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.bias"));
+  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "lm_head.weight"));
+  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.c_attn.bias"));
 }
 
 TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
@@ -84,7 +83,7 @@ TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
   std::ofstream(folder / "vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
   std::ofstream(folder / "merges.txt") << "#version: 0.2\na b\n";
   const auto type = [&] {
-    return import_huggingface_tokenizer(folder, folder / "to", HuggingFaceKind::gpt2).type;
+    return import_huggingface_tokenizer(folder, folder / "to", gpt2_kind).type;
   };
   fs::create_directories(folder / "to");
   export_huggingface_tokenizer(

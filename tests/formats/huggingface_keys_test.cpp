@@ -133,15 +133,15 @@ TEST(HuggingFaceKeys, BoundsOfYarnMayBeFractions) {
     more["truncate"] = value;
     const HuggingFaceModel read = read_edited(rotary_file("rope_scaling", more));
     EXPECT_FALSE(read.model.rope_truncate) << value.dump();
-    EXPECT_FALSE(
-        parse_huggingface_config(huggingface_config_text(read, "float32"), "config.json")
-            .model.rope_truncate);
+    EXPECT_FALSE(parse_huggingface_config(huggingface_config_text(read, "float32"), "config.json")
+                     .model.rope_truncate);
   }
-  EXPECT_THAT(refusal_of([&] {
-                read_edited(rotary_file(
-                    "rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"truncate", false}}));
-              }),
-              HasSubstr("rope_scaling.truncate"));
+  EXPECT_THAT(
+      refusal_of([&] {
+        read_edited(rotary_file("rope_scaling",
+                                {{"rope_type", "linear"}, {"factor", 2.0}, {"truncate", false}}));
+      }),
+      HasSubstr("rope_scaling.truncate"));
 }
 
 TEST(HuggingFaceKeys, LengthsAndFactorsOfYarnFollowFromEachOther) {

@@ -60,9 +60,9 @@ class DeepspeedFolder : public MegatronCheckpoint {
   int saved_tp_ = 1;          // of the run, where a universal checkpoint has joined its ranks
   std::vector<File> models_;  // by rank of model parallelism
   DeepspeedFiles files_;
-  std::vector<std::vector<std::string>> names_;       // of parameters, by stage
-  std::vector<ZeroStates> states_;                    // by rank of model parallelism
-  Parts parts_;                                       // by their name
+  std::vector<std::vector<std::string>> names_;  // of parameters, by stage
+  std::vector<ZeroStates> states_;               // by rank of model parallelism
+  Parts parts_;                                  // by their name
   std::vector<NamedWeights> in_order_;  // by tensor rank: of all its modules, as the model has them
   DeepspeedNames table_;
   std::map<std::string, const RankParts*> saved_;  // of parts_, by our name

@@ -28,22 +28,15 @@ class DeepspeedModel {
     joined_ = std::make_unique<JoinedTensors>(step_.string(), given_.name);
     open_states();
     find_module();
-    read_model(config.empty() && !given_.kind ? ModelSettings{} : settings);
+    model_ = apply_settings(given_, note_);
   }
 
   ForeignModel open() {
     collect();
-    ForeignModel out;
-    out.kind = huggingface_class(model_.kind);
-    out.model = model_.model;
-    out.tokens = given_.tokens;
-    out.mapping = huggingface_mapping(model_, experts_);
-    joined_->require_use_of_all(out.mapping);
-    if (given_.is_run) out.config = given_.config;
+    ForeignModel out = describe_model(given_, model_, experts_, *joined_);
     read_training(out);
     if (states_.weights) keep_states(*joined_, states_);
     out.weights = std::move(joined_);
-    give_tokenizer(out, given_, model_.kind);
     out.note = note_;
     return out;
   }
@@ -102,19 +95,12 @@ class DeepspeedModel {
       if (entry.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
   }
 
-  void read_model(const ModelSettings& settings) {
-    ModelConfig& m = given_.config.model;
-    m = with_settings(m, settings, note_);
-    validate(m);
-    model_ = {given_.kind.value_or(huggingface_kind(m)), m, given_.tokens, ""};
-  }
-
   // Without what wrappers put before the names.
   std::string canonical(const std::string& name) const {
     std::string_view rest = name;
     for (const std::string_view wrapper : {"module.", "_orig_mod."})
       while (rest.starts_with(wrapper)) rest.remove_prefix(wrapper.size());
-    return canonical_huggingface_name(model_.kind, std::string(rest));
+    return canonical_huggingface_name(*model_.kind, std::string(rest));
   }
 
   void add(const WeightFile& file, const WeightEntry& entry, const std::string& name) {
@@ -134,7 +120,7 @@ class DeepspeedModel {
     for (std::size_t i = 0; saved && i < saved->tensors().size(); ++i) {
       const WeightEntry& entry = saved->tensors()[i];
       const std::string name = canonical(entry.name);
-      if (is_huggingface_buffer(model_.kind, name)) continue;
+      if (is_huggingface_buffer(*model_.kind, name)) continue;
       if (std::string original = tied_huggingface_tensor(model_, name); !original.empty()) {
         copies.emplace_back(&entry, std::move(original));
         continue;

@@ -238,13 +238,11 @@ WeightFiles open_huggingface_weights(const fs::path& folder) {
 }
 
 std::string fit_to_files(HuggingFaceModel& model, const WeightFiles& files) {
-  const bool is_bert =
-      model.kind == HuggingFaceKind::bert || model.kind == HuggingFaceKind::megatron_bert;
-  if (!is_bert || files.empty()) return "";
+  if (!model.kind->masked_class || files.empty()) return "";
   bool pooler = false;
   for (const auto& file : files) {
     for (const WeightEntry& entry : file->tensors()) {
-      const std::string name = canonical_huggingface_name(model.kind, entry.name);
+      const std::string name = canonical_huggingface_name(*model.kind, entry.name);
       if (name.starts_with("cls.seq_relationship.")) return "";
       pooler = pooler || name.starts_with(huggingface_pooler);
     }
@@ -277,8 +275,8 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   std::vector<std::pair<Place, std::string>> copies;
   for (const auto& file : files_) {
     for (const WeightEntry& entry : file->tensors()) {
-      const std::string name = canonical_huggingface_name(model.kind, entry.name);
-      if (is_huggingface_buffer(model.kind, name)) continue;
+      const std::string name = canonical_huggingface_name(*model.kind, entry.name);
+      if (is_huggingface_buffer(*model.kind, name)) continue;
       if (!model.model.order_head && name.starts_with(huggingface_pooler)) continue;
       if (auto original = tied_huggingface_tensor(model, name); !original.empty()) {
         copies.emplace_back(Place{file.get(), &entry}, std::move(original));

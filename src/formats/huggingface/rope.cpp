@@ -1,4 +1,4 @@
-// The object of rotary parameters, in either spelling.
+// The object of rotary parameters: read in either spelling, and written.
 #include "formats/huggingface/rope.h"
 
 #include <fmt/format.h>
@@ -161,6 +161,30 @@ void note_partial_rotation(const HuggingFaceReader& json) {
 }
 
 }  // namespace
+
+// In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
+// and "factor", and do not support llama3.
+HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
+  if (m.rope_scaling == "none") return nullptr;
+  if (m.rope_scaling == "linear") {
+    return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
+  }
+  if (m.rope_scaling == "yarn") {
+    HuggingFaceJson yarn = {{"rope_type", "yarn"},
+                            {"factor", m.rope_scaling_factor},
+                            {"beta_fast", m.rope_beta_fast},
+                            {"beta_slow", m.rope_beta_slow},
+                            {"original_max_position_embeddings", m.rope_original_length}};
+    if (m.rope_attention_factor > 0) yarn["attention_factor"] = m.rope_attention_factor;
+    if (!m.rope_truncate) yarn["truncate"] = false;
+    return yarn;
+  }
+  return {{"rope_type", m.rope_scaling},
+          {"factor", m.rope_scaling_factor},
+          {"low_freq_factor", m.rope_low_freq_factor},
+          {"high_freq_factor", m.rope_high_freq_factor},
+          {"original_max_position_embeddings", m.rope_original_length}};
+}
 
 // transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level. A
 // partial_rotary_factor is not read: Llama models of transformers always rotate whole heads.

@@ -75,7 +75,8 @@ void MegatronFolder::open_ranks(const fs::path& step) {
         fail_input(
             "'{}' is missing: by {} the step has {} x {} files (tensor x pipeline parallelism); "
             "found are {}",
-            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp, names_in_folder(step));
+            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp,
+            names_in_folder(step));
       }
       ranks_.push_back(std::make_shared<const TorchFile>(file));
       if (ranks_.size() > 1) continue;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "formats/same_model.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/flags.h"
 
@@ -127,47 +128,6 @@ std::optional<std::string> shown(const TorchValue& value) {
   return std::nullopt;
 }
 
-// A model without what other settings of it leave without effect.
-ModelConfig essence(ModelConfig m) {
-  const ModelConfig plain;
-  m.preset = plain.preset;
-  m.vocab_size = plain.vocab_size;
-  if (m.position != "rope") {
-    m.rope_base = plain.rope_base;
-    m.rope_percent = plain.rope_percent;
-    m.rope_scaling = plain.rope_scaling;
-  }
-  if (m.rope_scaling == "none") m.rope_scaling_factor = plain.rope_scaling_factor;
-  if (m.rope_scaling != "llama3") {
-    m.rope_low_freq_factor = plain.rope_low_freq_factor;
-    m.rope_high_freq_factor = plain.rope_high_freq_factor;
-  }
-  if (m.rope_scaling != "llama3" && m.rope_scaling != "yarn")
-    m.rope_original_length = plain.rope_original_length;
-  if (!is_bert(m)) {
-    m.order_head = plain.order_head;
-    m.token_types = plain.token_types;
-  }
-  if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
-  if (m.moe.num_experts == 0) m.moe = plain.moe;
-  m.family = plain.family;  // only a set of defaults
-  return m;
-}
-
-void require_same(const ModelConfig& wanted, const ModelConfig& said) {
-  Config ours, theirs;
-  ours.model = essence(wanted);
-  theirs.model = essence(said);
-  for (const Field& field : all_fields()) {
-    if (field.section != "model" && field.section != "moe") continue;
-    const std::string value = toml_value(field.slot(ours));
-    if (value == toml_value(field.slot(theirs))) continue;
-    fail_input(
-        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
-        field.key(), value);
-  }
-}
-
 [[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
   fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
 }
@@ -211,7 +171,11 @@ TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
   ModelConfig said = model_of_arguments("the checkpoint to write", is_bert(config.model), look_up);
   said.vocab_size = config.model.vocab_size;
   resolve(said);
-  require_same(config.model, said);
+  if (const auto unsaid = differences(config.model, said); !unsaid.empty()) {
+    fail_input(
+        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
+        unsaid[0].key, unsaid[0].value);
+  }
   require_computed(config.model, layout);
   return args;
 }
