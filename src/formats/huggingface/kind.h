@@ -63,11 +63,29 @@ struct HuggingFaceKind {
   const char* masked_class = nullptr;  // of a BERT without the sentence-order head
 };
 
-extern const HuggingFaceKind gpt2_kind, bloom_kind, llama_kind, mistral_kind, qwen2_kind,
-    qwen3_kind, olmo2_kind, gemma_kind, gemma2_kind, mixtral_kind, qwen2_moe_kind, qwen3_moe_kind,
-    olmoe_kind, deepseek_v3_kind, bert_kind, megatron_bert_kind;
+// The rows of all kinds (gpt2_kind, ...), in the order in which they are tried for an export.
+#define TRIREME_HUGGINGFACE_KINDS(ROW) \
+  ROW(gpt2)                            \
+  ROW(bloom)                           \
+  ROW(llama)                           \
+  ROW(mistral)                         \
+  ROW(qwen2)                           \
+  ROW(qwen3)                           \
+  ROW(olmo2)                           \
+  ROW(gemma)                           \
+  ROW(gemma2)                          \
+  ROW(mixtral)                         \
+  ROW(qwen2_moe)                       \
+  ROW(qwen3_moe)                       \
+  ROW(olmoe)                           \
+  ROW(deepseek_v3)                     \
+  ROW(bert)                            \
+  ROW(megatron_bert)
+#define TRIREME_HUGGINGFACE_ROW(name) extern const HuggingFaceKind name##_kind;
+TRIREME_HUGGINGFACE_KINDS(TRIREME_HUGGINGFACE_ROW)
+#undef TRIREME_HUGGINGFACE_ROW
 
-// All of them, in the order in which they are tried for an export. A program may add its own.
+// The list of them, to which a program may add its own.
 std::vector<const HuggingFaceKind*>& huggingface_kinds();
 
 // The model of a config.json of that kind, resolved and not validated.

@@ -27,11 +27,10 @@ std::optional<ModelConfig> said_by(const HuggingFaceKind& kind, const ModelConfi
 }  // namespace
 
 std::vector<const HuggingFaceKind*>& huggingface_kinds() {
+#define TRIREME_HUGGINGFACE_ROW(name) &name##_kind,
   static std::vector<const HuggingFaceKind*> kinds{
-      &gpt2_kind,   &bloom_kind,       &llama_kind,     &mistral_kind,
-      &qwen2_kind,  &qwen3_kind,       &olmo2_kind,     &gemma_kind,
-      &gemma2_kind, &mixtral_kind,     &qwen2_moe_kind, &qwen3_moe_kind,
-      &olmoe_kind,  &deepseek_v3_kind, &bert_kind,      &megatron_bert_kind};
+      TRIREME_HUGGINGFACE_KINDS(TRIREME_HUGGINGFACE_ROW)};
+#undef TRIREME_HUGGINGFACE_ROW
   return kinds;
 }
 

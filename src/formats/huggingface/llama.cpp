@@ -63,7 +63,8 @@ ModelConfig read_olmo2(const HuggingFaceReader& json) {
 
 HuggingFaceJson write_llama(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
-  json["attention_bias"] = json["mlp_bias"] = m.bias;
+  json["attention_bias"] = m.bias;
+  json["mlp_bias"] = m.bias;
   return json;
 }
 
