@@ -1,4 +1,5 @@
 // The list of kinds, and which of them computes the same as a model.
+#include <algorithm>
 #include <optional>
 
 #include "base/error.h"
@@ -10,12 +11,16 @@ namespace trireme {
 namespace {
 
 // The model that a kind's config.json says when it is read again; nothing where the class does not
-// read what was written of it. What BERT's file leaves open its tensors say.
+// read what was written of it. The vocabulary may not be known yet, and what BERT's file leaves
+// open its tensors say.
 std::optional<ModelConfig> said_by(const HuggingFaceKind& kind, const ModelConfig& model) {
   const std::string name = "the config.json to write";
+  ModelConfig written = model;
+  written.vocab_size = std::max<std::int64_t>(1, model.vocab_size);
   try {
-    const HuggingFaceReader json(kind.write(model).dump(), name);
+    const HuggingFaceReader json(kind.write(written).dump(), name);
     ModelConfig said = read_as(kind, json);
+    said.vocab_size = model.vocab_size;
     said.order_head = model.order_head;
     said.token_types = model.token_types;
     return said;
@@ -36,6 +41,12 @@ std::vector<const HuggingFaceKind*>& huggingface_kinds() {
 
 const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
   const Architecture architecture = family_of(model).architecture;
+  if (architecture == Architecture::added) {
+    fail_input(
+        "model.family = {:?} is a program's own, and no format of Hugging Face is known to compute "
+        "it: use checkpoint.export = \"none\"",
+        model.family);
+  }
   const HuggingFaceKind* nearest = nullptr;
   std::vector<ModelDifference> unsaid;
   for (const HuggingFaceKind* kind : huggingface_kinds()) {
@@ -47,12 +58,7 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
     nearest = kind;
     unsaid = std::move(differences);
   }
-  if (!nearest) {
-    fail_input(
-        "model.family = {:?} is a program's own, and no format of Hugging Face is known to compute "
-        "it: use checkpoint.export = \"none\"",
-        model.family);
-  }
+  TRIREME_CHECK(nearest);  // GPT-2 and BERT say something of any model
   fail_input("cannot export to Hugging Face: {} has no counterpart for {} = {}",
              nearest->class_name, unsaid[0].key, unsaid[0].value);
 }
