@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
-#include "formats/deepspeed/folder.h"
+#include "formats/deepspeed/step.h"
 #include "train/exports.h"
 
 namespace trireme::cli {
@@ -126,16 +126,17 @@ ConversionReport convert(const ConvertOptions& options) {
 void run_convert(const ConvertOptions& options) {
   const ConversionReport report = convert(options);
   if (options.as_json) {
-    const nlohmann::ordered_json json{{"model", report.kind},
-                                      {"folder", report.folder.string()},
-                                      {"tensors", report.tensors},
-                                      {"elements", report.elements},
-                                      {"note", report.note}};
+    const nlohmann::ordered_json json{
+        {"model", report.kind},        {"folder", report.folder.string()},
+        {"tensors", report.tensors},   {"made_of", report.made_of},
+        {"elements", report.elements}, {"note", report.note}};
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  fmt::print("{}: {}, {}, written to {}\n", report.kind, counted(report.tensors, "tensor"),
-             counted(report.elements, "element"), report.folder.string());
+  const std::string made_of =
+      report.made_of == report.tensors ? "" : fmt::format(" (made of {})", report.made_of);
+  fmt::print("{}: {}{}, {}, written to {}\n", report.kind, counted(report.tensors, "tensor"),
+             made_of, counted(report.elements, "element"), report.folder.string());
   if (!report.note.empty()) fmt::print("note: {}\n", report.note);
 }
 

@@ -82,9 +82,11 @@ struct ModelConfig {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: turns
   double rope_attention_factor = 0;          // yarn: of queries and keys; 0: 0.1 ln(factor) + 1
+  bool rope_truncate = true;                 // yarn: whole pairs bound those divided in part
   std::int64_t rope_original_length = 8192;  // llama3, yarn
   NormType norm = NormType::by_family;
   double norm_eps = 1e-5;
+  double latent_norm_eps = 0;  // of the norms within latent attention; 0: norm_eps
   MlpActivation activation = MlpActivation::by_family;
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
@@ -100,7 +102,8 @@ struct ModelConfig {
   double logit_soft_cap = 0;                // the same of the final logits
   std::int64_t attention_window = 0;        // positions that one sees, itself included; 0: all
   std::vector<std::int64_t> window_layers;  // with a window; empty: all
-  bool order_head = true;                   // bert: sentence-order head, pooler and token types
+  bool order_head = true;                   // bert: sentence-order head and pooler
+  bool token_types = true;                  // bert: embedding of two segments; by order_head
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;

@@ -59,6 +59,7 @@ void resolve(ModelConfig& model) {
   imply(model, "tie_embeddings", model.tie_embeddings, defaults.tie_embeddings,
         family.tie_embeddings);
   imply(model, "qkv_bias", model.qkv_bias, defaults.qkv_bias, model.bias);
+  imply(model, "token_types", model.token_types, defaults.token_types, model.order_head);
   if (model.num_kv_heads == 0) model.num_kv_heads = model.num_heads;
   if (model.head_dim == 0 && model.is_latent()) {
     model.head_dim = model.qk_nope_head_dim + model.qk_rope_head_dim;

@@ -228,6 +228,19 @@ void check_latent(const ModelConfig& m) {
   refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
 }
 
+// Keys that do nothing without others.
+void check_idle_keys(const ModelConfig& m) {
+  if (m.latent_norm_eps > 0 && !m.is_latent())
+    fail_input("model.latent_norm_eps = {} does nothing without model.kv_lora_rank",
+               m.latent_norm_eps);
+  if (!m.rope_truncate && m.rope_scaling != RopeScaling::yarn)
+    fail_input("model.rope_truncate = false does nothing without model.rope_scaling = \"yarn\"");
+  if (m.order_head && !m.token_types)
+    fail_input(
+        "model.token_types = false does not go with model.order_head = true, which tells two "
+        "segments apart: set order_head to false too");
+}
+
 void check_windows(const ModelConfig& model) {
   const auto& layers = model.window_layers;
   if (layers.empty()) return;
@@ -476,6 +489,7 @@ void validate(const ModelConfig& model) {
   check_windows(model);
   check_rope_scaling(model);
   check_yarn(model);
+  check_idle_keys(model);
   check_norms(model);
   check_soft_cap(model);
   refuse_for_family(model);

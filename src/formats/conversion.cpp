@@ -142,8 +142,12 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   if (tokenizer.type.empty() && !model.config) add_note(note, "no tokenizer's files were found");
   write_file_durably(to / "config.toml", state.config_toml);
   output.keep();
-  return {model.kind, saved.folder, static_cast<std::int64_t>(slices.size()),
-          count_elements(mapping.ours), std::move(note)};
+  return {model.kind,
+          saved.folder,
+          static_cast<std::int64_t>(slices.size()),
+          count_elements(mapping.ours),
+          std::move(note),
+          static_cast<std::int64_t>(mapping.theirs.size())};
 }
 
 }  // namespace trireme

@@ -21,7 +21,8 @@ struct ConversionReport {
   fs::path folder;   // of the checkpoint, or the folder of the other program
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
-  std::string note;  // what the user should know, or ""
+  std::string note;          // what the user should know, or ""
+  std::int64_t made_of = 0;  // tensors: one may hold what several hold on the other side
 };
 
 // Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,

@@ -97,6 +97,26 @@ std::int64_t RowOrder::run(std::int64_t row, std::int64_t end) const {
   return std::min(end - row, block - row % block);
 }
 
+RankParts parts_in(const std::vector<const WeightFile*>& ranks, const std::string& name) {
+  RankParts parts;
+  for (const WeightFile* rank : ranks) {
+    const WeightEntry* part = rank->find(name);
+    if (!part) fail_input("'{}' lacks the tensor '{}'", rank->name(), name);
+    parts.push_back({rank, part});
+  }
+  return parts;
+}
+
+void require_no_other_tensors(const std::vector<const WeightFile*>& ranks) {
+  for (const WeightFile* rank : ranks) {
+    for (const WeightEntry& entry : rank->tensors()) {
+      if (ranks[0]->find(entry.name)) continue;
+      fail_input("'{}' holds the tensor '{}', and '{}' does not", rank->name(), entry.name,
+                 ranks[0]->name());
+    }
+  }
+}
+
 JoinedTensor join_rows(const std::string& name, RankParts parts) {
   return join(name, std::move(parts), true);
 }
@@ -118,6 +138,15 @@ void require_copy(const TensorPart& tensor, const TensorPart& copy) {
       "{} should be the same as {}, and differs: the files are of different steps of a run, or of "
       "different runs",
       described(copy), described(tensor));
+}
+
+void require_rounded_from(const TensorPart& saved, const TensorPart& exact) {
+  const WeightEntry &to = *saved.entry, &from = *exact.entry;
+  if (is_rounded_from(*saved.file, to, *exact.file, from)) return;
+  fail_input(
+      "{} should be what '{}' holds of it in fp32 {}, rounded, and is not: the files are of "
+      "different steps of a run, or of different runs",
+      described(saved), exact.file->name(), shape_text(from.shape));
 }
 
 const WeightFile& JoinedTensors::keep(std::unique_ptr<WeightFile> file) {

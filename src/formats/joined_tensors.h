@@ -52,6 +52,11 @@ struct JoinedTensor {
 // What the ranks of tensor parallelism hold of a tensor, in their order.
 using RankParts = std::vector<TensorPart>;
 
+// Those of a tensor. Refused (exit code 2): a rank that lacks it.
+RankParts parts_in(const std::vector<const WeightFile*>& ranks, const std::string& name);
+// Refused (exit code 2): a tensor that some rank has and the first has not.
+void require_no_other_tensors(const std::vector<const WeightFile*>& ranks);
+
 // Rows (columns) of the parts follow each other. Refused (exit code 2): parts whose types or shapes
 // differ, naming both.
 JoinedTensor join_rows(const std::string& name, RankParts parts);
@@ -60,6 +65,8 @@ JoinedTensor join_columns(const std::string& name, RankParts parts);
 // steps of a run, or of different runs.
 JoinedTensor join_copies(const std::string& name, const RankParts& parts);
 void require_copy(const TensorPart& tensor, const TensorPart& copy);
+// Refused (exit code 2): a tensor that is not the one in fp32, rounded to its type.
+void require_rounded_from(const TensorPart& saved, const TensorPart& exact);
 
 class JoinedTensors : public TensorSource {
  public:
@@ -87,6 +94,14 @@ class JoinedTensors : public TensorSource {
   std::vector<std::unique_ptr<WeightFile>> files_;
   std::map<std::string, JoinedTensor> tensors_;
 };
+
+// Weights in fp32 and moments, which may be null.
+template <class States>
+void keep_states(JoinedTensors& joined, States& states) {
+  joined.keep(std::move(states.weights));
+  for (auto& moment : states.moments)
+    if (moment) joined.keep(std::move(moment));
+}
 
 // Whether two tensors have the same type, shape and elements.
 bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace trireme {
 namespace {
@@ -40,6 +41,17 @@ std::vector<std::string> whole_steps(const fs::path& run, bool (*is_whole)(const
       steps.push_back(item.path().filename().string());
   std::ranges::sort(steps, is_before);
   return steps;
+}
+
+std::string step_named_in(const fs::path& file) {
+  if (!fs::is_regular_file(file)) return "";
+  constexpr std::streamsize most_bytes = 4096;
+  std::string text(most_bytes, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(text.data(), most_bytes);
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  text.resize(text.find_last_not_of("\n ") + 1);
+  return text;
 }
 
 std::string whole_steps_text(const fs::path& run, const std::vector<std::string>& steps) {

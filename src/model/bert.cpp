@@ -24,7 +24,7 @@ class BertBuilder final : public Builder {
       positions = rows_input(g, BatchInput::positions);
       position_table = normal(g, "embedding.position.weight", {m_.max_positions, h});
     }
-    if (m_.order_head) {
+    if (m_.token_types) {
       types = rows_input(g, BatchInput::segments);
       type_table = normal(g, "embedding.token_type.weight", {2, h});
     }

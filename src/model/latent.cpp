@@ -14,7 +14,8 @@ ValueId Builder::latent_norm(Graph& g, ValueId x, const std::string& name,
   const Init init = m_.zero_centred_norms ? Init::zeros : Init::ones;
   ParameterSpec weight{name + ".weight", {width}, {width}, init, 0, false};
   weight.partial_gradient = tp_.splits_rows();
-  return ops::norm(g, x, g.parameter(std::move(weight)), no_value, NormKind::rms_norm, m_.norm_eps,
+  const double eps = m_.latent_norm_eps > 0 ? m_.latent_norm_eps : m_.norm_eps;
+  return ops::norm(g, x, g.parameter(std::move(weight)), no_value, NormKind::rms_norm, eps,
                    m_.zero_centred_norms);
 }
 

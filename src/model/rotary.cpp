@@ -21,8 +21,10 @@ double pair_of_turns(const ModelConfig& m, double turns) {
 // How much of pair i's frequency is kept undivided, from 1 to 0.
 double kept_by_yarn(const ModelConfig& m, std::size_t i) {
   const double last = static_cast<double>(rotary_dimensions(m) - 1);
-  const double low = std::max(std::floor(pair_of_turns(m, m.rope_beta_fast)), 0.0);
-  const double high = std::min(std::ceil(pair_of_turns(m, m.rope_beta_slow)), last);
+  double low = pair_of_turns(m, m.rope_beta_fast), high = pair_of_turns(m, m.rope_beta_slow);
+  if (m.rope_truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, last);
   const double width = high == low ? 0.001 : high - low;
   return 1 - std::clamp((static_cast<double>(i) - low) / width, 0.0, 1.0);
 }

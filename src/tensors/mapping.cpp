@@ -38,7 +38,7 @@ void check_side(const std::vector<NamedTensor>& tensors, const std::vector<RowLi
       TRIREME_CHECK(begin == next);
       next = begin + rows;
     }
-    TRIREME_CHECK(next == tensors[i].rows());
+    TRIREME_CHECK(next == (tensors[i].zeros ? 0 : tensors[i].rows()));
   }
 }
 
@@ -100,6 +100,7 @@ TensorAssembler::TensorAssembler(const TensorMapping& mapping, Direction directi
   }
   for (std::size_t target = 0; target < targets_.size(); ++target) {
     bool first = true;
+    if (targets_[target].zeros) dtypes_[target] = dtypes_[0];
     for (const Link& link : links_[target]) {
       const DType dtype = source.check(link.source->name, link.source->shape);
       if (!first && dtype != dtypes_[target]) {
@@ -127,6 +128,12 @@ void TensorAssembler::produce(std::size_t target, DType dtype, std::int64_t begi
 // Rows [first, last) of a target as stored: rows of its matrix, or columns if it is transposed.
 void TensorAssembler::produce_rows(std::size_t target, std::int64_t first, std::int64_t last,
                                    std::byte* dst) const {
+  const NamedTensor& tensor = targets_[target];
+  if (tensor.zeros) {
+    std::memset(
+        dst, 0,
+        static_cast<std::size_t>((last - first) * tensor.columns() * size_of(dtypes_[target])));
+  }
   for (const Link& link : links_[target]) {
     place(targets_[target], link, first, last, dst, size_of(dtypes_[target]));
   }

@@ -18,6 +18,7 @@ struct NamedTensor {
   std::string name;
   Shape shape;  // as stored
   bool transposed = false;
+  bool zeros = false;  // of theirs alone: all of it is zero, and ours has nothing for it
 
   std::int64_t columns() const;
   std::int64_t rows() const;
@@ -77,7 +78,8 @@ class TensorAssembler {
   TensorAssembler(const TensorMapping& mapping, Direction direction, TensorSource& source);
 
   const std::vector<NamedTensor>& targets() const { return targets_; }
-  // Element type of a target: that of its sources, which must agree.
+  // Element type of a target: that of its sources, which must agree; of zeros that of the first
+  // target.
   DType dtype(std::size_t target) const { return dtypes_[target]; }
 
   // Writes elements [begin, end) of a stored target as type `dtype`. Thread-safe if the source is.

@@ -218,6 +218,15 @@ TEST(Validate, ScaledRotaryPositions) {
               HasSubstr("model.rope_high_freq_factor = 4 must be above"));
 }
 
+TEST(Validate, KeysThatDoNothingAlone) {
+  EXPECT_THAT(refused({"model.latent_norm_eps=1e-6"}),
+              HasSubstr("does nothing without model.kv_lora_rank"));
+  EXPECT_THAT(refused({"model.rope_truncate=false"}),
+              HasSubstr("does nothing without model.rope_scaling"));
+  EXPECT_THAT(refused({"model.family=bert", "model.token_types=false"}),
+              HasSubstr("set order_head to false too"));
+}
+
 TEST(Validate, Positions) {
   EXPECT_THAT(refused({"model.max_positions=512"}),
               AllOf(HasSubstr("model.seq_length = 1024"), HasSubstr("model.max_positions = 512")));

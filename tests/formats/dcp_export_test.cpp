@@ -4,11 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include "checkpoint/world.h"
 #include "formats/assembled.h"
 #include "formats/dcp/folder.h"
 #include "formats/dcp/model.h"
 #include "refusal.h"
-#include "world.h"
 
 namespace trireme {
 namespace {

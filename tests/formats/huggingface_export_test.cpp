@@ -6,9 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/world.h"
 #include "tensors/safetensors.h"
 #include "tensors/safetensors_writer.h"
-#include "world.h"
 
 namespace trireme {
 namespace {

@@ -49,16 +49,15 @@ TEST(HuggingFaceNames, OfOursAreIndependentOfTheKind) {
 }
 
 TEST(HuggingFaceNames, AcceptOlderFiles) {
-  using Kind = HuggingFaceKind;
-  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
-  EXPECT_EQ(canonical_huggingface_name(Kind::gpt2, "lm_head.weight"), "lm_head.weight");
-  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "bert.embeddings.LayerNorm.gamma"),
+  EXPECT_EQ(canonical_huggingface_name(gpt2_kind, "h.0.ln_1.bias"), "transformer.h.0.ln_1.bias");
+  EXPECT_EQ(canonical_huggingface_name(gpt2_kind, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical_huggingface_name(bert_kind, "bert.embeddings.LayerNorm.gamma"),
             "bert.embeddings.LayerNorm.weight");
-  EXPECT_EQ(canonical_huggingface_name(Kind::bert, "cls.predictions.transform.LayerNorm.beta"),
+  EXPECT_EQ(canonical_huggingface_name(bert_kind, "cls.predictions.transform.LayerNorm.beta"),
             "cls.predictions.transform.LayerNorm.bias");
-  EXPECT_TRUE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.bias"));
-  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "lm_head.weight"));
-  EXPECT_FALSE(is_huggingface_buffer(Kind::gpt2, "transformer.h.0.attn.c_attn.bias"));
+  EXPECT_TRUE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.bias"));
+  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "lm_head.weight"));
+  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.c_attn.bias"));
 }
 
 TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
@@ -84,7 +83,7 @@ TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
   std::ofstream(folder / "vocab.json") << R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
   std::ofstream(folder / "merges.txt") << "#version: 0.2\na b\n";
   const auto type = [&] {
-    return import_huggingface_tokenizer(folder, folder / "to", HuggingFaceKind::gpt2).type;
+    return import_huggingface_tokenizer(folder, folder / "to", gpt2_kind).type;
   };
   fs::create_directories(folder / "to");
   export_huggingface_tokenizer(
@@ -122,17 +121,22 @@ TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {
 // A copy of a reference folder that a test may spoil.
 class HuggingFaceFolder : public testing::Test {
  protected:
-  HuggingFaceFolder() {
-    fs::remove_all(folder_);
-    fs::copy(reference("gpt2"), folder_);
-  }
+  HuggingFaceFolder() { use("gpt2"); }
   ~HuggingFaceFolder() override { fs::remove_all(folder_); }
+
+  void use(const std::string& model) {
+    reference_ = reference(model);
+    fs::remove_all(folder_);
+    fs::copy(reference_, folder_);
+  }
 
   // What opening the folder and asking for every tensor says.
   std::string refusal() {
     try {
-      const HuggingFaceModel model = read_huggingface_config(folder_);
-      HuggingFaceWeights weights(folder_, model);
+      HuggingFaceModel model = read_huggingface_config(folder_);
+      WeightFiles files = open_huggingface_weights(folder_);
+      fit_to_files(model, files);
+      HuggingFaceWeights weights(folder_, std::move(files), model);
       TensorAssembler(huggingface_mapping(model), Direction::to_ours, weights);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::bad_input);
@@ -175,7 +179,7 @@ class HuggingFaceFolder : public testing::Test {
     bool spoiled = false;
   };
   void write_shard(const char* name, const std::vector<Piece>& pieces) {
-    const SafetensorsFile whole(reference("gpt2") / "model.safetensors");
+    const SafetensorsFile whole(reference_ / "model.safetensors");
     std::vector<SafetensorsTensor> tensors;
     for (const Piece& piece : pieces) {
       const SafetensorsEntry& entry = whole.at(piece.name);
@@ -191,11 +195,46 @@ class HuggingFaceFolder : public testing::Test {
     writer.finish();
   }
 
+  // Writes the weights again, without those whose names begin with one of these.
+  void leave_out(const std::vector<std::string>& prefixes) {
+    std::vector<Piece> kept;
+    for (const SafetensorsEntry& entry :
+         SafetensorsFile(reference_ / "model.safetensors").tensors()) {
+      const auto begins = [&](const std::string& prefix) { return entry.name.starts_with(prefix); };
+      if (std::ranges::none_of(prefixes, begins)) kept.push_back({entry.name});
+    }
+    write_shard("model.safetensors", kept);
+  }
+
+  fs::path reference_;
   fs::path folder_ = fs::path(testing::TempDir()) / ("trireme_hf_" + std::to_string(::getpid()));
 };
 
 TEST_F(HuggingFaceFolder, IsAccepted) {
   EXPECT_EQ(refusal(), "accepted");
+}
+
+// BertForMaskedLM and its relatives: what is missing says which model it is.
+TEST_F(HuggingFaceFolder, ABertMayLackTheSentenceOrderHead) {
+  for (const char* name : {"bert", "megatron_bert"}) {
+    use(name);
+    leave_out({"cls.seq_relationship.", "bert.pooler."});
+    EXPECT_EQ(refusal(), "accepted") << name;
+    leave_out({"cls.seq_relationship."});
+    EXPECT_EQ(refusal(), "accepted") << name;
+    HuggingFaceModel model = read_huggingface_config(folder_);
+    EXPECT_THAT(fit_to_files(model, open_huggingface_weights(folder_)),
+                AllOf(HasSubstr("model.order_head = false"), HasSubstr("pooler")));
+    EXPECT_FALSE(model.model.order_head);
+    EXPECT_TRUE(model.model.token_types);
+    EXPECT_THAT(huggingface_config_text(model, "float32"), HasSubstr("BertForMaskedLM\""));
+    leave_out({"bert.pooler."});
+    EXPECT_THAT(refusal(), HasSubstr("has no tensor 'bert.pooler.dense.weight'"));
+    leave_out({"cls.seq_relationship.bias"});
+    EXPECT_THAT(refusal(), HasSubstr("has no tensor 'cls.seq_relationship.bias'"));
+    leave_out({"bert.embeddings.token_type_embeddings."});
+    EXPECT_THAT(refusal(), HasSubstr("token_type_embeddings.weight'"));
+  }
 }
 
 TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {

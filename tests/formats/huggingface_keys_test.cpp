@@ -124,6 +124,26 @@ TEST(HuggingFaceKeys, YarnOfFactorOneStillMultiplies) {
               HasSubstr("rope_scaling.attention_factor is the number 0.0; it must be above 0"));
 }
 
+TEST(HuggingFaceKeys, BoundsOfYarnMayBeFractions) {
+  const Json yarn = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}};
+  EXPECT_TRUE(read_rotation(rotary_file("rope_scaling", yarn)).rope_truncate);
+  for (const Json& value : {Json(false), Json(nullptr)}) {
+    Json more = yarn;
+    more["truncate"] = value;
+    const HuggingFaceModel read = read_edited(rotary_file("rope_scaling", more));
+    EXPECT_FALSE(read.model.rope_truncate) << value.dump();
+    EXPECT_FALSE(parse_huggingface_config(huggingface_config_text(read, "float32"), "config.json")
+                     .model.rope_truncate);
+  }
+  EXPECT_THAT(
+      refusal_of([&] {
+        read_edited(rotary_file("rope_scaling",
+                                {{"rope_type", "linear"}, {"factor", 2.0}, {"truncate", false}}));
+      }),
+      HasSubstr("rope_scaling.truncate"));
+}
+
 TEST(HuggingFaceKeys, LengthsAndFactorsOfYarnFollowFromEachOther) {
   Json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
   EXPECT_EQ(read_rotation(rotary_file("rope_scaling", yarn)).rope_original_length, 64);

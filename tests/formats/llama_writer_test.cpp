@@ -9,6 +9,7 @@
 #include "formats/held_tensors.h"
 #include "formats/huggingface/names.h"
 #include "formats/llama/folder.h"
+#include "formats/llama/params.h"
 #include "refusal.h"
 #include "scratch_folder.h"
 
@@ -35,7 +36,7 @@ class LlamaWriter : public testing::Test {
     fs::remove_all(folder());
     make_folders(folder());
     HeldTensors held(model);
-    const TensorMapping mapping = huggingface_mapping({huggingface_kind(model), model, {}, ""});
+    const TensorMapping mapping = huggingface_mapping({&llama_kind, model, {}, ""});
     const TensorAssembler assembler(mapping, Direction::to_theirs, held);
     return write_llama_folder(folder(), {model, parts, {}}, assembler);
   }
@@ -121,8 +122,7 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
               HasSubstr("model.head_dim = 4"));
   ModelConfig latent = llama();
   latent.kv_lora_rank = 8;
-  EXPECT_THAT(refusal_of([&] { require_llama_of_meta(latent); }),
-              HasSubstr("model.kv_lora_rank = 8"));
+  EXPECT_THAT(refusal_of([&] { llama_params(latent); }), HasSubstr("model.kv_lora_rank = 8"));
   EXPECT_THAT(refusal(llama([](ModelConfig& m) {
                 m.qkv_bias = true;
                 m.given = {"qkv_bias"};
@@ -137,11 +137,11 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
                 m.rope_scaling = RopeScaling::linear;
                 m.rope_scaling_factor = 2;
               })),
-              HasSubstr("model.rope_scaling = linear"));
+              HasSubstr("model.rope_scaling = \"linear\""));
   ModelConfig gpt = small_model("gpt");
   resolve(gpt);
-  EXPECT_THAT(refusal_of([&] { require_llama_of_meta(gpt); }),
-              HasSubstr("its models have no counterpart for model.position = learned"));
+  EXPECT_THAT(refusal_of([&] { llama_params(gpt); }),
+              HasSubstr("its models have no counterpart for model.position = \"learned\""));
 }
 
 }  // namespace

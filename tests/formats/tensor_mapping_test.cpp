@@ -142,6 +142,21 @@ TEST(TensorAssembler, MissingSourcesAreRefused) {
   EXPECT_THROW(TensorAssembler(f.mapping, Direction::to_ours, f.theirs), Error);
 }
 
+// A tensor that the other side has and ours has not.
+TEST(TensorAssembler, ZerosNeedNoSource) {
+  TensorMapping mapping;
+  Memory ours;
+  ours.tensors["a"] = {{2, 3}, {1, 2, 3, 4, 5, 6}};
+  mapping.add({"a", {2, 3}}, {"x", {2, 3}});
+  const std::size_t zeros =
+      mapping.add_theirs({.name = "none", .shape = {4, 3}, .transposed = false, .zeros = true});
+  check_mapping(mapping);
+  const TensorAssembler assembler(mapping, Direction::to_theirs, ours);
+  Values values(12, 7);
+  assembler.produce(zeros, DType::f32, 0, 12, reinterpret_cast<std::byte*>(values.data()));
+  EXPECT_EQ(values, Values(12, 0));
+}
+
 TEST(TensorMapping, TablesWithGapsAreMistakes) {
   Fixture f(0);
   f.mapping.links.pop_back();

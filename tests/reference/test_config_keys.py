@@ -181,7 +181,7 @@ def logits_of(model, line, is_bert):
         inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
     with torch.no_grad():
         out = model(**inputs, return_dict=True)
-    return (out.prediction_logits if is_bert else out.logits)[0]
+    return (out.logits if "logits" in out else out.prediction_logits)[0]
 
 
 def outcome_of(trireme, kind, key, content, folder, rng):

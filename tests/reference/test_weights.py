@@ -43,7 +43,8 @@ def rope(rng, positions):
          "high_freq_factor": 4.0, "original_max_position_embeddings": positions // 2},
         {"rope_type": "yarn", "rope_theta": theta, "factor": rng.choice([2.0, 4.0]),
          "original_max_position_embeddings": positions // 2,
-         **rng.choice([{}, {"attention_factor": 1.3, "beta_fast": 8.0, "beta_slow": 0.5}])},
+         **rng.choice([{}, {"attention_factor": 1.3, "beta_fast": 8.0, "beta_slow": 0.5},
+                       {"truncate": False}])},
     ])
 
 
@@ -178,6 +179,7 @@ def deepseek_v3(rng):
         topk_group=1 if groups == 1 else 2, num_experts_per_tok=4,
         moe_intermediate_size=rng.choice([8, 20]), n_shared_experts=rng.choice([1, 2]),
         first_k_dense_replace=rng.randint(0, layers), norm_topk_prob=rng.random() < 0.7,
+        rms_norm_eps=rng.choice([1e-6, 1e-5, 1e-2]),
         routed_scaling_factor=rng.choice([1.0, 2.5]), tie_word_embeddings=rng.random() < 0.4,
         num_nextn_predict_layers=0, rope_parameters={"rope_theta": 10000.0, **scaling})
 
@@ -212,6 +214,8 @@ KINDS = {
     "deepseek_v3": (deepseek_v3, transformers.DeepseekV3ForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
+    "masked_bert": (bert, transformers.BertForMaskedLM),
+    "masked_megatron_bert": (megatron_bert, transformers.MegatronBertForMaskedLM),
 }
 
 
@@ -243,7 +247,7 @@ def reference_logits(model, line, types=None):
         inputs["token_type_ids"] = torch.tensor([types])
     with torch.no_grad():
         out = model(**inputs)
-    if types is None:
+    if "logits" in out:
         return out.logits[0], None
     return out.prediction_logits[0], out.seq_relationship_logits[0]
 

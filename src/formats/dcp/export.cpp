@@ -29,11 +29,11 @@ class DcpExport {
         source_(reader, {options.pool, options.progress, options.stopped}),
         options_(options),
         writer_(to, static_cast<std::uint64_t>(options.max_file_bytes)) {
-    if (titan_ && model_.kind != HuggingFaceKind::llama) {
+    if (titan_ && model_.kind != &llama_kind) {
       fail_input(
           "'{}' holds a {}, and torchtitan's names are written for Llama alone: --to dcp writes "
           "Hugging Face's names",
-          reader.folder().string(), huggingface_class(model_.kind));
+          reader.folder().string(), model_.kind->class_name);
     }
     for (const NamedTensor& tensor : mapping_.theirs) {
       if (!titan_ || !own_name(tensor.name).starts_with("model.")) continue;
@@ -65,9 +65,10 @@ class DcpExport {
     write_progress();
     writer_.finish();
     ConversionReport report;
-    report.kind = titan_ ? "torchtitan Llama" : huggingface_class(model_.kind);
+    report.kind = titan_ ? "torchtitan Llama" : huggingface_class(*model_.kind, model_.model);
     report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
     report.elements = count_elements(mapping_.theirs);
+    report.made_of = static_cast<std::int64_t>(mapping_.ours.size());
     if (!with_states_) report.note = "weights alone: the checkpoint has no states of Adam or AdamW";
     add_note(report.note, huggingface_note(model_.model));
     return report;

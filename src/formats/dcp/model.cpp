@@ -55,7 +55,7 @@ class DcpModel {
                  "hidden_size, n_layers num_layers, n_heads num_heads, n_kv_heads num_kv_heads, "
                  "rope.theta rope_base)"
                : "");
-    read_model(config.empty() && !given_.kind ? ModelSettings{} : settings);
+    read_model();
     joined_ = std::make_unique<JoinedTensors>(folder_->where(), given_.name);
     weights_ =
         static_cast<const DcpWeights*>(&joined_->keep(std::make_unique<DcpWeights>(folder_)));
@@ -67,16 +67,10 @@ class DcpModel {
   }
 
   ForeignModel open() {
-    ForeignModel out;
-    out.kind = titan_ ? "torchtitan Llama" : huggingface_class(model_.kind);
-    out.model = model_.model;
-    out.tokens = given_.tokens;
-    out.mapping = huggingface_mapping(model_, experts_);
-    joined_->require_use_of_all(out.mapping);
-    if (given_.is_run) out.config = given_.config;
+    ForeignModel out = describe_model(given_, model_, experts_, *joined_);
+    if (titan_) out.kind = "torchtitan Llama";
     read_training(out);
     out.weights = std::move(joined_);
-    give_tokenizer(out, given_, model_.kind);
     out.note = note_;
     return out;
   }
@@ -120,19 +114,17 @@ class DcpModel {
     return true;
   }
 
-  void read_model(const ModelSettings& settings) {
+  void read_model() {
     ModelConfig& m = given_.config.model;
     if (titan_ && m.vocab_size == 0 && words_->shape.size() == 2) m.vocab_size = words_->shape[0];
-    m = with_settings(m, settings, note_);
-    validate(m);
-    model_ = {given_.kind.value_or(titan_ ? HuggingFaceKind::llama : huggingface_kind(m)), m,
-              given_.tokens, ""};
+    model_ = apply_settings(given_, note_);
     if (titan_) {
-      if (huggingface_kind(m) == HuggingFaceKind::llama) return;
+      const HuggingFaceKind* const kind = huggingface_kind(m);
+      if (kind == &llama_kind) return;
       fail_input(
           "'{}' has torchtitan's names of Llama ('{}'), and by {} the model is a {}, which is not "
           "read from such a folder",
-          folder_->where(), words_->name, given_.name, huggingface_class(huggingface_kind(m)));
+          folder_->where(), words_->name, given_.name, kind->class_name);
     }
     const TensorMapping mapping = huggingface_mapping(model_, experts_);
     if (find_prefix(mapping.theirs[0].name)) {
@@ -143,7 +135,7 @@ class DcpModel {
     fail_input(
         "'{}' has neither '{}', as a {} has at Hugging Face, nor '{}', as a Llama has at "
         "torchtitan{}",
-        folder_->where(), mapping.theirs[0].name, huggingface_class(model_.kind), titan_words,
+        folder_->where(), mapping.theirs[0].name, model_.kind->class_name, titan_words,
         first_names());
   }
 
@@ -168,7 +160,7 @@ class DcpModel {
       }
       const std::string own = tensor.name.substr(prefix_.size());
       const std::string name = titan_ ? huggingface_name_of_llama(own) : own;
-      if (is_huggingface_buffer(model_.kind, name) || own.ends_with("freqs_cis")) continue;
+      if (is_huggingface_buffer(*model_.kind, name) || own.ends_with("freqs_cis")) continue;
       const std::string original = tied_huggingface_tensor(model_, name);
       if (!original.empty()) {
         copies.emplace_back(&tensor, original);

@@ -4,98 +4,31 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "formats/deepspeed/universal_states.h"
 #include "formats/foreign_model.h"
-#include "formats/run_steps.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::array<const char*, 2> latest_files{"latest", "latest_universal"};
 constexpr const char* universal_folder = "zero";
 
-bool is_step(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    const std::string name = item.path().filename().string();
-    if (name.ends_with("_model_states.pt") && name.find("mp_rank_") != name.npos) return true;
-    if (name.starts_with("layer_") && name.ends_with("-model_states.pt")) return true;
-  }
-  return false;
-}
-
-std::string step_in(const fs::path& file) {
-  if (!fs::is_regular_file(file)) return "";
-  std::string text = read_file(file, 4096);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text;
-}
-
-// The folder of the step that is opened, or "".
-fs::path find_step(const fs::path& folder) {
-  if (is_step(folder)) return folder;
-  for (const char* latest : latest_files) {
-    const std::string step = step_in(folder / latest);
-    const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
-    if (plain && is_step(folder / step)) return folder / step;
-  }
-  // A run with one step needs no file that names it.
-  const bool names_one =
-      fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
-  const std::vector<std::string> steps = whole_steps(folder, is_step);
-  return !names_one && steps.size() == 1 ? folder / steps[0] : fs::path();
-}
-
-// The bytes that the weights in fp32 have in the type of the model.
-void require_same_when_cast(const TensorPart& saved, const TensorPart& state) {
-  const WeightEntry &to = *saved.entry, &from = *state.entry;
-  if (is_rounded_from(*saved.file, to, *state.file, from)) return;
-  fail_input(
-      "'{}' {} {} of '{}' should be what '{}' holds of it in fp32 {}, rounded, and is not: the "
-      "files are of different steps of a run, or of different runs",
-      to.name, to.type, shape_text(to.shape), saved.file->name(), state.file->name(),
-      shape_text(from.shape));
-}
-
 }  // namespace
-
-bool is_deepspeed_folder(const fs::path& folder) {
-  return !find_step(folder).empty() || fs::exists(folder / latest_files[1]) ||
-         !whole_steps(folder, is_step).empty();
-}
-
-fs::path deepspeed_step_folder(const fs::path& folder) {
-  if (const fs::path step = find_step(folder); !step.empty()) return step;
-  const bool universal = !fs::exists(folder / latest_files[0]);
-  const fs::path latest = folder / latest_files[universal ? 1 : 0];
-  const std::string whole = whole_steps_text(folder, whole_steps(folder, is_step));
-  if (!fs::exists(latest)) {
-    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
-               latest_files[0], whole);
-  }
-  const std::string step = step_in(latest).substr(0, 40);
-  fail_input(
-      "'{}' names the step {:?}, and '{}' does not hold a checkpoint of DeepSpeed "
-      "(mp_rank_XX_model_states.pt); {}",
-      latest.string(), step, (folder / step).string(), whole);
-}
 
 DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
     : MegatronCheckpoint(deepspeed_step_folder(folder).string()) {
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   find_files();
-  check_ranks();
+  require_one_step(models_, {"iteration", "global_steps", "dp_world_size"});
   universal_ = fs::is_directory(fs::path(where_) / universal_folder);
   if (universal_) {
     find_universal();
   } else {
     find_states();
-    if (layers_.empty()) {
+    if (files_.layers.empty()) {
       find_modules();
     } else {
       find_layers();
@@ -112,27 +45,8 @@ DeepspeedFolder::DeepspeedFolder(const fs::path& folder)
 }
 
 void DeepspeedFolder::find_files() {
-  std::map<int, fs::path> models;  // by rank of model parallelism
-  for (const auto& item : fs::directory_iterator(where_)) {
-    const fs::path& path = item.path();
-    const std::string name = path.filename().string();
-    if (name.starts_with("expp_rank_") || name.find("_expert_") != name.npos) {
-      fail_input("'{}' holds experts ('{}'), which are not read", where_, name);
-    }
-    std::vector<int> at = numbers_in(name, "mp_rank_#_model_states.pt");
-    if (!at.empty()) models[at[0]] = path;
-    at = numbers_in(name, "zero_pp_rank_#_mp_rank_#_model_states.pt");
-    if (!at.empty() && at[0] == 0) models[at[1]] = path;
-    for (const char* pattern : {"zero_pp_rank_#_mp_rank_#_optim_states.pt",
-                                "bf#_zero_pp_rank_#_mp_rank_#_optim_states.pt"}) {
-      at = numbers_in(name, pattern);
-      if (!at.empty()) optimizer_[at.back()][at[at.size() - 2]] = path;
-    }
-    at = numbers_in(name, "layer_#-model_#-model_states.pt");
-    if (!at.empty()) layers_[at[0]][at[1]] = path;
-    at = numbers_in(name, "layer_#-model_states.pt");
-    if (!at.empty()) layers_[at[0]][0] = path;
-  }
+  files_ = list_deepspeed_files(where_);
+  const DeepspeedFiles::ByRank& models = files_.models;
   if (models.empty()) {
     fail_input("'{}' lacks 'mp_rank_00_model_states.pt', which says what model it is", where_);
   }
@@ -174,36 +88,9 @@ void DeepspeedFolder::find_files() {
   }
 }
 
-void DeepspeedFolder::check_ranks() const {
-  const auto value = [](const TorchFile& file, const char* key, bool of_arguments) -> std::string {
-    const Pickle& pickle = file.pickle();
-    auto from = std::optional(pickle.root());
-    if (of_arguments) from = pickle.find(pickle.root(), "args");
-    const auto id = from ? pickle.find(*from, key) : std::nullopt;
-    return id ? pickle.shown(*id) : "absent";
-  };
-  for (const File& file : models_) {
-    for (const auto& [key, of_arguments] : {std::pair{"iteration", false},
-                                            {"global_steps", false},
-                                            {"dp_world_size", false},
-                                            {"tensor_model_parallel_size", true},
-                                            {"pipeline_model_parallel_size", true},
-                                            {"num_layers", true},
-                                            {"padded_vocab_size", true}}) {
-      const std::string expected = value(*models_[0], key, of_arguments);
-      const std::string found = value(*file, key, of_arguments);
-      if (expected == found) continue;
-      fail_input(
-          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in the "
-          "second",
-          models_[0]->name(), file->name(), key, expected, found);
-    }
-  }
-}
-
 // A pipeline's modules, each in a file of its own.
 void DeepspeedFolder::find_layers() {
-  for (const auto& [number, ranks] : layers_) {
+  for (const auto& [number, ranks] : files_.layers) {
     std::vector<const WeightFile*> files;
     for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
       const auto path = ranks.find(tensor_rank);
@@ -223,15 +110,7 @@ void DeepspeedFolder::find_layers() {
       fail_input("'{}' has {} ranks of the layer {}, and by its arguments there are {}", where_,
                  ranks.size(), number, tp_);
     }
-    for (const WeightEntry& entry : files[0]->tensors()) {
-      if (is_megatron_buffer(entry.name)) continue;
-      RankParts& parts = parts_[fmt::format("{}.{}", number, entry.name)];
-      for (const WeightFile* file : files) {
-        const WeightEntry* part = file->find(entry.name);
-        if (!part) fail_input("'{}' lacks the tensor '{}'", file->name(), entry.name);
-        parts.push_back({file, part});
-      }
-    }
+    add_parts(fmt::format("{}.", number), files);
   }
 }
 
@@ -249,43 +128,22 @@ void DeepspeedFolder::find_modules() {
     files.push_back(&joined_->keep(torch_weights(file, *module)));
     in_order_.push_back({{"", files.back()}});
   }
-  for (const WeightEntry& entry : files[0]->tensors()) {
-    if (is_megatron_buffer(entry.name)) continue;
-    RankParts& parts = parts_[entry.name];
-    for (const WeightFile* file : files) {
-      const WeightEntry* part = file->find(entry.name);
-      if (!part) fail_input("'{}' lacks the tensor '{}'", file->name(), entry.name);
-      parts.push_back({file, part});
-    }
-  }
+  add_parts("", files);
+}
+
+void DeepspeedFolder::add_parts(const std::string& prefix,
+                                const std::vector<const WeightFile*>& ranks) {
+  for (const WeightEntry& entry : ranks[0]->tensors())
+    if (!is_megatron_buffer(entry.name)) parts_[prefix + entry.name] = parts_in(ranks, entry.name);
 }
 
 // The files of ZeRO's ranks: of all of them, or none.
 void DeepspeedFolder::find_states() {
-  if (optimizer_.empty()) return;
+  if (files_.optimizer.empty()) return;
   for (std::size_t rank = 0; rank < models_.size(); ++rank) {
-    const TorchFile& model = *models_[rank];
-    const auto& found = optimizer_[static_cast<int>(rank)];
-    const auto told = model.pickle().find_integer(model.pickle().root(), "dp_world_size");
-    const auto count = static_cast<int>(std::clamp<std::int64_t>(
-        told.value_or(static_cast<std::int64_t>(found.size())), 1, 1 << 20));
-    std::vector<File> files;
-    for (int data_rank = 0; data_rank < count; ++data_rank) {
-      const auto path = found.find(data_rank);
-      if (path == found.end()) {
-        fail_input(
-            "'{}' lacks '[bf16_]zero_pp_rank_{}_mp_rank_{:02d}_optim_states.pt': the run had {} of "
-            "data parallelism, and {} of this rank of model parallelism {} there",
-            where_, data_rank, rank, counted(count, "rank"), counted(found.size(), "file"),
-            found.size() == 1 ? "is" : "are");
-      }
-      files.push_back(std::make_shared<const TorchFile>(path->second));
-    }
-    if (static_cast<int>(found.size()) > count) {
-      fail_input("'{}' has the files of {} ranks of ZeRO for the model rank {}, and the run had {}",
-                 where_, found.size(), rank, count);
-    }
-    add_states(open_zero_states(files, model));
+    const auto at = static_cast<int>(rank);
+    const auto files = open_zero_files(where_, at, files_.optimizer[at], *models_[rank]);
+    add_states(open_zero_states(files, *models_[rank]));
   }
   list_names();
   read_progress();
@@ -449,7 +307,7 @@ void DeepspeedFolder::check_against_states(int stage, const std::string& name) c
   }
   const RankParts states = state_parts(stage, name, -1);
   for (std::size_t i = 0; i < states.size(); ++i)
-    require_same_when_cast((*saved->second)[i], states[i]);
+    require_rounded_from((*saved->second)[i], states[i]);
 }
 
 std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
@@ -479,11 +337,7 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
                                 saved && saved->type != "F32"
                                     ? fmt::format("; the model computed in {}", saved->type)
                                     : ""));
-    for (ZeroStates& states : states_) {
-      joined_->keep(std::move(states.weights));
-      for (auto& moment : states.moments)
-        if (moment) joined_->keep(std::move(moment));
-    }
+    for (ZeroStates& states : states_) keep_states(*joined_, states);
   }
   return std::move(joined_);
 }

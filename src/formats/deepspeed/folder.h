@@ -10,18 +10,11 @@
 #include "base/file.h"
 #include "formats/deepspeed/names.h"
 #include "formats/deepspeed/optimizer.h"
+#include "formats/deepspeed/step.h"
 #include "formats/megatron/checkpoint.h"
 #include "formats/zero_states.h"
 
 namespace trireme {
-
-// Whether the folder looks like one: that of a run (latest, latest_universal), or of one of its
-// steps.
-bool is_deepspeed_folder(const fs::path& folder);
-
-// The folder of the step that is opened for it. Refused (exit code 2): a folder without one, naming
-// those that are there.
-fs::path deepspeed_step_folder(const fs::path& folder);
 
 class DeepspeedFolder : public MegatronCheckpoint {
  public:
@@ -44,9 +37,9 @@ class DeepspeedFolder : public MegatronCheckpoint {
   using Parts = std::map<std::string, RankParts>;
 
   void find_files();
-  void check_ranks() const;
   void find_layers();
   void find_modules();
+  void add_parts(const std::string& prefix, const std::vector<const WeightFile*>& ranks);
   void find_states();
   void find_plain_states();
   void add_states(ZeroStates states);
@@ -66,11 +59,10 @@ class DeepspeedFolder : public MegatronCheckpoint {
   int tp_ = 1, pp_ = 1;
   int saved_tp_ = 1;          // of the run, where a universal checkpoint has joined its ranks
   std::vector<File> models_;  // by rank of model parallelism
-  std::map<int, std::map<int, fs::path>> layers_;     // by module, by tensor rank
-  std::map<int, std::map<int, fs::path>> optimizer_;  // by model rank, by data rank
-  std::vector<std::vector<std::string>> names_;       // of parameters, by stage
-  std::vector<ZeroStates> states_;                    // by rank of model parallelism
-  Parts parts_;                                       // by their name
+  DeepspeedFiles files_;
+  std::vector<std::vector<std::string>> names_;  // of parameters, by stage
+  std::vector<ZeroStates> states_;               // by rank of model parallelism
+  Parts parts_;                                  // by their name
   std::vector<NamedWeights> in_order_;  // by tensor rank: of all its modules, as the model has them
   DeepspeedNames table_;
   std::map<std::string, const RankParts*> saved_;  // of parts_, by our name

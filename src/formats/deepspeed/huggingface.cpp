@@ -5,10 +5,8 @@
 #include <map>
 #include <set>
 
-#include "base/counted.h"
 #include "base/error.h"
-#include "formats/deepspeed/folder.h"
-#include "formats/deepspeed/names.h"
+#include "formats/deepspeed/step.h"
 #include "formats/huggingface/given_model.h"
 #include "formats/joined_tensors.h"
 #include "formats/zero_states.h"
@@ -18,13 +16,6 @@ namespace trireme {
 namespace {
 
 using TorchFilePtr = std::shared_ptr<const TorchFile>;
-
-constexpr const char* whole_model_file = "mp_rank_00_model_states.pt";
-constexpr const char* cut_model_file = "zero_pp_rank_0_mp_rank_00_model_states.pt";
-
-fs::path model_file_of(const fs::path& step) {
-  return fs::exists(step / whole_model_file) ? step / whole_model_file : step / cut_model_file;
-}
 
 class DeepspeedModel {
  public:
@@ -37,26 +28,15 @@ class DeepspeedModel {
     joined_ = std::make_unique<JoinedTensors>(step_.string(), given_.name);
     open_states();
     find_module();
-    read_model(config.empty() && !given_.kind ? ModelSettings{} : settings);
+    model_ = apply_settings(given_, note_);
   }
 
   ForeignModel open() {
     collect();
-    ForeignModel out;
-    out.kind = huggingface_class(model_.kind);
-    out.model = model_.model;
-    out.tokens = given_.tokens;
-    out.mapping = huggingface_mapping(model_, experts_);
-    joined_->require_use_of_all(out.mapping);
-    if (given_.is_run) out.config = given_.config;
+    ForeignModel out = describe_model(given_, model_, experts_, *joined_);
     read_training(out);
-    if (states_.weights) {
-      joined_->keep(std::move(states_.weights));
-      for (auto& moment : states_.moments)
-        if (moment) joined_->keep(std::move(moment));
-    }
+    if (states_.weights) keep_states(*joined_, states_);
     out.weights = std::move(joined_);
-    give_tokenizer(out, given_, model_.kind);
     out.note = note_;
     return out;
   }
@@ -70,26 +50,21 @@ class DeepspeedModel {
   }
 
   void find_files() {
-    for (const auto& item : fs::directory_iterator(step_)) {
-      const std::string name = item.path().filename().string();
-      if (name.starts_with("expp_rank_") || name.find("_expert_") != name.npos)
-        fail_input("'{}' holds experts ('{}'), which are not read", step_.string(), name);
-      for (const char* pattern :
-           {"mp_rank_#_model_states.pt", "zero_pp_rank_#_mp_rank_#_model_states.pt",
-            "zero_pp_rank_#_mp_rank_#_optim_states.pt",
-            "bf#_zero_pp_rank_#_mp_rank_#_optim_states.pt"}) {
-        const std::vector<int> at = numbers_in(name, pattern);
-        if (at.empty()) continue;
-        if (at.back() > 0) {
-          fail_input(
-              "'{}' holds files of several ranks of model parallelism ('{}'), and only those of "
-              "Megatron-DeepSpeed say how to join them",
-              step_.string(), name);
-        }
-        if (name.ends_with("_optim_states.pt")) optimizer_[at[at.size() - 2]] = item.path();
-      }
-    }
-    model_states_ = std::make_shared<const TorchFile>(model_file_of(step_));
+    const DeepspeedFiles files = list_deepspeed_files(step_);
+    const auto refuse_others = [&](const auto& by_model_rank) {
+      if (by_model_rank.empty() || by_model_rank.rbegin()->first == 0) return;
+      fail_input(
+          "'{}' holds files of {} ranks of model parallelism, and only those of "
+          "Megatron-DeepSpeed say how to join them",
+          step_.string(), by_model_rank.rbegin()->first + 1);
+    };
+    refuse_others(files.models);
+    refuse_others(files.optimizer);
+    if (const auto zero = files.optimizer.find(0); zero != files.optimizer.end())
+      optimizer_ = zero->second;
+    if (!files.models.contains(0))
+      fail_input("'{}' lacks 'mp_rank_00_model_states.pt'", step_.string());
+    model_states_ = std::make_shared<const TorchFile>(files.models.at(0));
   }
 
   // Of all ranks, or none.
@@ -101,22 +76,7 @@ class DeepspeedModel {
         note_ = "the states of its optimizer, which ran without ZeRO, are left out";
       return;
     }
-    const auto told =
-        model_states_->pickle().find_integer(model_states_->pickle().root(), "dp_world_size");
-    const auto count = static_cast<int>(
-        std::clamp<std::int64_t>(told.value_or(std::ssize(optimizer_)), 1, 1 << 20));
-    std::vector<TorchFilePtr> files;
-    for (int rank = 0; rank < count; ++rank) {
-      const auto path = optimizer_.find(rank);
-      if (path == optimizer_.end()) {
-        fail_input(
-            "'{}' lacks '[bf16_]zero_pp_rank_{}_mp_rank_00_optim_states.pt': the run had {} of "
-            "data parallelism, and {} {} there",
-            step_.string(), rank, counted(count, "rank"), counted(optimizer_.size(), "file"),
-            optimizer_.size() == 1 ? "is" : "are");
-      }
-      files.push_back(std::make_shared<const TorchFile>(path->second));
-    }
+    const auto files = open_zero_files(step_, 0, optimizer_, *model_states_);
     states_ = open_zero_states(files, *model_states_);
     first_rank_ = files[0];
   }
@@ -135,19 +95,12 @@ class DeepspeedModel {
       if (entry.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
   }
 
-  void read_model(const ModelSettings& settings) {
-    ModelConfig& m = given_.config.model;
-    m = with_settings(m, settings, note_);
-    validate(m);
-    model_ = {given_.kind.value_or(huggingface_kind(m)), m, given_.tokens, ""};
-  }
-
   // Without what wrappers put before the names.
   std::string canonical(const std::string& name) const {
     std::string_view rest = name;
     for (const std::string_view wrapper : {"module.", "_orig_mod."})
       while (rest.starts_with(wrapper)) rest.remove_prefix(wrapper.size());
-    return canonical_huggingface_name(model_.kind, std::string(rest));
+    return canonical_huggingface_name(*model_.kind, std::string(rest));
   }
 
   void add(const WeightFile& file, const WeightEntry& entry, const std::string& name) {
@@ -167,7 +120,7 @@ class DeepspeedModel {
     for (std::size_t i = 0; saved && i < saved->tensors().size(); ++i) {
       const WeightEntry& entry = saved->tensors()[i];
       const std::string name = canonical(entry.name);
-      if (is_huggingface_buffer(model_.kind, name)) continue;
+      if (is_huggingface_buffer(*model_.kind, name)) continue;
       if (std::string original = tied_huggingface_tensor(model_, name); !original.empty()) {
         copies.emplace_back(&entry, std::move(original));
         continue;
@@ -180,7 +133,7 @@ class DeepspeedModel {
         }
         add(*saved, entry, name);
       } else {
-        require_rounded(entry, *found->second.second);
+        require_rounded_from({saved, &entry}, {found->second.first, found->second.second});
         add(*found->second.first, *found->second.second, name);
       }
       added.insert(name);
@@ -200,16 +153,6 @@ class DeepspeedModel {
 
   static bool has_moments_at_huggingface(const std::string& name) {
     return !name.ends_with(".e_score_correction_bias");
-  }
-
-  void require_rounded(const WeightEntry& saved, const WeightEntry& exact) const {
-    if (is_rounded_from(*module_, saved, *states_.weights, exact)) return;
-    fail_input(
-        "'{}' {} {} of '{}' should be what '{}' holds of it in fp32, rounded, and is not: the "
-        "files "
-        "are of different steps of a run, or of different runs",
-        saved.name, saved.type, shape_text(saved.shape), model_states_->name(),
-        states_.weights->name());
   }
 
   void require_copy_of(const WeightEntry& copy, const std::string& original) const {
@@ -290,7 +233,7 @@ class DeepspeedModel {
   }
 
   fs::path step_;
-  std::map<int, fs::path> optimizer_;  // by data rank
+  DeepspeedFiles::ByRank optimizer_;  // by data rank
   TorchFilePtr model_states_, first_rank_;
   GivenModel given_;
   HuggingFaceModel model_;
@@ -304,9 +247,10 @@ class DeepspeedModel {
 }  // namespace
 
 bool is_deepspeed_of_others(const fs::path& folder) {
-  const fs::path path = model_file_of(deepspeed_step_folder(folder));
-  if (!fs::exists(path)) return false;
-  const TorchFile file(path);
+  const DeepspeedFiles files = list_deepspeed_files(deepspeed_step_folder(folder));
+  const auto path = files.models.find(0);
+  if (path == files.models.end()) return false;
+  const TorchFile file(path->second);
   return !file.pickle().find(file.pickle().root(), "args");
 }
 

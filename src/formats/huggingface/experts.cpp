@@ -50,8 +50,6 @@ void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   }
 }
 
-}  // namespace
-
 // Llama whose layers all have experts.
 ModelConfig read_mixtral(const HuggingFaceReader& json) {
   json.must_be("router_jitter_noise", 0);
@@ -110,5 +108,93 @@ ModelConfig read_olmoe(const HuggingFaceReader& json) {
   m.moe.normalize_weights = json.flag("norm_topk_prob", false);
   return m;
 }
+
+void add_experts(HuggingFaceJson& json, const ModelConfig& m, const char* count) {
+  json[count] = m.moe.num_experts;
+  json["num_experts_per_tok"] = m.moe.top_k;
+  json["router_aux_loss_coef"] =
+      m.moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(m.moe.top_k);
+}
+
+// Layers are told by their distance where that is how transformers counts, else by those without
+// experts.
+void add_sparse_layers(HuggingFaceJson& json, const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  json["moe_intermediate_size"] = moe.ffn_hidden_size;
+  json["norm_topk_prob"] = moe.normalize_weights;
+  const bool regular = moe.layers.empty() && moe.first_layer == moe.layer_interval - 1;
+  json["decoder_sparse_step"] = regular ? moe.layer_interval : 1;
+  HuggingFaceJson dense = HuggingFaceJson::array();
+  for (std::int64_t layer = 0; !regular && layer < m.num_layers; ++layer)
+    if (!moe.in_layer(layer)) dense.push_back(layer);
+  json["mlp_only_layers"] = dense;
+}
+
+HuggingFaceJson write_mixtral(const ModelConfig& m) {
+  HuggingFaceJson json = write_llama_like(m);
+  json["intermediate_size"] = m.moe.ffn_hidden_size;
+  add_experts(json, m, "num_local_experts");
+  json["router_jitter_noise"] = 0.0;
+  write_window(json, m);
+  return json;
+}
+
+HuggingFaceJson write_qwen2_moe(const ModelConfig& m) {
+  HuggingFaceJson json = write_llama_like(m);
+  json.erase("head_dim");
+  json["qkv_bias"] = m.qkv_bias;
+  json["use_sliding_window"] = m.attention_window > 0;
+  if (m.attention_window > 0) {
+    write_window(json, m);
+    write_layer_types(json, m);
+  }
+  add_experts(json, m, "num_experts");
+  json["shared_expert_intermediate_size"] = m.moe.shared_ffn_hidden_size;
+  add_sparse_layers(json, m);
+  return json;
+}
+
+HuggingFaceJson write_qwen3_moe(const ModelConfig& m) {
+  HuggingFaceJson json = write_llama_like(m);
+  json["attention_bias"] = false;
+  json["use_sliding_window"] = m.attention_window > 0;
+  write_window(json, m);
+  add_experts(json, m, "num_experts");
+  add_sparse_layers(json, m);
+  return json;
+}
+
+HuggingFaceJson write_olmoe(const ModelConfig& m) {
+  HuggingFaceJson json = write_llama_like(m);
+  json.erase("head_dim");
+  json["intermediate_size"] = m.moe.ffn_hidden_size;
+  json["attention_bias"] = false;
+  json["clip_qkv"] = nullptr;
+  add_experts(json, m, "num_experts");
+  json["norm_topk_prob"] = m.moe.normalize_weights;
+  return json;
+}
+
+constexpr HuggingFaceInertKey qwen3_moe_keys[] = {
+    {"max_window_layers"},  // a window is that of all layers
+    {"mlp_bias"},
+};
+
+}  // namespace
+
+const HuggingFaceKind mixtral_kind{
+    "MixtralForCausalLM",
+    "mixtral",
+    &llama_names,
+    read_mixtral,
+    write_mixtral,
+    mistral_keys,
+    {.layer = "block_sparse_moe.", .gate = "w1", .up = "w3", .down = "w2"}};
+const HuggingFaceKind qwen2_moe_kind{"Qwen2MoeForCausalLM", "qwen2_moe",     &llama_names,
+                                     read_qwen2_moe,        write_qwen2_moe, qwen2_keys};
+const HuggingFaceKind qwen3_moe_kind{"Qwen3MoeForCausalLM", "qwen3_moe",     &llama_names,
+                                     read_qwen3_moe,        write_qwen3_moe, qwen3_moe_keys};
+const HuggingFaceKind olmoe_kind{"OlmoeForCausalLM", "olmoe",     &llama_names,
+                                 read_olmoe,         write_olmoe, olmo2_keys};
 
 }  // namespace trireme

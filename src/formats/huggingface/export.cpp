@@ -54,8 +54,12 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   write_huggingface_folder(to, {model, options.dtype, options.max_file_bytes, options.files},
                            assembler);
   output.keep();
-  return {huggingface_class(model.kind), to, static_cast<std::int64_t>(mapping.theirs.size()),
-          count_elements(mapping.theirs), std::move(note)};
+  return {huggingface_class(*model.kind, config.model),
+          to,
+          static_cast<std::int64_t>(mapping.theirs.size()),
+          count_elements(mapping.theirs),
+          std::move(note),
+          static_cast<std::int64_t>(mapping.ours.size())};
 }
 
 }  // namespace trireme

@@ -237,8 +237,24 @@ WeightFiles open_huggingface_weights(const fs::path& folder) {
   return files;
 }
 
-HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model)
-    : folder_(folder), files_(open_huggingface_weights(folder)) {
+std::string fit_to_files(HuggingFaceModel& model, const WeightFiles& files) {
+  if (!model.kind->masked_class || files.empty()) return "";
+  bool pooler = false;
+  for (const auto& file : files) {
+    for (const WeightEntry& entry : file->tensors()) {
+      const std::string name = canonical_huggingface_name(*model.kind, entry.name);
+      if (name.starts_with("cls.seq_relationship.")) return "";
+      pooler = pooler || name.starts_with(huggingface_pooler);
+    }
+  }
+  model.model.order_head = false;
+  return fmt::format("the model has no sentence-order head (model.order_head = false){}",
+                     pooler ? ", and its pooler, which only that head reads, is left out" : "");
+}
+
+HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, WeightFiles files,
+                                       const HuggingFaceModel& model)
+    : folder_(folder), files_(std::move(files)) {
   if (files_.empty()) {
     const std::string foreign = describe_foreign(folder);
     fail_input("'{}' has neither {} nor {}, nor one of them with an index{}{}", folder.string(),
@@ -259,8 +275,9 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   std::vector<std::pair<Place, std::string>> copies;
   for (const auto& file : files_) {
     for (const WeightEntry& entry : file->tensors()) {
-      const std::string name = canonical_huggingface_name(model.kind, entry.name);
-      if (is_huggingface_buffer(model.kind, name)) continue;
+      const std::string name = canonical_huggingface_name(*model.kind, entry.name);
+      if (is_huggingface_buffer(*model.kind, name)) continue;
+      if (!model.model.order_head && name.starts_with(huggingface_pooler)) continue;
       if (auto original = tied_huggingface_tensor(model, name); !original.empty()) {
         copies.emplace_back(Place{file.get(), &entry}, std::move(original));
         continue;
@@ -274,22 +291,10 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
       add(name, {file.get(), &entry});
     }
   }
-  refuse_without_order_head(model);
   // Of tied weights either may be the one that was stored.
   for (const auto& [copy, original] : copies) {
     if (!places_.emplace(original, copy).second) check_copy(copy, original);
   }
-}
-
-void HuggingFaceWeights::refuse_without_order_head(const HuggingFaceModel& model) const {
-  const bool is_bert =
-      model.kind == HuggingFaceKind::bert || model.kind == HuggingFaceKind::megatron_bert;
-  if (!is_bert || places_.contains("cls.seq_relationship.weight")) return;
-  fail_input(
-      "'{}' has no sentence-order head ('cls.seq_relationship.weight'), as BertForMaskedLM has "
-      "none, "
-      "and is not read so: load it in transformers as {}, which adds the head, and save that",
-      folder_.string(), huggingface_class(model.kind));
 }
 
 // A tensor may be there twice, in two files or with a prefix and without, if it is the same.

@@ -21,13 +21,16 @@ using WeightFiles = std::vector<std::unique_ptr<WeightFile>>;
 // a tensor that two files hold and that differs between them.
 WeightFiles open_huggingface_weights(const fs::path& folder);
 
-// Opens all files and finds the weights by their canonical names. Refused (exit code 2): a folder
+// Takes the sentence-order head from a BERT whose files have none. Returns a note, or "".
+std::string fit_to_files(HuggingFaceModel& model, const WeightFiles& files);
+
+// Finds the weights of files by their canonical names. Refused (exit code 2): a folder
 // without files of weights, an index that contradicts its files or leaves the folder, tensors that
 // the model does not have, copies of tied weights that differ from them. Several threads may read
 // at once.
 class HuggingFaceWeights : public TensorSource {
  public:
-  HuggingFaceWeights(const fs::path& folder, const HuggingFaceModel& model);
+  HuggingFaceWeights(const fs::path& folder, WeightFiles files, const HuggingFaceModel& model);
 
   DType check(const std::string& name, const Shape& shape) const override;
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
@@ -40,7 +43,6 @@ class HuggingFaceWeights : public TensorSource {
   };
   void collect(const HuggingFaceModel& model);
   void add(const std::string& name, const Place& place);
-  void refuse_without_order_head(const HuggingFaceModel& model) const;
   void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
 

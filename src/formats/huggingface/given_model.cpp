@@ -2,11 +2,12 @@
 #include "formats/huggingface/given_model.h"
 
 #include "base/error.h"
+#include "formats/huggingface/tokenizer.h"
 
 namespace trireme {
 namespace {
 
-GivenModel read_huggingface(const fs::path& file) {
+GivenModel read_huggingface(const fs::path& file, const ModelSettings& settings) {
   const std::string name = file.string();
   const HuggingFaceModel model =
       parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), name);
@@ -16,6 +17,7 @@ GivenModel read_huggingface(const fs::path& file) {
   given.kind = model.kind;
   given.huggingface = fs::absolute(file).parent_path();
   given.name = file.filename().string();
+  given.settings = settings;
   return given;
 }
 
@@ -25,14 +27,15 @@ GivenModel read_given_model(const fs::path& folder, const fs::path& config,
                             const ModelSettings& settings, const std::string& hint) {
   if (!config.empty()) {
     if (!fs::is_regular_file(config)) fail_input("--config: '{}' is not a file", config.string());
-    if (config.extension() == ".json") return read_huggingface(config);
+    if (config.extension() == ".json") return read_huggingface(config, settings);
     GivenModel given;
     given.config = load_config(config.string(), {});
     given.name = config.filename().string();
     given.is_run = true;
+    given.settings = settings;
     return given;
   }
-  if (fs::exists(folder / "config.json")) return read_huggingface(folder / "config.json");
+  if (fs::exists(folder / "config.json")) return read_huggingface(folder / "config.json", settings);
   if (settings.empty()) {
     fail_input(
         "'{}' does not say what model its tensors are of: give --config FILE, {}, or settings such "
@@ -48,11 +51,27 @@ GivenModel read_given_model(const fs::path& folder, const fs::path& config,
   return given;
 }
 
-void give_tokenizer(ForeignModel& out, const GivenModel& given, HuggingFaceKind kind) {
-  if (given.huggingface.empty()) return;
-  out.tokenizer = [folder = given.huggingface, kind](const fs::path& to) {
-    return import_huggingface_tokenizer(folder, to, kind);
+HuggingFaceModel apply_settings(GivenModel& given, std::string& note) {
+  ModelConfig& m = given.config.model;
+  m = with_settings(m, given.settings, note);
+  validate(m);
+  return {given.kind ? given.kind : huggingface_kind(m), m, given.tokens, ""};
+}
+
+ForeignModel describe_model(const GivenModel& given, const HuggingFaceModel& model,
+                            ExpertStorage experts, const JoinedTensors& joined) {
+  ForeignModel out;
+  out.kind = huggingface_class(*model.kind, model.model);
+  out.model = model.model;
+  out.tokens = given.tokens;
+  out.mapping = huggingface_mapping(model, experts);
+  joined.require_use_of_all(out.mapping);
+  if (given.is_run) out.config = given.config;
+  if (given.huggingface.empty()) return out;
+  out.tokenizer = [folder = given.huggingface, kind = model.kind](const fs::path& to) {
+    return import_huggingface_tokenizer(folder, to, *kind);
   };
+  return out;
 }
 
 }  // namespace trireme

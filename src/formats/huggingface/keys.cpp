@@ -1,5 +1,5 @@
 // Keys that every class of transformers accepts, or that other programs add, without an effect.
-#include "formats/huggingface/keys.h"
+#include "formats/huggingface/kind.h"
 
 namespace trireme {
 namespace {

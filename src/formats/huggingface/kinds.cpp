@@ -1,135 +1,70 @@
-// The table of the classes of transformers, each with the keys of its config.json that change
-// nothing. Keys of biases are among them where a class does not read them: the tensors show it.
+// The list of kinds, and which of them computes the same as a model.
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "base/error.h"
+#include "config/families.h"
 #include "formats/huggingface/config.h"
-#include "formats/huggingface/keys.h"
+#include "formats/same_model.h"
 
 namespace trireme {
 namespace {
 
-using Keys = std::span<const HuggingFaceInertKey>;
-
-struct KindRow {
-  HuggingFaceKind kind;
-  const char *class_name, *model_type, *prefix;
-  Keys inert;
-};
-
-constexpr HuggingFaceInertKey gpt2_keys[] = {
-    {"n_ctx"},
-    {"predict_special_tokens"},
-    {"reorder_and_upcast_attn"},
-    {"summary_activation"},
-    {"summary_first_dropout"},
-    {"summary_proj_to_labels"},
-    {"summary_type"},
-    {"summary_use_proj"},
-};
-
-constexpr HuggingFaceInertKey bloom_keys[] = {
-    {"attention_softmax_in_fp32"},
-    {"bias_dropout_fusion"},
-    {"masked_softmax_fusion"},
-    {"offset_alibi"},
-    {"skip_bias_add"},
-    {"skip_bias_add_qkv"},
-    {"slow_but_exact"},
-};
-
-constexpr HuggingFaceInertKey llama_keys[] = {
-    {"is_llama_config"},
-    {"layer_types", "[null]"},
-    {"max_sequence_length"},
-    {"rope_interleaved", "[false]"},
-    {"use_sliding_window", "[false]"},
-};
-
-constexpr HuggingFaceInertKey mistral_keys[] = {
-    {"attention_bias"},
-    {"layer_types", "[null]"},
-    {"max_sequence_length"},
-    {"mlp_bias"},
-};
-
-constexpr HuggingFaceInertKey qwen2_keys[] = {
-    {"attention_bias"},
-    {"mlp_bias"},
-    {"use_mrope", "[false]"},
-};
-
-constexpr HuggingFaceInertKey olmo2_keys[] = {
-    {"layer_types", "[null]"},
-    {"mlp_bias"},
-};
-
-constexpr HuggingFaceInertKey qwen3_keys[] = {
-    {"mlp_bias"},
-};
-
-constexpr HuggingFaceInertKey qwen3_moe_keys[] = {
-    {"max_window_layers"},  // a window is that of all layers
-    {"mlp_bias"},
-};
-
-constexpr HuggingFaceInertKey deepseek_keys[] = {
-    {"ep_size"},
-    {"layer_types", "[null]"},
-    {"mlp_bias"},
-    // Of layers after the last one, which predict more than one token.
-    {"num_mtp_layers"},
-    {"num_nextn_predict_layers"},
-};
-
-constexpr HuggingFaceInertKey bert_keys[] = {
-    {"directionality"},       {"pooler_fc_size"},       {"pooler_num_attention_heads"},
-    {"pooler_num_fc_layers"}, {"pooler_size_per_head"}, {"pooler_type"},
-};
-
-constexpr std::array<KindRow, 16> kKinds{{
-    {HuggingFaceKind::gpt2, "GPT2LMHeadModel", "gpt2", "transformer.", gpt2_keys},
-    {HuggingFaceKind::bloom, "BloomForCausalLM", "bloom", "transformer.", bloom_keys},
-    {HuggingFaceKind::llama, "LlamaForCausalLM", "llama", "model.", llama_keys},
-    {HuggingFaceKind::mistral, "MistralForCausalLM", "mistral", "model.", mistral_keys},
-    {HuggingFaceKind::qwen2, "Qwen2ForCausalLM", "qwen2", "model.", qwen2_keys},
-    {HuggingFaceKind::qwen3, "Qwen3ForCausalLM", "qwen3", "model.", qwen3_keys},
-    {HuggingFaceKind::olmo2, "Olmo2ForCausalLM", "olmo2", "model.", olmo2_keys},
-    {HuggingFaceKind::gemma, "GemmaForCausalLM", "gemma", "model.", olmo2_keys},
-    {HuggingFaceKind::gemma2, "Gemma2ForCausalLM", "gemma2", "model.", qwen3_keys},
-    {HuggingFaceKind::mixtral, "MixtralForCausalLM", "mixtral", "model.", mistral_keys},
-    {HuggingFaceKind::qwen2_moe, "Qwen2MoeForCausalLM", "qwen2_moe", "model.", qwen2_keys},
-    {HuggingFaceKind::qwen3_moe, "Qwen3MoeForCausalLM", "qwen3_moe", "model.", qwen3_moe_keys},
-    {HuggingFaceKind::olmoe, "OlmoeForCausalLM", "olmoe", "model.", olmo2_keys},
-    {HuggingFaceKind::deepseek_v3, "DeepseekV3ForCausalLM", "deepseek_v3", "model.", deepseek_keys},
-    {HuggingFaceKind::bert, "BertForPreTraining", "bert", "bert.", bert_keys},
-    {HuggingFaceKind::megatron_bert, "MegatronBertForPreTraining", "megatron-bert", "bert.",
-     bert_keys},
-}};
-
-const KindRow& row_of(HuggingFaceKind kind) {
-  const auto at = std::ranges::find(kKinds, kind, &KindRow::kind);
-  TRIREME_CHECK(at != kKinds.end());
-  return *at;
+// The model that a kind's config.json says when it is read again; nothing where the class does not
+// read what was written of it. The vocabulary may not be known yet, and what BERT's file leaves
+// open its tensors say.
+std::optional<ModelConfig> said_by(const HuggingFaceKind& kind, const ModelConfig& model) {
+  const std::string name = "the config.json to write";
+  ModelConfig written = model;
+  written.vocab_size = std::max<std::int64_t>(1, model.vocab_size);
+  try {
+    const HuggingFaceReader json(kind.write(written).dump(), name);
+    ModelConfig said = read_as(kind, json);
+    said.vocab_size = model.vocab_size;
+    said.order_head = model.order_head;
+    said.token_types = model.token_types;
+    return said;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
 
-const char* huggingface_class(HuggingFaceKind kind) {
-  return row_of(kind).class_name;
+std::vector<const HuggingFaceKind*>& huggingface_kinds() {
+#define TRIREME_HUGGINGFACE_ROW(name) &name##_kind,
+  static std::vector<const HuggingFaceKind*> kinds{
+      TRIREME_HUGGINGFACE_KINDS(TRIREME_HUGGINGFACE_ROW)};
+#undef TRIREME_HUGGINGFACE_ROW
+  return kinds;
 }
 
-const char* huggingface_model_type(HuggingFaceKind kind) {
-  return row_of(kind).model_type;
+const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
+  const Architecture architecture = family_of(model).architecture;
+  if (architecture == Architecture::added) {
+    fail_input(
+        "model.family = {:?} is a program's own, and no format of Hugging Face is known to compute "
+        "it: use checkpoint.export = \"none\"",
+        model.family);
+  }
+  const HuggingFaceKind* nearest = nullptr;
+  std::vector<ModelDifference> unsaid;
+  for (const HuggingFaceKind* kind : huggingface_kinds()) {
+    const auto said = said_by(*kind, model);
+    if (!said || family_of(*said).architecture != architecture) continue;
+    auto differences = differences_of_results(model, *said);
+    if (differences.empty()) return kind;
+    if (nearest && differences.size() > unsaid.size()) continue;
+    nearest = kind;
+    unsaid = std::move(differences);
+  }
+  TRIREME_CHECK(nearest);  // GPT-2 and BERT say something of any model
+  fail_input("cannot export to Hugging Face: {} has no counterpart for {} = {}",
+             nearest->class_name, unsaid[0].key, unsaid[0].value);
 }
 
-const char* huggingface_prefix(HuggingFaceKind kind) {
-  return row_of(kind).prefix;
-}
-
-std::span<const HuggingFaceInertKey> huggingface_keys_of(HuggingFaceKind kind) {
-  return row_of(kind).inert;
+const char* huggingface_class(const HuggingFaceKind& kind, const ModelConfig& model) {
+  return kind.masked_class && !model.order_head ? kind.masked_class : kind.class_name;
 }
 
 }  // namespace trireme

@@ -1,20 +1,11 @@
 // config.json of Llama and the models that differ from it by a few settings.
 #pragma once
 
-#include <span>
-#include <string>
+#include <vector>
 
-#include "config/config.h"
-#include "formats/huggingface/config.h"
-#include "formats/huggingface/reader.h"
+#include "formats/huggingface/kind.h"
 
 namespace trireme {
-
-struct LlamaRelative {
-  HuggingFaceKind kind;
-  ModelConfig (*read)(const HuggingFaceReader& json);
-};
-std::span<const LlamaRelative> llama_relatives();
 
 // What Llama and its relatives have in common, with what transformers assumes in each where a key
 // is absent.
@@ -30,18 +21,46 @@ struct LlamaDefaults {
 };
 ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults);
 
+// Its keys for what all of them have, with rotary positions and silu.
+HuggingFaceJson write_llama_like(const ModelConfig& m);
+
+void require_llama_activation(const HuggingFaceReader& json, const char* key, const char* only);
+
 // Windows of attention: of all layers alike (Mistral, Mixtral), or of Qwen's keys.
 void read_window(const HuggingFaceReader& json, ModelConfig& m);
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m);
 void read_qwen2_moe_window(const HuggingFaceReader& json, ModelConfig& m);
 void refuse_window(const HuggingFaceReader& json);
+// The layers that layer_types gives a window, and the window of such layers, which are some.
+std::vector<std::int64_t> read_layer_types(const HuggingFaceReader& json, const ModelConfig& m);
+void give_window(const HuggingFaceReader& json, ModelConfig& m, std::vector<std::int64_t> with);
+// Null where there is no window, since some kinds assume one where the key is absent.
+void write_window(HuggingFaceJson& json, const ModelConfig& m);
+void write_layer_types(HuggingFaceJson& json, const ModelConfig& m);
+// The layers from one on have the window, or those that layer_types names.
+void write_qwen_window(HuggingFaceJson& json, const ModelConfig& m);
 
-// Relatives with experts.
-ModelConfig read_mixtral(const HuggingFaceReader& json);
-ModelConfig read_qwen2_moe(const HuggingFaceReader& json);
-ModelConfig read_qwen3_moe(const HuggingFaceReader& json);
-ModelConfig read_olmoe(const HuggingFaceReader& json);
-// Latent attention and experts (huggingface_deepseek.cpp), and the way back: its own keys.
-ModelConfig read_deepseek(const HuggingFaceReader& json);
+// Keys without an effect, which several kinds have in common.
+inline constexpr HuggingFaceInertKey mistral_keys[] = {
+    {"attention_bias"},
+    {"layer_types", "[null]"},
+    {"max_sequence_length"},
+    {"mlp_bias"},
+};
+
+inline constexpr HuggingFaceInertKey qwen2_keys[] = {
+    {"attention_bias"},
+    {"mlp_bias"},
+    {"use_mrope", "[false]"},
+};
+
+inline constexpr HuggingFaceInertKey qwen3_keys[] = {
+    {"mlp_bias"},
+};
+
+inline constexpr HuggingFaceInertKey olmo2_keys[] = {
+    {"layer_types", "[null]"},
+    {"mlp_bias"},
+};
 
 }  // namespace trireme

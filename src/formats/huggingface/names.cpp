@@ -16,6 +16,10 @@ class Table {
   void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
     mapping_.add({ours, shape}, {theirs, shape});
   }
+  // One that ours does not have, and theirs cannot do without.
+  void zeros(const std::string& theirs, const Shape& shape) {
+    mapping_.add_theirs({theirs, shape, false, true});
+  }
   void norm(const std::string& ours, const std::string& theirs) {
     same(ours + ".weight", theirs + ".weight", {m_.hidden_size});
     if (m_.norm == NormType::layer_norm) same(ours + ".bias", theirs + ".bias", {m_.hidden_size});
@@ -104,10 +108,8 @@ class Table {
   }
 
   // The experts of a layer, one after the other in ours: gate and up of each, and their way down.
-  struct ExpertNames {
-    const char *gate, *up, *down;
-  };
-  void experts(const std::string& ours, const std::string& theirs, const ExpertNames& names) {
+  void experts(const std::string& ours, const std::string& theirs,
+               const HuggingFaceExpertNames& names) {
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
     const std::int64_t hidden = m_.hidden_size;
     const std::size_t up = mapping_.add_ours({ours + "up.weight", {count * 2 * inner, hidden}});
@@ -180,7 +182,7 @@ class Table {
   TensorMapping mapping_;
 };
 
-TensorMapping gpt2_mapping(const ModelConfig& m) {
+TensorMapping map_gpt2(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   table.same("embedding.word.weight", "transformer.wte.weight", {m.vocab_size, h});
@@ -201,7 +203,7 @@ TensorMapping gpt2_mapping(const ModelConfig& m) {
 }
 
 // Rows of queries, keys and values take turns by head on both sides.
-TensorMapping bloom_mapping(const ModelConfig& m) {
+TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   table.same("embedding.word.weight", "transformer.word_embeddings.weight", {m.vocab_size, h});
@@ -221,33 +223,34 @@ TensorMapping bloom_mapping(const ModelConfig& m) {
   return table.take();
 }
 
-// The layer of a relative with experts: router, experts, perhaps a shared expert.
+// The layer of a relative with experts: router, experts, perhaps a shared expert. In memory all
+// kinds have the same names.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
-                 const std::string& theirs, HuggingFaceKind kind, ExpertStorage storage) {
+                 const std::string& theirs, const HuggingFaceExpertNames& own,
+                 ExpertStorage storage) {
   const bool fused = storage == ExpertStorage::fused;
-  const bool mixtral = kind == HuggingFaceKind::mixtral && !fused;
-  const bool deepseek = kind == HuggingFaceKind::deepseek_v3;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
-  const std::string sparse = theirs + (mixtral ? "block_sparse_moe." : "mlp.");
+  const std::string sparse = theirs + (fused ? HuggingFaceExpertNames{}.layer : own.layer);
   table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
-  if (deepseek) {
+  if (m.moe.expert_bias) {
     table.same(ours + "mlp.router.bias", sparse + "gate.e_score_correction_bias",
                {m.moe.num_experts});
   }
   const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
-  if (mixtral) return table.experts(our_experts, experts, {"w1", "w3", "w2"});
-  if (fused) table.fused_experts(our_experts, experts);
-  if (!fused) table.experts(our_experts, experts, {"gate_proj", "up_proj", "down_proj"});
+  if (fused)
+    table.fused_experts(our_experts, experts);
+  else
+    table.experts(our_experts, experts, own);
   if (shared == 0) return;
-  const std::string both = sparse + (deepseek ? "shared_experts." : "shared_expert.");
+  const std::string both = sparse + own.shared;
   table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
   table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
-  if (deepseek) return;
-  table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
+  if (m.moe.shared_gate)
+    table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
 }
 
 // The relatives of Llama too, with experts and without.
-TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertStorage storage) {
+TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, ExpertStorage storage) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
@@ -271,7 +274,7 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertSt
     if (both) table.norm(ours + "mlp_norm", theirs + "pre_feedforward_layernorm");
     if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
     if (m.moe.in_layer(layer)) {
-      map_experts(table, m, ours, theirs, kind, storage);
+      map_experts(table, m, ours, theirs, kind.experts, storage);
       continue;
     }
     table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
@@ -284,14 +287,19 @@ TensorMapping llama_mapping(const ModelConfig& m, HuggingFaceKind kind, ExpertSt
 
 // Post-norm: `mlp_norm` is between attention and MLP as in the other models, and `output_norm`
 // after the MLP. Pre-norm: as in the other models.
-TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
+TensorMapping map_bert(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
+  const bool post_norm = m.norm_placement == NormPlacement::post;
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
   const std::string embeddings = "bert.embeddings.";
   table.same("embedding.word.weight", embeddings + "word_embeddings.weight", {m.vocab_size, h});
   table.same("embedding.position.weight", embeddings + "position_embeddings.weight",
              {m.max_positions, h});
-  table.same("embedding.token_type.weight", embeddings + "token_type_embeddings.weight", {2, h});
+  const std::string types = embeddings + "token_type_embeddings.weight";
+  if (m.token_types)
+    table.same("embedding.token_type.weight", types, {2, h});
+  else
+    table.zeros(types, {2, h});
   if (post_norm) table.norm("embedding.norm", embeddings + "LayerNorm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
     const std::string ours = fmt::format("layers.{}.", layer);
@@ -307,7 +315,7 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
     if (post_norm) table.norm(ours + "output_norm", theirs + "output.LayerNorm");
   }
   if (!post_norm) table.norm("final_norm", "bert.encoder.ln");
-  table.linear("pooler", "bert.pooler.dense", h, h, true);
+  if (m.order_head) table.linear("pooler", "bert.pooler.dense", h, h, true);
   table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
   table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
   // With a head of its own the model adds the decoder's bias instead of cls.predictions.bias.
@@ -316,57 +324,55 @@ TensorMapping bert_mapping(const ModelConfig& m, bool post_norm) {
   table.same("masked_head.bias", bias, {m.vocab_size});
   if (!m.tie_embeddings)
     table.same("head.weight", "cls.predictions.decoder.weight", {m.vocab_size, h});
-  table.linear("order_head", "cls.seq_relationship", 2, h, true);
+  if (m.order_head) table.linear("order_head", "cls.seq_relationship", 2, h, true);
   return table.take();
 }
 
-bool is_bert(HuggingFaceKind kind) {
-  return kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
-}
-
-bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> endings) {
-  return std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
-}
+constexpr std::string_view gpt2_buffers[] = {".attn.bias", ".attn.masked_bias"};
+constexpr std::string_view bert_buffers[] = {".position_ids", ".token_type_ids"};
+constexpr std::string_view llama_buffers[] = {".rotary_emb.inv_freq"};
+constexpr HuggingFaceCopy gpt2_copies[] = {{"lm_head.weight", "transformer.wte.weight"}};
+constexpr HuggingFaceCopy bloom_copies[] = {
+    {"lm_head.weight", "transformer.word_embeddings.weight"}};
+constexpr HuggingFaceCopy llama_copies[] = {{"lm_head.weight", "model.embed_tokens.weight"}};
+constexpr HuggingFaceCopy bert_copies[] = {
+    {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+    {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+    {"cls.predictions.bias", "cls.predictions.decoder.bias", false},
+};
 
 }  // namespace
 
+const HuggingFaceNames gpt2_names{"transformer.", gpt2_buffers, gpt2_copies, map_gpt2};
+const HuggingFaceNames bloom_names{"transformer.", llama_buffers, bloom_copies, map_bloom};
+const HuggingFaceNames llama_names{"model.", llama_buffers, llama_copies, map_llama};
+const HuggingFaceNames bert_names{"bert.", bert_buffers, bert_copies, map_bert};
+
 TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage experts) {
-  if (model.kind == HuggingFaceKind::gpt2) return gpt2_mapping(model.model);
-  if (model.kind == HuggingFaceKind::bloom) return bloom_mapping(model.model);
-  if (is_bert(model.kind)) return bert_mapping(model.model, model.kind == HuggingFaceKind::bert);
-  return llama_mapping(model.model, model.kind, experts);
+  return model.kind->names->map(model.model, *model.kind, experts);
 }
 
-std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name) {
+std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::string& name) {
   std::string out = name;
   const auto replace_end = [&](std::string_view from, std::string_view to) {
     if (out.ends_with(from)) out.replace(out.size() - from.size(), from.size(), to);
   };
   replace_end("LayerNorm.gamma", "LayerNorm.weight");
   replace_end("LayerNorm.beta", "LayerNorm.bias");
-  const std::string prefix = huggingface_prefix(kind);
+  const std::string prefix = kind.names->prefix;
   const bool is_head = out.starts_with("lm_head.") || out.starts_with("cls.");
   return is_head || out.starts_with(prefix) ? out : prefix + out;
 }
 
-bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name) {
-  if (kind == HuggingFaceKind::gpt2)
-    return ends_with_one_of(name, {".attn.bias", ".attn.masked_bias"});
-  if (is_bert(kind)) return ends_with_one_of(name, {".position_ids", ".token_type_ids"});
-  return name.ends_with(".rotary_emb.inv_freq");
+bool is_huggingface_buffer(const HuggingFaceKind& kind, std::string_view name) {
+  return std::ranges::any_of(kind.names->buffers,
+                             [&](std::string_view end) { return name.ends_with(end); });
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
-  const bool tied = model.model.tie_embeddings;
-  if (!is_bert(model.kind)) {
-    if (!tied || name != "lm_head.weight") return "";
-    if (model.kind == HuggingFaceKind::bloom) return "transformer.word_embeddings.weight";
-    return model.kind == HuggingFaceKind::gpt2 ? "transformer.wte.weight"
-                                               : "model.embed_tokens.weight";
-  }
-  if (!tied) return name == "cls.predictions.bias" ? "cls.predictions.decoder.bias" : "";
-  if (name == "cls.predictions.decoder.weight") return "bert.embeddings.word_embeddings.weight";
-  if (name == "cls.predictions.decoder.bias") return "cls.predictions.bias";
+  for (const HuggingFaceCopy& one : model.kind->names->copies)
+    if (one.copy == name && one.tied == model.model.tie_embeddings)
+      return std::string(one.original);
   return "";
 }
 

@@ -1,7 +1,6 @@
 // The tensors of Hugging Face's models and how ours are made of them: tables, no computation.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,12 +8,6 @@
 #include "tensors/mapping.h"
 
 namespace trireme {
-
-// How theirs has the experts of a layer.
-enum class ExpertStorage : std::uint8_t {
-  apart,  // tensors of each: in files of Hugging Face
-  fused,  // all in mlp.experts.gate_up_proj and down_proj: in memory, since transformers 5
-};
 
 // The ending of the name of fused experts.
 inline constexpr std::string_view fused_experts_ending = ".mlp.experts.gate_up_proj";
@@ -28,11 +21,15 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model,
 
 // The name under which our tables know a tensor of a file: without a prefix that a folder may have
 // or lack, and with today's names for LayerNorm's parameters.
-std::string canonical_huggingface_name(HuggingFaceKind kind, const std::string& name);
+std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::string& name);
 
 // Whether a tensor of that (canonical) name is not a weight but a buffer that older versions
 // stored: causal masks, rotary frequencies, position ids. Those, and only those, are ignored.
-bool is_huggingface_buffer(HuggingFaceKind kind, std::string_view name);
+bool is_huggingface_buffer(const HuggingFaceKind& kind, std::string_view name);
+
+// What the (canonical) names of BERT's pooler begin with, which its sentence-order head alone
+// reads.
+inline constexpr std::string_view huggingface_pooler = "bert.pooler.";
 
 // The (canonical) name of the weight that a tensor of that (canonical) name must be a copy of, such
 // as a tied head of the embedding; "" for any other tensor.

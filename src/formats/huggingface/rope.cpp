@@ -1,4 +1,4 @@
-// The object of rotary parameters, in either spelling.
+// The object of rotary parameters: read in either spelling, and written.
 #include "formats/huggingface/rope.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ std::int64_t original_length(const HuggingFaceReader& json, const HuggingFaceRea
 }
 
 void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
-  rope.must_be("truncate", true);
+  m.rope_truncate = !rope.is_null("truncate") && rope.flag("truncate", true);
   if (rope.is_null("factor")) {
     m.rope_scaling_factor =
         static_cast<double>(m.max_positions) / static_cast<double>(m.rope_original_length);
@@ -112,6 +112,7 @@ void drop_what_does_nothing(ModelConfig& m) {
   m.rope_high_freq_factor = plain.rope_high_freq_factor;
   m.rope_beta_fast = plain.rope_beta_fast;
   m.rope_beta_slow = plain.rope_beta_slow;
+  m.rope_truncate = plain.rope_truncate;
   m.rope_original_length = plain.rope_original_length;
 }
 
@@ -125,7 +126,8 @@ ModelConfig with_rope(const HuggingFaceReader& json, const char* key, const Mode
 auto rotation_of(const ModelConfig& m) {
   return std::tuple(m.rope_base, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
                     m.rope_high_freq_factor, m.rope_beta_fast, m.rope_beta_slow,
-                    m.rope_attention_factor, m.rope_original_length, m.attention_scale);
+                    m.rope_attention_factor, m.rope_truncate, m.rope_original_length,
+                    m.attention_scale);
 }
 
 bool has_parameters(const HuggingFaceReader& json, const char* key) {
@@ -162,6 +164,30 @@ void note_partial_rotation(const HuggingFaceReader& json) {
 }
 
 }  // namespace
+
+// In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
+// and "factor", and do not support llama3.
+HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
+  if (m.rope_scaling == RopeScaling::none) return nullptr;
+  if (m.rope_scaling == RopeScaling::linear) {
+    return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
+  }
+  if (m.rope_scaling == RopeScaling::yarn) {
+    HuggingFaceJson yarn = {{"rope_type", "yarn"},
+                            {"factor", m.rope_scaling_factor},
+                            {"beta_fast", m.rope_beta_fast},
+                            {"beta_slow", m.rope_beta_slow},
+                            {"original_max_position_embeddings", m.rope_original_length}};
+    if (m.rope_attention_factor > 0) yarn["attention_factor"] = m.rope_attention_factor;
+    if (!m.rope_truncate) yarn["truncate"] = false;
+    return yarn;
+  }
+  return {{"rope_type", m.rope_scaling},
+          {"factor", m.rope_scaling_factor},
+          {"low_freq_factor", m.rope_low_freq_factor},
+          {"high_freq_factor", m.rope_high_freq_factor},
+          {"original_max_position_embeddings", m.rope_original_length}};
+}
 
 // transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level. A
 // partial_rotary_factor is not read: Llama models of transformers always rotate whole heads.

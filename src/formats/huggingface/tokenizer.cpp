@@ -201,22 +201,21 @@ fs::path folder_of(const TokenizerFiles& files) {
 }  // namespace
 
 TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::path& to,
-                                            HuggingFaceKind kind) {
+                                            const HuggingFaceKind& kind) {
   const auto take = [&](const char* name) {
     make_folders(to);
     copy_to(folder / name, to / name);
     return (to / name).string();
   };
   const auto there = [&](const char* name) { return fs::exists(folder / name); };
-  const bool is_bert = kind == HuggingFaceKind::bert || kind == HuggingFaceKind::megatron_bert;
   if (there("tokenizer_config.json")) take("tokenizer_config.json");
   for (const char* name : companions)
     if (there(name)) take(name);
-  if (kind == HuggingFaceKind::gpt2 && there("vocab.json") && there("merges.txt") &&
+  if (kind.tokenizer == HuggingFaceTokenizer::gpt2 && there("vocab.json") && there("merges.txt") &&
       is_plain_gpt2(folder)) {
     return {"gpt2", take("vocab.json"), take("merges.txt"), ""};
   }
-  if (is_bert && there("vocab.txt")) {
+  if (kind.tokenizer == HuggingFaceTokenizer::bert && there("vocab.txt")) {
     return {lowers_case(folder) ? "bert" : "bert_cased", take("vocab.txt"), "", ""};
   }
   if (there("tokenizer.json")) return {"hf", "", "", take("tokenizer.json")};

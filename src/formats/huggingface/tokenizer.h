@@ -12,7 +12,7 @@ namespace trireme {
 // and with them a chat template and generation_config.json. Returns the paths of the copies and the
 // type of tokenizer; an empty type if none is supported.
 TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::path& to,
-                                            HuggingFaceKind kind);
+                                            const HuggingFaceKind& kind);
 
 // Writes the tokenizer into a Hugging Face folder: the vocabulary's files, tokenizer.json and
 // tokenizer_config.json, and a chat template and generation_config.json that lie next to it.

@@ -3,6 +3,7 @@
 
 #include "checkpoint/checkpoint_source.h"
 #include "formats/huggingface/names.h"
+#include "formats/llama/params.h"
 #include "formats/llama/writer.h"
 #include "formats/output_folder.h"
 
@@ -24,8 +25,8 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
   require_empty(to);
   CheckpointReader reader(checkpoint);
   const ModelConfig model = checkpoint_config(reader.folder()).model;
-  require_llama_of_meta(model);
-  const TensorMapping mapping = huggingface_mapping({huggingface_kind(model), model, {}, ""});
+  llama_params(model);  // refuses what the files cannot say
+  const TensorMapping mapping = huggingface_mapping({&llama_kind, model, {}, ""});
   CheckpointSource source(reader, {options.pool, options.progress, options.stopped});
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
 
@@ -35,8 +36,12 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
     add_note(note,
              "no tokenizer.model was written: the run has no tokenizer that Meta's programs read");
   output.keep();
-  return {"Llama", to, static_cast<std::int64_t>(mapping.theirs.size()),
-          count_elements(mapping.theirs), std::move(note)};
+  return {"Llama",
+          to,
+          static_cast<std::int64_t>(mapping.theirs.size()),
+          count_elements(mapping.theirs),
+          std::move(note),
+          static_cast<std::int64_t>(mapping.ours.size())};
 }
 
 }  // namespace trireme

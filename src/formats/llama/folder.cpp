@@ -2,12 +2,8 @@
 // names that they have at Hugging Face.
 #include "formats/llama/folder.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -40,7 +36,7 @@ std::vector<fs::path> shard_files(const fs::path& folder) {
 }
 
 // Opens the files of all ranks and joins what they hold.
-class LlamaShards {
+class LlamaShards : public LlamaTensors {
  public:
   LlamaShards(const fs::path& folder)
       : folder_(folder), joined_(std::make_unique<JoinedTensors>(folder.string(), params_file)) {
@@ -48,28 +44,20 @@ class LlamaShards {
       shards_.push_back(&joined_->keep(open_weight_file(file)));
   }
 
-  // The parts of a tensor. Refused where a rank lacks it.
-  RankParts parts(const std::string& name) const {
-    RankParts parts;
-    for (const WeightFile* shard : shards_) {
-      const WeightEntry* entry = shard->find(name);
-      if (!entry) fail_input("'{}' lacks the tensor '{}'", shard->name(), name);
-      parts.push_back({shard, entry});
-    }
-    return parts;
-  }
+  RankParts parts(const std::string& name) const { return parts_in(shards_, name); }
   bool has(const std::string& name) const { return shards_[0]->find(name) != nullptr; }
   std::int64_t rows(const std::string& name) const {
     return parts(name)[0].entry->rows() * static_cast<std::int64_t>(shards_.size());
   }
+  std::int64_t inner_width() const override { return rows("layers.0.feed_forward.w1.weight"); }
   // Llama 1 and 2 cut the embedding's columns, Llama 3 its rows.
-  std::int64_t words(std::int64_t hidden_size) const {
+  std::int64_t words(std::int64_t hidden_size) const override {
     const TensorPart first = parts("tok_embeddings.weight")[0];
     return first.entry->columns() == hidden_size ? rows(first.entry->name) : first.entry->rows();
   }
 
   // By the rows of a tensor that all ranks share evenly.
-  void check_count(std::int64_t query_rows) const {
+  void check_queries(std::int64_t query_rows) const override {
     const TensorPart first = parts("layers.0.attention.wq.weight")[0];
     const std::int64_t rows = first.entry->rows();
     const auto count = static_cast<std::int64_t>(shards_.size());
@@ -82,7 +70,7 @@ class LlamaShards {
   }
 
   // Whether the head is the embedding once more.
-  bool is_tied() const {
+  bool is_tied() const override {
     if (!has("output.weight")) return true;
     const RankParts words = parts("tok_embeddings.weight"), head = parts("output.weight");
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -104,13 +92,7 @@ class LlamaShards {
       const bool tied_head = model.tie_embeddings && entry.name == "output.weight";
       if (entry.name != "rope.freqs" && !tied_head) joined_->add(joined(entry, theirs, model));
     }
-    for (const WeightFile* shard : shards_) {
-      for (const WeightEntry& entry : shard->tensors()) {
-        if (shards_[0]->find(entry.name)) continue;
-        fail_input("'{}' holds the tensor '{}', and '{}' does not", shard->name(), entry.name,
-                   shards_[0]->name());
-      }
-    }
+    require_no_other_tensors(shards_);
     return std::move(joined_);
   }
 
@@ -132,89 +114,6 @@ class LlamaShards {
   std::unique_ptr<JoinedTensors> joined_;
   std::vector<const WeightFile*> shards_;
 };
-
-constexpr std::array<const char*, 15> known_params{
-    "dim",         "n_layers",       "n_heads",         "n_kv_heads",          "head_dim",
-    "vocab_size",  "multiple_of",    "norm_eps",        "ffn_dim_multiplier",  "rope_theta",
-    "max_seq_len", "max_batch_size", "use_scaled_rope", "rope_scaling_factor", "high_freq_factor"};
-
-void refuse_unknown(const HuggingFaceReader& json) {
-  for (const auto& [key, value] : json.json().items()) {
-    if (std::ranges::find(known_params, key) != known_params.end()) continue;
-    fail_input("'{}' has the key '{}', which models of this kind do not have; known are {}",
-               json.name(), key, fmt::join(known_params, ", "));
-  }
-}
-
-void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
-  if (!json.has("multiple_of")) return;
-  const std::int64_t multiple = json.size("multiple_of", "ffn_hidden_size");
-  std::optional<double> factor;
-  if (json.has("ffn_dim_multiplier")) {
-    const auto& value = json["ffn_dim_multiplier"];
-    if (!value.is_number()) json.refuse("ffn_dim_multiplier", "it must be a number");
-    factor = value.get<double>();
-    if (!(*factor > 0 && *factor < 1000)) {
-      fail_input("'{}' has ffn_dim_multiplier = {}, and a number between 0 and 1000 was expected",
-                 json.name(), *factor);
-    }
-  }
-  const std::int64_t width = llama_inner_width(m.hidden_size, multiple, factor);
-  if (width == m.ffn_hidden_size) return;
-  fail_input(
-      "'{}' gives an inner width of {} (dim, multiple_of, ffn_dim_multiplier), and "
-      "'layers.0.feed_forward.w1.weight' has {} rows in all files",
-      json.name(), width, m.ffn_hidden_size);
-}
-
-// Positions and their scaling, of which params.json says little: returns what was assumed.
-std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
-  std::string assumed;
-  const bool scaled = json.flag("use_scaled_rope", false);
-  if (scaled) {
-    m.rope_scaling = RopeScaling::llama3;
-    m.rope_low_freq_factor = 1;
-    m.rope_high_freq_factor = json.number("high_freq_factor", "rope_high_freq_factor", 4);
-    m.rope_original_length = 8192;
-    m.rope_scaling_factor = json.number("rope_scaling_factor", "rope_scaling_factor",
-                                        likely_llama_scaling(m.tie_embeddings));
-    if (!json.has("rope_scaling_factor"))
-      assumed = fmt::format("model.rope_scaling_factor={} and ", m.rope_scaling_factor);
-  }
-  const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
-  m.max_positions = json.size("max_seq_len", "max_positions", likely);
-  if (!json.has("max_seq_len")) return fmt::format("{}model.max_positions={}", assumed, likely);
-  return scaled && !assumed.empty() ? assumed.substr(0, assumed.size() - 5) : "";
-}
-
-ModelConfig read_params(const HuggingFaceReader& json, const LlamaShards& shards,
-                        std::string& assumed) {
-  refuse_unknown(json);
-  ModelConfig m;
-  m.family = "llama";
-  m.position = PositionEncoding::rope;
-  m.norm = NormType::rms_norm;
-  m.activation = MlpActivation::swiglu;
-  m.bias = m.qkv_bias = false;
-  m.num_layers = json.size("n_layers", "num_layers");
-  m.hidden_size = json.size("dim", "hidden_size");
-  m.num_heads = json.size("n_heads", "num_heads");
-  m.num_kv_heads = json.size("n_kv_heads", "num_kv_heads", m.num_heads);
-  m.head_dim = json.size("head_dim", "head_dim", m.hidden_size / m.num_heads);
-  m.norm_eps = json.number("norm_eps", "norm_eps", 1e-5);
-  m.rope_base = json.number("rope_theta", "rope_base", 10000);
-  shards.check_count(m.num_heads * m.head_dim);
-  m.ffn_hidden_size = shards.rows("layers.0.feed_forward.w1.weight");
-  check_inner_width(json, m);
-  m.tie_embeddings = shards.is_tied();
-  // Llama 2 says -1: as many as its tokenizer has.
-  const bool told = json.has("vocab_size") && json["vocab_size"] != -1;
-  m.vocab_size = told ? json.size("vocab_size", "vocab_size") : shards.words(m.hidden_size);
-  assumed = assume_positions(json, m);
-  m.seq_length = m.max_positions;
-  m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps"};
-  return m;
-}
 
 // The tokenizer lies in the folder, or in the one above it, which the models of a download share.
 // It is SentencePiece's for Llama 1 and 2, and a list of tokens in base64 for Llama 3.
@@ -250,10 +149,8 @@ ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& sett
   const HuggingFaceReader json(read_file(params, std::uint64_t{1} << 20), name);
   LlamaShards shards(folder);
   std::string assumed;
-  HuggingFaceModel model;
-  model.kind = HuggingFaceKind::llama;
-  model.model = read_params(json, shards, assumed);
-  resolve(model.model);
+  HuggingFaceModel model{&llama_kind, {}, {}, ""};
+  model.model = read_llama_params(json, shards, assumed);
   ForeignModel out;
   model.model = with_settings(model.model, settings, out.note);
   validate(model.model);

@@ -2,24 +2,18 @@
 // rope_theta, without which that of Llama 3 would take another base.
 #include "formats/llama/params.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "formats/llama/writer.h"
+#include "formats/same_model.h"
 
 namespace trireme {
 namespace {
-
-template <class Value>
-void require_meta(bool good, const char* key, const Value& value) {
-  if (!good) {
-    fail_input("cannot write a folder of Meta's Llama: its models have no counterpart for {} = {}",
-               key, value);
-  }
-}
 
 struct InnerWidth {
   std::int64_t multiple_of = 1;
@@ -57,36 +51,116 @@ InnerWidth find_inner_width(const ModelConfig& m) {
       m.ffn_hidden_size, m.hidden_size);
 }
 
+constexpr std::array<const char*, 15> known_params{
+    "dim",         "n_layers",       "n_heads",         "n_kv_heads",          "head_dim",
+    "vocab_size",  "multiple_of",    "norm_eps",        "ffn_dim_multiplier",  "rope_theta",
+    "max_seq_len", "max_batch_size", "use_scaled_rope", "rope_scaling_factor", "high_freq_factor"};
+
+void refuse_unknown(const HuggingFaceReader& json) {
+  for (const auto& [key, value] : json.json().items()) {
+    if (std::ranges::find(known_params, key) != known_params.end()) continue;
+    fail_input("'{}' has the key '{}', which models of this kind do not have; known are {}",
+               json.name(), key, fmt::join(known_params, ", "));
+  }
+}
+
+void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
+  if (!json.has("multiple_of")) return;
+  const std::int64_t multiple = json.size("multiple_of", "ffn_hidden_size");
+  std::optional<double> factor;
+  if (json.has("ffn_dim_multiplier")) {
+    const auto& value = json["ffn_dim_multiplier"];
+    if (!value.is_number()) json.refuse("ffn_dim_multiplier", "it must be a number");
+    factor = value.get<double>();
+    if (!(*factor > 0 && *factor < 1000)) {
+      fail_input("'{}' has ffn_dim_multiplier = {}, and a number between 0 and 1000 was expected",
+                 json.name(), *factor);
+    }
+  }
+  const std::int64_t width = llama_inner_width(m.hidden_size, multiple, factor);
+  if (width == m.ffn_hidden_size) return;
+  fail_input(
+      "'{}' gives an inner width of {} (dim, multiple_of, ffn_dim_multiplier), and "
+      "'layers.0.feed_forward.w1.weight' has {} rows in all files",
+      json.name(), width, m.ffn_hidden_size);
+}
+
+// Positions and their scaling, of which params.json says little: returns what was assumed.
+std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
+  std::string assumed;
+  const bool scaled = json.flag("use_scaled_rope", false);
+  if (scaled) {
+    m.rope_scaling = RopeScaling::llama3;
+    m.rope_low_freq_factor = 1;
+    m.rope_high_freq_factor = json.number("high_freq_factor", "rope_high_freq_factor", 4);
+    m.rope_original_length = 8192;
+    m.rope_scaling_factor = json.number("rope_scaling_factor", "rope_scaling_factor",
+                                        likely_llama_scaling(m.tie_embeddings));
+    if (!json.has("rope_scaling_factor"))
+      assumed = fmt::format("model.rope_scaling_factor={} and ", m.rope_scaling_factor);
+  }
+  const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
+  m.max_positions = json.size("max_seq_len", "max_positions", likely);
+  if (!json.has("max_seq_len")) return fmt::format("{}model.max_positions={}", assumed, likely);
+  return scaled && !assumed.empty() ? assumed.substr(0, assumed.size() - 5) : "";
+}
+
+// Those that a model of ours will have.
+class OwnTensors : public LlamaTensors {
+ public:
+  explicit OwnTensors(const ModelConfig& model) : m_(model) {}
+  void check_queries(std::int64_t) const override {}
+  std::int64_t inner_width() const override { return m_.ffn_hidden_size; }
+  std::int64_t words(std::int64_t) const override { return m_.vocab_size; }
+  bool is_tied() const override { return m_.tie_embeddings; }
+
+ private:
+  const ModelConfig& m_;
+};
+
+// The number of positions is in no key, of which a note tells.
+void require_same_when_read(const ModelConfig& model, const std::string& text) {
+  const std::string name = llama_params_file;
+  const HuggingFaceReader json(text, name);
+  std::string assumed;
+  ModelConfig said = read_llama_params(json, OwnTensors(model), assumed);
+  said.max_positions = model.max_positions;
+  const auto found = differences_of_results(model, said);
+  if (found.empty()) return;
+  fail_input("cannot write a folder of Meta's Llama: its models have no counterpart for {} = {}",
+             found[0].key, found[0].value);
+}
+
 }  // namespace
 
-void require_llama_of_meta(const ModelConfig& m) {
-  require_meta(m.position == PositionEncoding::rope, "model.position", m.position);
-  require_meta(m.norm == NormType::rms_norm, "model.norm", m.norm);
-  require_meta(m.norm_placement == NormPlacement::pre, "model.norm_placement", m.norm_placement);
-  require_meta(m.activation == MlpActivation::swiglu, "model.activation", m.activation);
-  require_meta(m.moe.num_experts == 0, "moe.num_experts", m.moe.num_experts);
-  require_meta(!m.qk_norm, "model.qk_norm", m.qk_norm);
-  require_meta(!m.is_latent(), "model.kv_lora_rank", m.kv_lora_rank);
-  require_meta(m.attention_scale == 0, "model.attention_scale", m.attention_scale);
-  require_meta(m.attention_soft_cap == 0, "model.attention_soft_cap", m.attention_soft_cap);
-  require_meta(m.logit_soft_cap == 0, "model.logit_soft_cap", m.logit_soft_cap);
-  require_meta(!m.zero_centred_norms, "model.zero_centred_norms", m.zero_centred_norms);
-  require_meta(!m.embedding_norm, "model.embedding_norm", m.embedding_norm);
-  require_meta(!m.scale_embedding, "model.scale_embedding", m.scale_embedding);
-  require_meta(m.rope_percent == 1, "model.rope_percent", m.rope_percent);
-  require_meta(m.attention_window == 0, "model.attention_window", m.attention_window);
-  require_meta(!m.bias, "model.bias", m.bias);
-  require_meta(!m.qkv_bias, "model.qkv_bias", m.qkv_bias);
-  require_meta(m.head_dim * m.num_heads == m.hidden_size, "model.head_dim", m.head_dim);
-  const bool scaled = m.rope_scaling == RopeScaling::llama3;
-  require_meta(scaled || m.rope_scaling == RopeScaling::none, "model.rope_scaling", m.rope_scaling);
-  if (!scaled) return;
-  // A constant of Meta's programs, and so is the factor, of which a note tells.
-  require_meta(m.rope_high_freq_factor == 4, "model.rope_high_freq_factor",
-               m.rope_high_freq_factor);
-  require_meta(m.rope_low_freq_factor == 1, "model.rope_low_freq_factor", m.rope_low_freq_factor);
-  require_meta(m.rope_original_length == 8192, "model.rope_original_length",
-               m.rope_original_length);
+ModelConfig read_llama_params(const HuggingFaceReader& json, const LlamaTensors& tensors,
+                              std::string& assumed) {
+  refuse_unknown(json);
+  ModelConfig m;
+  m.family = "llama";
+  m.position = PositionEncoding::rope;
+  m.norm = NormType::rms_norm;
+  m.activation = MlpActivation::swiglu;
+  m.bias = m.qkv_bias = false;
+  m.num_layers = json.size("n_layers", "num_layers");
+  m.hidden_size = json.size("dim", "hidden_size");
+  m.num_heads = json.size("n_heads", "num_heads");
+  m.num_kv_heads = json.size("n_kv_heads", "num_kv_heads", m.num_heads);
+  m.head_dim = json.size("head_dim", "head_dim", m.hidden_size / m.num_heads);
+  m.norm_eps = json.number("norm_eps", "norm_eps", 1e-5);
+  m.rope_base = json.number("rope_theta", "rope_base", 10000);
+  tensors.check_queries(m.num_heads * m.head_dim);
+  m.ffn_hidden_size = tensors.inner_width();
+  check_inner_width(json, m);
+  m.tie_embeddings = tensors.is_tied();
+  // Llama 2 says -1: as many as its tokenizer has.
+  const bool told = json.has("vocab_size") && json["vocab_size"] != -1;
+  m.vocab_size = told ? json.size("vocab_size", "vocab_size") : tensors.words(m.hidden_size);
+  assumed = assume_positions(json, m);
+  m.seq_length = m.max_positions;
+  m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps"};
+  resolve(m);
+  return m;
 }
 
 std::string llama_file_name(std::size_t rank) {
@@ -112,7 +186,6 @@ double likely_llama_scaling(bool tied) {
 }
 
 std::string llama_params(const ModelConfig& m) {
-  require_llama_of_meta(m);
   const InnerWidth width = find_inner_width(m);
   nlohmann::ordered_json params{{"dim", m.hidden_size},       {"n_layers", m.num_layers},
                                 {"n_heads", m.num_heads},     {"n_kv_heads", m.num_kv_heads},
@@ -124,7 +197,9 @@ std::string llama_params(const ModelConfig& m) {
     if (m.rope_scaling_factor != 8 || m.tie_embeddings)
       params["rope_scaling_factor"] = m.rope_scaling_factor;
   }
-  return params.dump(2) + "\n";
+  std::string text = params.dump(2) + "\n";
+  require_same_when_read(m, text);
+  return text;
 }
 
 }  // namespace trireme

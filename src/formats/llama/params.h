@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "formats/huggingface/reader.h"
 
 namespace trireme {
 
@@ -21,7 +22,22 @@ std::int64_t llama_inner_width(std::int64_t hidden_size, std::int64_t multiple_o
 std::int64_t likely_llama_positions(bool scaled, double rope_base);
 double likely_llama_scaling(bool tied);
 
-// Refused (exit code 2): see require_llama_of_meta.
+// What tensors say of a model beside params.json.
+class LlamaTensors {
+ public:
+  virtual ~LlamaTensors() = default;
+  // Refused (exit code 2): another number of rows of queries in all files.
+  virtual void check_queries(std::int64_t rows) const = 0;
+  virtual std::int64_t inner_width() const = 0;
+  virtual std::int64_t words(std::int64_t hidden_size) const = 0;
+  virtual bool is_tied() const = 0;  // the head is the embedding once more
+};
+
+// The model of a params.json, resolved; `assumed` becomes what it leaves open. Refused (exit code
+// 2): keys that are not known, and what the tensors contradict.
+ModelConfig read_llama_params(const HuggingFaceReader& json, const LlamaTensors& tensors,
+                              std::string& assumed);
+// The text for a model. Refused (exit code 2): what Meta's programs do not compute, naming the key.
 std::string llama_params(const ModelConfig& model);
 
 }  // namespace trireme

@@ -16,12 +16,9 @@ struct LlamaFolderOptions {
   std::optional<DType> dtype;  // none: as the assembler has them
 };
 
-// Refused (exit code 2): models that Meta's programs do not compute, naming the key.
-void require_llama_of_meta(const ModelConfig& model);
-
 // The assembler makes the tensors of Hugging Face's mapping of a Llama. Returns what the user
 // should know of what the files cannot say, or "". Refused (exit code 2): see
-// require_llama_of_meta; parts that do not divide the model.
+// llama_params; parts that do not divide the model.
 std::string write_llama_folder(const fs::path& to, const LlamaFolderOptions& options,
                                const TensorAssembler& assembler);
 

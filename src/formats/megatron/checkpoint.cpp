@@ -48,6 +48,32 @@ std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId
   return all;
 }
 
+void require_one_step(const std::vector<std::shared_ptr<const TorchFile>>& ranks,
+                      std::initializer_list<const char*> keys) {
+  const auto require_same = [&](const char* key, bool is_argument) {
+    const auto value_in = [&](const TorchFile& file) -> std::string {
+      const Pickle& pickle = file.pickle();
+      auto from = std::optional(pickle.root());
+      if (is_argument) from = pickle.find(pickle.root(), "args");
+      const auto id = from ? pickle.find(*from, key) : std::nullopt;
+      return id ? pickle.shown(*id) : "absent";
+    };
+    const std::string expected = value_in(*ranks[0]);
+    for (const auto& file : ranks) {
+      const std::string found = value_in(*file);
+      if (expected == found) continue;
+      fail_input(
+          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in the "
+          "second",
+          ranks[0]->name(), file->name(), key, expected, found);
+    }
+  };
+  for (const char* key : keys) require_same(key, false);
+  for (const char* key : {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                          "num_layers", "padded_vocab_size"})
+    require_same(key, true);
+}
+
 void MegatronCheckpoint::set_arguments(std::shared_ptr<const TorchFile> file, PickleId root) {
   file_ = std::move(file);
   root_ = root;

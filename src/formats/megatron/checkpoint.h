@@ -2,6 +2,7 @@
 // run, which say what model it is, and tensors with Megatron's names.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,11 @@ struct MegatronArgument {
 // All that a file of torch.save has under "args", but for those that are None; none where it has no
 // arguments.
 std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId root);
+
+// Refused (exit code 2): files of ranks that were not saved together, since values with these keys,
+// or arguments that say the layout and the size of the model, differ.
+void require_one_step(const std::vector<std::shared_ptr<const TorchFile>>& ranks,
+                      std::initializer_list<const char*> keys);
 
 class MegatronCheckpoint {
  public:

@@ -22,9 +22,12 @@ ConversionReport export_megatron(const fs::path& checkpoint, const fs::path& to,
                         assembler);
   output.keep();
   ConversionReport report{
-      family_of(model).architecture == Architecture::encoder ? "Megatron BERT" : "Megatron GPT", to,
-      static_cast<std::int64_t>(mapping.theirs.size()), count_elements(mapping.theirs),
-      "weights alone: Megatron begins at step 0"};
+      family_of(model).architecture == Architecture::encoder ? "Megatron BERT" : "Megatron GPT",
+      to,
+      static_cast<std::int64_t>(mapping.theirs.size()),
+      count_elements(mapping.theirs),
+      "weights alone: Megatron begins at step 0",
+      static_cast<std::int64_t>(mapping.ours.size())};
   if (const std::int64_t rows = megatron_vocabulary(model, layout.tp); rows != model.vocab_size) {
     add_note(
         report.note,

@@ -1,7 +1,5 @@
-// Finds the ranks of a step, holds them against each other, and joins their tensors.
+// Opens the files of all ranks of a step, compares them with each other, and joins their tensors.
 #include "formats/megatron/folder.h"
-
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,101 +8,8 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "formats/megatron/distributed.h"
-#include "formats/run_steps.h"
 
 namespace trireme {
-namespace {
-
-constexpr std::uint64_t most_tracker_bytes = 4096;
-constexpr int most_ranks = 4096;
-
-struct RankName {
-  int tensor_rank = 0, stage = 0;
-  int numbers = 0;  // how many the name has
-};
-
-// "mp_rank_01", "mp_rank_01_002".
-std::optional<RankName> rank_name(std::string_view name) {
-  constexpr std::string_view prefix = "mp_rank_";
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  RankName rank;
-  for (int* number : {&rank.tensor_rank, &rank.stage}) {
-    const char* const end = name.data() + name.size();
-    const auto [next, error] = std::from_chars(name.data(), end, *number);
-    if (error != std::errc() || *number < 0 || *number >= most_ranks) return std::nullopt;
-    ++rank.numbers;
-    if (next == end) return rank;
-    if (*next != '_') return std::nullopt;
-    name.remove_prefix(static_cast<std::size_t>(next - name.data()) + 1);
-  }
-  rank.numbers = 3;  // a third one: of expert parallelism
-  return rank;
-}
-
-bool has_ranks(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error))
-    if (rank_name(item.path().filename().string())) return true;
-  return false;
-}
-
-// Whether all that says it is a step is there: a file for each rank, or the distributed format's.
-bool is_whole_step(const fs::path& step) {
-  if (fs::exists(step / "metadata.json")) {
-    return fs::exists(step / ".metadata") || !has_ranks(step);  // other backends have no .metadata
-  }
-  std::error_code error;
-  bool any = false;
-  for (const auto& item : fs::directory_iterator(step, error)) {
-    if (!rank_name(item.path().filename().string())) continue;
-    if (!fs::exists(item.path() / megatron_rank_file)) return false;
-    any = true;
-  }
-  return any;
-}
-
-bool has_step_name(const std::string& name) {
-  constexpr std::string_view prefix = "iter_";
-  return name == "release" || (name.starts_with(prefix) &&
-                               name.find_first_not_of("0123456789", prefix.size()) == name.npos);
-}
-
-// Of the folder of a run.
-std::vector<std::string> steps_of(const fs::path& run) {
-  return whole_steps(run, [](const fs::path& folder) {
-    return has_step_name(folder.filename().string()) && is_whole_step(folder);
-  });
-}
-
-std::string names_in(const fs::path& folder) {
-  std::set<std::string> names;
-  for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
-  if (names.size() <= 12) return fmt::format("{}", fmt::join(names, ", "));
-  return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
-}
-
-std::string read_tracker(const fs::path& tracker) {
-  std::string text = read_file(tracker, most_tracker_bytes);
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text;
-}
-
-// The folder of the step that a tracker names, or nothing where it names none.
-std::optional<std::string> step_name(const std::string& text) {
-  int step = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
-  const bool is_number = error == std::errc() && end == text.data() + text.size() && step >= 0;
-  if (is_number) return fmt::format("iter_{:07d}", step);
-  return text == "release" ? std::optional(text) : std::nullopt;
-}
-
-}  // namespace
-
-std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage) {
-  return has_stage ? fmt::format("mp_rank_{:02d}_{:03d}", tensor_rank, stage)
-                   : fmt::format("mp_rank_{:02d}", tensor_rank);
-}
 
 // A tensor of a chunk in all of its ranks.
 struct MegatronFolder::Found {
@@ -113,59 +18,12 @@ struct MegatronFolder::Found {
   RankParts parts;
 };
 
-bool is_megatron_folder(const fs::path& folder) {
-  return fs::exists(folder / megatron_tracker_file) || has_ranks(folder) ||
-         !steps_of(folder).empty();
-}
-
-std::optional<fs::path> find_megatron_step(const fs::path& folder) {
-  const fs::path tracker = folder / megatron_tracker_file;
-  if (!fs::exists(tracker)) {
-    if (has_ranks(folder) || fs::exists(folder / "metadata.json")) return folder;
-    // A run with one step needs no file that names it.
-    const std::vector<std::string> steps = steps_of(folder);
-    if (steps.size() > 1) return std::nullopt;
-    return steps.empty() ? folder : folder / steps[0];
-  }
-  std::error_code error;
-  const auto bytes = fs::file_size(tracker, error);
-  if (error || bytes > most_tracker_bytes) return std::nullopt;
-  const auto name = step_name(read_tracker(tracker));
-  if (!name || !is_whole_step(folder / *name)) return std::nullopt;
-  return folder / *name;
-}
-
-fs::path megatron_step_folder(const fs::path& folder) {
-  if (auto step = find_megatron_step(folder)) return *step;
-  const fs::path tracker = folder / megatron_tracker_file;
-  const std::string whole = whole_steps_text(folder, steps_of(folder));
-  if (!fs::exists(tracker)) {
-    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
-               megatron_tracker_file, whole);
-  }
-  const std::string text = read_tracker(tracker);
-  const auto name = step_name(text);
-  if (!name) {
-    fail_input("'{}' holds {:?}; expected is the number of a step, or release; {}",
-               tracker.string(), text.substr(0, 40), whole);
-  }
-  const fs::path step = folder / *name;
-  if (!fs::is_directory(step)) {
-    fail_input("'{}' names step {}, and '{}' is not there; {}", tracker.string(), text,
-               step.string(), whole);
-  }
-  fail_input(
-      "'{}' names step {}, and '{}' is not whole: expected is a file {} in a folder mp_rank_TT of "
-      "each rank, or metadata.json and .metadata; found are {}; {}",
-      tracker.string(), text, step.string(), megatron_rank_file, names_in(step), whole);
-}
-
 MegatronFolder::MegatronFolder(const fs::path& folder)
     : MegatronCheckpoint(megatron_step_folder(folder).string()) {
   const fs::path step = where_;
   find_ranks(step);
   open_ranks(step);
-  check_ranks();
+  require_one_step(ranks_, {"iteration", "checkpoint_version"});
   check_order();
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   find_chunks();
@@ -181,7 +39,7 @@ void MegatronFolder::find_ranks(const fs::path& step) {
   }
   std::set<int> numbers;
   for (const auto& item : fs::directory_iterator(step)) {
-    const auto rank = rank_name(item.path().filename().string());
+    const auto rank = megatron_rank_name(item.path().filename().string());
     if (!rank) continue;
     numbers.insert(rank->numbers);
     tp_ = std::max(tp_, rank->tensor_rank + 1);
@@ -189,7 +47,7 @@ void MegatronFolder::find_ranks(const fs::path& step) {
   }
   if (numbers.empty()) {
     fail_input("'{}' has no folders mp_rank_TT or mp_rank_TT_PPP; found are {}", where_,
-               names_in(step));
+               names_in_folder(step));
   }
   if (numbers.contains(3)) {
     fail_input("'{}' has ranks of expert parallelism (mp_rank_TT_PPP_EEE), which are not read",
@@ -199,7 +57,7 @@ void MegatronFolder::find_ranks(const fs::path& step) {
     fail_input(
         "'{}' holds ranks of two layouts, with a number of a stage and without: remove those that "
         "do not belong to this step; found are {}",
-        where_, names_in(step));
+        where_, names_in_folder(step));
   }
 }
 
@@ -217,7 +75,8 @@ void MegatronFolder::open_ranks(const fs::path& step) {
         fail_input(
             "'{}' is missing: by {} the step has {} x {} files (tensor x pipeline parallelism); "
             "found are {}",
-            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp, names_in(step));
+            file.string(), ranks_.empty() ? "the names" : "its arguments", tp, pp,
+            names_in_folder(step));
       }
       ranks_.push_back(std::make_shared<const TorchFile>(file));
       if (ranks_.size() > 1) continue;
@@ -227,7 +86,7 @@ void MegatronFolder::open_ranks(const fs::path& step) {
         if (!text) text = argument(older);
         int number = found;
         if (text) std::from_chars(text->data(), text->data() + text->size(), number);
-        return std::clamp(number, 1, most_ranks);
+        return std::clamp(number, 1, most_megatron_ranks);
       };
       tp = told("tensor_model_parallel_size", "model_parallel_size", tp_);
       pp = told("pipeline_model_parallel_size", "", pp_);
@@ -237,38 +96,10 @@ void MegatronFolder::open_ranks(const fs::path& step) {
     fail_input(
         "'{}' has folders for {} x {} ranks (tensor x pipeline parallelism), and its arguments say "
         "{} x {}: files of two runs are mixed; found are {}",
-        where_, tp_, pp_, tp, pp, names_in(step));
+        where_, tp_, pp_, tp, pp, names_in_folder(step));
   }
   tp_ = tp;
   pp_ = pp;
-}
-
-// Ranks that were not saved together.
-void MegatronFolder::check_ranks() const {
-  const TorchFile& first = *ranks_[0];
-  const auto value = [](const TorchFile& file, const char* key, bool of_arguments) -> std::string {
-    const Pickle& pickle = file.pickle();
-    auto from = std::optional(pickle.root());
-    if (of_arguments) from = pickle.find(pickle.root(), "args");
-    const auto id = from ? pickle.find(*from, key) : std::nullopt;
-    return id ? pickle.shown(*id) : "absent";
-  };
-  for (const auto& file : ranks_) {
-    for (const auto& [key, of_arguments] : {std::pair{"iteration", false},
-                                            {"checkpoint_version", false},
-                                            {"tensor_model_parallel_size", true},
-                                            {"pipeline_model_parallel_size", true},
-                                            {"num_layers", true},
-                                            {"padded_vocab_size", true}}) {
-      const std::string expected = value(first, key, of_arguments);
-      const std::string found = value(*file, key, of_arguments);
-      if (expected == found) continue;
-      fail_input(
-          "'{}' and '{}' are not of one step of one run: {} is {} in the first and {} in "
-          "the second",
-          first.name(), file->name(), key, expected, found);
-    }
-  }
 }
 
 // The number of each process among all of them, where it was saved: it grows with the tensor
@@ -377,20 +208,10 @@ std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chu
           chunk.ranks[0]->name(), entry.name, first_has_it ? "first" : "last");
     }
     one.name = full_name(one.how, chunk.first_layer);
-    for (const WeightFile* rank : chunk.ranks) {
-      const WeightEntry* part = rank->find(entry.name);
-      if (!part) fail_input("'{}' lacks the tensor '{}'", rank->name(), entry.name);
-      one.parts.push_back({rank, part});
-    }
+    one.parts = parts_in(chunk.ranks, entry.name);
     found.push_back(std::move(one));
   }
-  for (const WeightFile* rank : chunk.ranks) {
-    for (const WeightEntry& entry : rank->tensors()) {
-      if (chunk.ranks[0]->find(entry.name)) continue;
-      fail_input("'{}' holds the tensor '{}', and '{}' does not", rank->name(), entry.name,
-                 chunk.ranks[0]->name());
-    }
-  }
+  require_no_other_tensors(chunk.ranks);
   return found;
 }
 
@@ -479,15 +300,6 @@ RankParts MegatronFolder::state_parts(const Chunk& chunk, const RankParts& weigh
   return parts;
 }
 
-void MegatronFolder::keep_states() {
-  for (Chunk& chunk : chunks_) {
-    for (MegatronChunkStates& states : chunk.states) {
-      joined_->keep(std::move(states.weights));
-      for (auto& moment : states.moments) joined_->keep(std::move(moment));
-    }
-  }
-}
-
 std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
   read_states();
   std::vector<Found> copies;
@@ -514,7 +326,8 @@ std::unique_ptr<JoinedTensors> MegatronFolder::join(const ModelConfig& model) {
     }
   }
   require_copies(copies);
-  keep_states();
+  for (Chunk& chunk : chunks_)
+    for (MegatronChunkStates& states : chunk.states) keep_states(*joined_, states);
   if (progress_) note_ = "the weights are those of the optimizer, in fp32";
   return std::move(joined_);
 }

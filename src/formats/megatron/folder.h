@@ -10,23 +10,9 @@
 #include "base/file.h"
 #include "formats/megatron/checkpoint.h"
 #include "formats/megatron/optimizer.h"
+#include "formats/megatron/step.h"
 
 namespace trireme {
-
-// The names in a run's folder: of the file that names the newest step, of the folder of a rank in a
-// step ("mp_rank_01", "mp_rank_01_002"), and of the file in it.
-inline constexpr const char* megatron_tracker_file = "latest_checkpointed_iteration.txt";
-inline constexpr const char* megatron_rank_file = "model_optim_rng.pt";
-std::string megatron_rank_folder(int tensor_rank, int stage, bool has_stage);
-
-// Whether the folder looks like one: that of a run, or of one of its steps.
-bool is_megatron_folder(const fs::path& folder);
-
-// The folder of the step to read: that which latest_checkpointed_iteration.txt names, or `folder`
-// itself where it has no such file. Nothing where that step is not there or the file names none.
-std::optional<fs::path> find_megatron_step(const fs::path& folder);
-// The same. Refused (exit code 2): where there is none.
-fs::path megatron_step_folder(const fs::path& folder);
 
 class MegatronFolder : public MegatronCheckpoint {
  public:
@@ -54,7 +40,6 @@ class MegatronFolder : public MegatronCheckpoint {
 
   void find_ranks(const fs::path& step);
   void open_ranks(const fs::path& step);
-  void check_ranks() const;
   void check_order() const;
   void find_chunks();
   void count_layers();
@@ -63,7 +48,6 @@ class MegatronFolder : public MegatronCheckpoint {
   // What the optimizer keeps of a tensor: a moment, or the weight in fp32 (-1), which is that of
   // the model where it has it in fp32.
   static RankParts state_parts(const Chunk& chunk, const RankParts& weights, int which);
-  void keep_states();
   const TorchFile& rank(int stage, int tensor_rank) const {
     return *ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
   }

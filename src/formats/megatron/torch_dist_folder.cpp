@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "formats/megatron/folder.h"
+#include "formats/megatron/step.h"
 #include "tensors/optimizer_states.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
-#include "formats/megatron/folder.h"
+#include "formats/megatron/step.h"
 #include "formats/rank_files.h"
 
 namespace trireme {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "formats/same_model.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/flags.h"
 
@@ -22,18 +23,8 @@ TorchValue text_value(const char* text) {
   return {std::string(text)};
 }
 
-const char* theirs(PositionEncoding position) {
-  switch (position) {
-    case PositionEncoding::rope:
-      return "rope";
-    case PositionEncoding::none:
-      return "none";
-    case PositionEncoding::learned:
-    case PositionEncoding::alibi:  // which require_same() refuses
-    case PositionEncoding::by_family:
-      break;
-  }
-  return "learned_absolute";
+std::string theirs(const std::string& position) {
+  return position == "rope" || position == "none" ? position : "learned_absolute";
 }
 
 // Megatron's name of a kind of tokenizer, or None.
@@ -48,13 +39,12 @@ bool is_bert(const ModelConfig& m) {
 }
 
 void add_positions(TorchDict& args, const ModelConfig& m) {
-  args.push_back({"position_embedding_type", text_value(theirs(m.position))});
+  args.push_back({"position_embedding_type", {theirs(m.position)}});
   args.push_back({"add_position_embedding", {true}});
   args.push_back({"rotary_base", whole_or_real(m.rope_base)});
   args.push_back({"rotary_percent", {m.rope_percent}});
   args.push_back({"rotary_interleaved", {false}});
-  const bool linear = m.rope_scaling == RopeScaling::linear,
-             scaled = m.rope_scaling == RopeScaling::llama3;
+  const bool linear = m.rope_scaling == RopeScaling::linear, scaled = m.rope_scaling == RopeScaling::llama3;
   args.push_back({"rotary_seq_len_interpolation_factor",
                   linear ? whole_or_real(m.rope_scaling_factor) : TorchValue{}});
   args.push_back({"use_rope_scaling", {scaled}});
@@ -138,52 +128,13 @@ std::optional<std::string> shown(const TorchValue& value) {
   return std::nullopt;
 }
 
-// A model without what other settings of it leave without effect.
-ModelConfig essence(ModelConfig m) {
-  const ModelConfig plain;
-  m.preset = plain.preset;
-  m.vocab_size = plain.vocab_size;
-  if (m.position != PositionEncoding::rope) {
-    m.rope_base = plain.rope_base;
-    m.rope_percent = plain.rope_percent;
-    m.rope_scaling = plain.rope_scaling;
-  }
-  if (m.rope_scaling == RopeScaling::none) m.rope_scaling_factor = plain.rope_scaling_factor;
-  if (m.rope_scaling != RopeScaling::llama3) {
-    m.rope_low_freq_factor = plain.rope_low_freq_factor;
-    m.rope_high_freq_factor = plain.rope_high_freq_factor;
-  }
-  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn)
-    m.rope_original_length = plain.rope_original_length;
-  if (!is_bert(m)) m.order_head = plain.order_head;
-  if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
-  if (m.moe.num_experts == 0) m.moe = plain.moe;
-  m.family = plain.family;  // only a set of defaults
-  return m;
-}
-
-void require_same(const ModelConfig& wanted, const ModelConfig& said) {
-  Config ours, theirs;
-  ours.model = essence(wanted);
-  theirs.model = essence(said);
-  for (const Field& field : all_fields()) {
-    if (field.section != "model" && field.section != "moe") continue;
-    const std::string value = toml_value(field.slot(ours));
-    if (value == toml_value(field.slot(theirs))) continue;
-    fail_input(
-        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
-        field.key(), value);
-  }
-}
-
 [[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
   fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
 }
 
 // What arguments say and Megatron's models leave unread.
 void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
-  const bool legacy = layout.kind == MegatronKind::legacy,
-             rotates = m.position == PositionEncoding::rope;
+  const bool legacy = layout.kind == MegatronKind::legacy, rotates = m.position == PositionEncoding::rope;
   const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
   const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
   if (!legacy && is_tanh && !m.bias)
@@ -220,7 +171,11 @@ TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
   ModelConfig said = model_of_arguments("the checkpoint to write", is_bert(config.model), look_up);
   said.vocab_size = config.model.vocab_size;
   resolve(said);
-  require_same(config.model, said);
+  if (const auto unsaid = differences(config.model, said); !unsaid.empty()) {
+    fail_input(
+        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
+        unsaid[0].key, unsaid[0].value);
+  }
   require_computed(config.model, layout);
   return args;
 }

@@ -9,7 +9,7 @@
 
 #include "formats/assembled.h"
 #include "formats/held_tensors.h"
-#include "formats/megatron/folder.h"
+#include "formats/megatron/step.h"
 #include "formats/weight_file.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/checkpoint.h"

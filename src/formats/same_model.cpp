@@ -1,0 +1,134 @@
+// Models in a normal form, compared key by key.
+#include "formats/same_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "config/families.h"
+#include "config/fields.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::array<std::string_view, 11> training_keys{
+    "model.seq_length", "model.vocab_multiple", "model.hidden_dropout", "model.attention_dropout",
+    "model.init_std",   "moe.bias_update_rate", "moe.aux_loss",         "moe.aux_loss_coeff",
+    "moe.z_loss_coeff", "moe.capacity_factor",  "moe.drop_policy"};
+
+void simplify_positions(ModelConfig& m) {
+  const ModelConfig plain;
+  if (m.position != PositionEncoding::rope) {
+    m.rope_base = plain.rope_base;
+    m.rope_percent = plain.rope_percent;
+    m.rope_scaling = plain.rope_scaling;
+  }
+  const bool yarn = m.rope_scaling == RopeScaling::yarn;
+  if (!yarn)
+    m.rope_attention_factor = 1;
+  else if (m.rope_attention_factor == 0)
+    m.rope_attention_factor = 0.1 * std::log(m.rope_scaling_factor) + 1;
+  const bool scales = m.rope_scaling_factor != 1 || m.rope_attention_factor != 1;
+  if (!scales) m.rope_scaling = plain.rope_scaling;
+  if (m.rope_scaling == RopeScaling::none) m.rope_scaling_factor = plain.rope_scaling_factor;
+  if (m.rope_scaling != RopeScaling::llama3) {
+    m.rope_low_freq_factor = plain.rope_low_freq_factor;
+    m.rope_high_freq_factor = plain.rope_high_freq_factor;
+  }
+  if (m.rope_scaling != RopeScaling::yarn) {
+    m.rope_beta_fast = plain.rope_beta_fast;
+    m.rope_beta_slow = plain.rope_beta_slow;
+    m.rope_truncate = plain.rope_truncate;
+  }
+  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn)
+    m.rope_original_length = plain.rope_original_length;
+}
+
+void simplify_experts(ExpertConfig& moe) {
+  const ExpertConfig plain;
+  if (moe.num_experts == 0) moe = plain;
+  // A single score is not divided by itself (softmax: it is).
+  if (moe.score == RouterScore::sigmoid && moe.top_k == 1) moe.normalize_weights = plain.normalize_weights;
+  if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
+  if (moe.shared_ffn_hidden_size == 0) moe.shared_gate = plain.shared_gate;
+}
+
+// Without what has no effect, and with the values that 0 stands for.
+ModelConfig normal_form(ModelConfig m) {
+  const ModelConfig plain;
+  const bool is_bert = family_of(m).architecture == Architecture::encoder;
+  if (!is_bert) {
+    m.order_head = plain.order_head;
+    m.token_types = plain.token_types;
+  }
+  m.family = plain.family;  // only a set of defaults
+  m.preset = plain.preset;
+  simplify_positions(m);
+  simplify_experts(m.moe);
+  if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
+  if (m.attention_scale == 0) m.attention_scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  if (m.is_latent() && m.latent_norm_eps == 0) m.latent_norm_eps = m.norm_eps;
+  return m;
+}
+
+// `said` with the spelling of `wanted` where both mean the same layers.
+void spell_layers_alike(const ModelConfig& wanted, ModelConfig& said) {
+  bool windows = wanted.num_layers == said.num_layers, experts = windows;
+  for (std::int64_t layer = 0; layer < wanted.num_layers; ++layer) {
+    windows = windows && wanted.window_in_layer(layer) == said.window_in_layer(layer);
+    experts = experts && wanted.moe.experts_in(layer) == said.moe.experts_in(layer);
+  }
+  const auto has_dense_layer = [](const ModelConfig& m) {
+    for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+      if (!m.moe.in_layer(layer)) return true;
+    return false;
+  };
+  if (windows) said.window_layers = wanted.window_layers;
+  if (experts) {
+    said.moe.first_layer = wanted.moe.first_layer;
+    said.moe.layer_interval = wanted.moe.layer_interval;
+    said.moe.layers = wanted.moe.layers;
+    said.moe.experts_by_layer = wanted.moe.experts_by_layer;
+  }
+  if (!has_dense_layer(wanted) || !has_dense_layer(said))
+    said.ffn_hidden_size = wanted.ffn_hidden_size;
+}
+
+// Real numbers may have been rounded on their way through a file.
+bool is_same(const FieldSlot& one, const FieldSlot& two) {
+  if (const auto* const number = std::get_if<double*>(&one)) {
+    const double a = **number, b = *std::get<double*>(two);
+    return a == b || std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+  }
+  return toml_value(one) == toml_value(two);
+}
+
+std::vector<ModelDifference> differences_except(const ModelConfig& wanted, const ModelConfig& said,
+                                                std::span<const std::string_view> except) {
+  Config ours, theirs;
+  ours.model = normal_form(wanted);
+  theirs.model = normal_form(said);
+  spell_layers_alike(ours.model, theirs.model);
+  std::vector<ModelDifference> found;
+  for (const Field& field : all_fields()) {
+    if (field.section != "model" && field.section != "moe") continue;
+    if (is_same(field.slot(ours), field.slot(theirs))) continue;
+    if (std::ranges::find(except, field.key()) == except.end())
+      found.push_back({field.key(), toml_value(field.slot(ours))});
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<ModelDifference> differences(const ModelConfig& wanted, const ModelConfig& said) {
+  return differences_except(wanted, said, {});
+}
+
+std::vector<ModelDifference> differences_of_results(const ModelConfig& wanted,
+                                                    const ModelConfig& said) {
+  return differences_except(wanted, said, training_keys);
+}
+
+}  // namespace trireme
