@@ -2,7 +2,7 @@
 // needs no files.
 //
 //   own_dataset [section.key=value ...]
-#include <trireme/trireme.h>
+#include <trireme/trireme.hpp>
 
 #include <memory>
 #include <random>

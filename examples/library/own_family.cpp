@@ -2,7 +2,7 @@
 // and every second block with a narrow bottleneck instead of the MLP.
 //
 //   own_family FILE.toml [section.key=value ...]
-#include <trireme/trireme.h>
+#include <trireme/trireme.hpp>
 
 #include <memory>
 

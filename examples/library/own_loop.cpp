@@ -1,7 +1,7 @@
 // A training loop of one's own: prepare, step, gather figures of all processes, save.
 //
 //   own_loop FILE.toml [section.key=value ...]       or several of them: mpirun -n 4 own_loop ...
-#include <trireme/trireme.h>
+#include <trireme/trireme.hpp>
 
 #include <chrono>
 #include <cmath>

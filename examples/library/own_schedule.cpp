@@ -2,7 +2,7 @@
 // warm-up ("restarts").
 //
 //   own_schedule FILE.toml [section.key=value ...]
-#include <trireme/trireme.h>
+#include <trireme/trireme.hpp>
 
 #include <algorithm>
 

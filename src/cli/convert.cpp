@@ -9,9 +9,9 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
-#include "cli/convert_formats.h"
 #include "data/configured_tokenizer.h"
 #include "formats/deepspeed/step.h"
+#include "importers/folder/formats.h"
 #include "train/exports.h"
 
 namespace trireme::cli {

@@ -1,45 +1,18 @@
 // The datasets of a run, read as its training reads them.
 #include "cli/eval_split.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/divide.h"
 #include "base/error.h"
 #include "config/batch_sizes.h"
-#include "data/dataset_builder.h"
 #include "data/loader.h"
 #include "model/batch_inputs.h"
 #include "runtime/devices.h"
-#include "train/batch_schedule.h"
 #include "train/setup.h"
+#include "train/split_data.h"
 
 namespace trireme::cli {
-namespace {
-
-// Ranks of one data-parallel rank: the run's number of these is not part of its configuration.
-std::int64_t ranks_of(const ParallelConfig& p) {
-  return p.tp * p.pp * p.cp;
-}
-
-std::shared_ptr<const Dataset> open_split(const Config& config, std::int64_t eod_id, Split split,
-                                          std::int64_t samples) {
-  const std::int64_t ranks = ranks_of(config.parallel);
-  const std::int64_t steps = config.train.iters > 0
-                                 ? config.train.iters
-                                 : BatchSchedule(config, ranks).steps(config.train.samples);
-  const std::int64_t of_run = sample_counts(config, steps, ranks).of(split);
-  DatasetBuilder builder(config, config.model.vocab_size, eod_id);
-  auto data = builder.build(split, std::max(of_run, samples));
-  if (!data) {
-    fail_input(
-        "the run has no data for {}: its configuration gives that split no share and no files",
-        name_of(split));
-  }
-  return data;
-}
-
-}  // namespace
 
 SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples) {
   if (!model.config().data.tokenizer.empty()) model.tokenizer();  // finds its files
@@ -47,10 +20,11 @@ SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples)
   const std::int64_t eod_id = resolve_vocabulary(config);
   const std::int64_t rows = config.train.micro_batch_size;
   if (samples == 0)
-    samples = config.train.eval_iters * evaluation_batch_size(config, ranks_of(config.parallel));
+    samples = config.train.eval_iters * evaluation_batch_size(config, fewest_ranks_of(config.parallel));
   if (samples == 0) fail_input("the run has train.eval_iters = 0: say how many with --samples");
   samples = round_up(samples, rows);
-  const auto data = open_split(config, eod_id, split, samples);
+  const auto data =
+      open_split(config, eod_id, split, samples, fewest_ranks_of(config.parallel));
 
   const BuildOptions build = build_options(config);
   const std::unique_ptr<Stage> stage = model.build(build);

@@ -1,6 +1,6 @@
 // A program outside of the project: trains, catches errors, destroys everything and trains again,
 // all in one process. Run with a folder that it may fill; exit code 0 if everything is as promised.
-#include <trireme/trireme.h>
+#include <trireme/trireme.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // The tables; that of what is read in the order in which folders are looked at.
-#include "cli/convert_formats.h"
+#include "importers/folder/formats.h"
 
 #include <fmt/ranges.h>
 
@@ -22,7 +22,7 @@
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/checkpoint.h"
 
-namespace trireme::cli {
+namespace trireme {
 namespace {
 
 // Other formats may have a config.json next to them.
@@ -211,4 +211,4 @@ std::string formats_with(const std::string& option) {
   return joined_by_or(names);
 }
 
-}  // namespace trireme::cli
+}  // namespace trireme

@@ -9,7 +9,7 @@
 #include "formats/huggingface/export.h"
 #include "formats/megatron/writer.h"
 
-namespace trireme::cli {
+namespace trireme {
 
 struct ForeignFormat {
   const char *name, *what;
@@ -54,4 +54,4 @@ std::string written_formats_text();
 // "megatron or llama": which formats take an option.
 std::string formats_with(const std::string& option);
 
-}  // namespace trireme::cli
+}  // namespace trireme

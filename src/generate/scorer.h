@@ -1,0 +1,65 @@
+// Logits of token sequences by a trained model whose weights stay in memory between the sequences.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generate/trained_model.h"
+
+namespace trireme {
+
+struct ScoredSequence {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> token_types;  // bert: 0 or 1 for each id; empty: all 0
+};
+
+// Refuses (exit code 2) ids and lengths that a model does not have, naming the sequence `where`.
+void check_sequence(const ScoredSequence& sequence, const ModelConfig& model,
+                    const std::string& where);
+
+// Of the tokens of a sequence from a given one on, each after all tokens before it.
+struct Likelihood {
+  double log = 0;      // sum of the natural logarithms of their probabilities
+  bool greedy = true;  // whether each is the likeliest
+};
+
+// A stage is built for each length: sequences of one length should follow each other.
+class Scorer {
+ public:
+  // Reads the weights. `longest`: tokens of the longest sequence so far; for a longer one the weights
+  // are read again.
+  Scorer(TrainedModel& model, std::int64_t longest);
+
+  bool has_order_head() const;
+  // check_sequence(), and that only a model with token types gets them.
+  void check(const ScoredSequence& sequence, const std::string& where) const;
+
+  // Computes a sequence that passed check(). Results are there until the next call.
+  void run(const ScoredSequence& sequence);
+  // Calls use(position, logits [vocab_size]) for the positions from `first` on.
+  using UseRow = std::function<void(std::int64_t position, std::span<const float> logits)>;
+  void rows(std::int64_t first, const UseRow& use) const;
+  std::vector<float> order_logits() const;  // [2]; of a model with a sentence-order head
+
+  // Of the tokens from the `given`-th on, which is at least 1; the last one is only predicted. Refused
+  // (exit code 2): a model that does not predict the next token, and ids that it does not have,
+  // naming the sequence `where`.
+  Likelihood likelihood(const std::vector<std::int32_t>& ids, std::int64_t given,
+                        const std::string& where);
+
+ private:
+  std::unique_ptr<Stage> build(std::int64_t length, const Stage* shares) const;
+  void prepare(std::int64_t length);
+  Stage& stage() const { return shorter_ ? *shorter_ : *holder_; }
+
+  TrainedModel& model_;
+  std::unique_ptr<Stage> holder_, shorter_;  // of the longest sequence; of the length at hand
+  std::int64_t longest_, length_;
+  std::int64_t used_ = 0;  // tokens of the sequence at hand
+};
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// What is asked of a search for layouts, and its answer: the same for `trireme plan --search` and
+// for programs that link the library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plan/layout_search.h"
+
+namespace trireme {
+
+struct SearchRequest {
+  std::int64_t ranks = 0;   // 0: not said, which is refused
+  std::int64_t memory = 0;  // bytes of a rank; 0: a device's
+  std::string stack = "trireme";
+  bool exhaustive = false;
+};
+
+struct SearchAnswer {
+  RankSet set;
+  LayoutSearch search;  // at least one layout
+};
+
+// `config` is valid and knows its vocabulary. Fails with exit code 1 where no layout fits, and with
+// 2 where the request makes none possible.
+SearchAnswer answer_search(const Config& config, const Machine& machine,
+                           const SearchRequest& request);
+
+// As printed by `trireme plan --search --json`.
+std::string to_json_text(const SearchAnswer& answer, const Config& config);
+
+}  // namespace trireme
