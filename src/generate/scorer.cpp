@@ -59,7 +59,7 @@ void check_sequence(const ScoredSequence& sequence, const ModelConfig& m,
                     const std::string& where) {
   const auto length = static_cast<std::int64_t>(sequence.ids.size());
   if (length == 0) fail_input("{} is empty", where);
-  if (m.position == "learned" && length > m.max_positions) {
+  if (m.position == PositionEncoding::learned && length > m.max_positions) {
     fail_input("{} has {}, but the model has {}", where, counted(length, "token"),
                counted(m.max_positions, "learned position"));
   }
@@ -136,7 +136,7 @@ Likelihood Scorer::likelihood(const std::vector<std::int32_t>& ids, std::int64_t
   check_sequence(inputs, m, where);
   used_ = static_cast<std::int64_t>(inputs.ids.size());
   std::int64_t length = round_up(used_, step);
-  if (m.position == "learned") length = std::min(length, m.max_positions);
+  if (m.position == PositionEncoding::learned) length = std::min(length, m.max_positions);
   prepare(length);
   load_batch(stage(), 0, batch_of(inputs, length_));
   stage().evaluate();

@@ -85,12 +85,9 @@ class ForeignTensors final : public Tensors {
                        assembler_.targets()[i].shape.count(), to);
   }
   nlohmann::ordered_json about() const override {
-    nlohmann::ordered_json json{{"format", format_.name},
-                                {"kind", model_.kind},
-                                {"folder", folder_.string()},
-                                {"step", nullptr},
-                                {"config", nullptr},
-                                {"note", model_.note}};
+    nlohmann::ordered_json json{{"format", format_.name},     {"kind", model_.kind},
+                                {"folder", folder_.string()}, {"step", nullptr},
+                                {"config", nullptr},          {"note", model_.note}};
     if (model_.training) json["step"] = model_.training->step;
     if (model_.config) json["config"] = to_toml(*model_.config);
     return json;

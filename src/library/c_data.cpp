@@ -40,8 +40,8 @@ class SampleRows {
  public:
   SampleRows(std::int64_t seq, std::int32_t* tokens, std::int32_t* targets, float* loss_weights,
              std::int32_t* positions, std::int32_t* first_visible)
-      : seq_(seq),
-        given_{tokens, targets, loss_weights, positions, first_visible, nullptr, nullptr, nullptr} {}
+      : seq_(seq), given_{tokens,        targets, loss_weights, positions,
+                          first_visible, nullptr, nullptr,      nullptr} {}
 
   // Fills row `i`; the values that a sample does not set are those of a new batch.
   void fill(const Dataset& dataset, std::int64_t sample, std::int64_t i) const {

@@ -45,7 +45,7 @@ Generator& generator_of(trireme_model& model, std::int64_t batch, std::int64_t c
 }
 
 std::int64_t max_length(const ModelConfig& m) {
-  return m.position == "learned" ? m.max_positions : 0;
+  return m.position == PositionEncoding::learned ? m.max_positions : 0;
 }
 
 using Sequences = std::vector<std::vector<std::int32_t>>;

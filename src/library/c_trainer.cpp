@@ -73,8 +73,9 @@ v1::TrainerOptions trainer_options(const trireme_trainer_options* given) {
 }
 
 trireme_summary summary_of(const v1::Summary& s) {
-  return {s.steps,   s.loss, s.valid_loss, s.tokens_per_second,
-          s.seconds, static_cast<std::int32_t>(s.end)};
+  return {s.steps,      s.loss,
+          s.valid_loss, s.tokens_per_second,
+          s.seconds,    static_cast<std::int32_t>(s.end)};
 }
 
 // Of several processes one says what went wrong, and all end.

@@ -16,11 +16,11 @@ namespace trireme {
 Machine machine_for(const Config& config, const std::string& name) {
   if (name.empty()) return {"this machine", target_of(config.run.device), {}};
   Machine machine = find_machine(name);
-  if (name_of(machine.target.device) != config.run.device)
+  if (machine.target.device != config.run.device)
     fail_input(
         "--machine {0} computes on run.device = \"{1}\", and the configuration says \"{2}\": add "
         "run.device={1}",
-        name, name_of(machine.target.device), config.run.device);
+        name, machine.target.device, config.run.device);
   return machine;
 }
 

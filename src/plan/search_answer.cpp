@@ -28,8 +28,8 @@ RankSet rank_set(const Config& config, const Machine& machine, const SearchReque
         "--search needs train.global_batch_size, which all layouts share: set it in the file or on "
         "the command line");
   const MachineSpeed& speed = *machine.speed;
-  const ProductRate& rate = config.run.precision == "fp32" ? speed.fp32 : speed.bf16;
-  if (rate.peak == 0 || config.run.precision == "fp64")
+  const ProductRate& rate = config.run.precision == Precision::fp32 ? speed.fp32 : speed.bf16;
+  if (rate.peak == 0 || config.run.precision == Precision::fp64)
     fail_input("--search: the figures of {} say nothing about products in {}", machine.name,
                config.run.precision);
   if (request.ranks > speed.devices && speed.nics == 0)
