@@ -58,7 +58,7 @@ struct HeadNormShape {
   double eps;
   bool all_heads = false;  // one norm over all query heads and one over all key heads of a row
   // Where ranks share these heads: how many they have together (0: those here), and whether this
-  // rank speaks for its keys, which others may have too.
+  // rank owns its keys, which others may have too.
   std::int64_t all_queries = 0, all_keys = 0;
   bool counts_keys = true;
 
@@ -124,7 +124,7 @@ struct AdamStep {
   bool decoupled;  // true: AdamW; false: weight decay joins the gradient
 };
 
-// SGD with momentum, likewise.
+// The same for SGD with momentum.
 struct SgdStep {
   const StepBlock* block;
   double momentum, weight_decay;
@@ -162,7 +162,7 @@ struct RouterShape {
   std::int64_t groups, top_groups;
 };
 
-// In gradients choices are counted in this unit: so many of them fit into the integers of exact
+// In gradients choices are counted in this unit: this many of them fit into the integers of exact
 // numerics, and every count up to 2^24 is a float.
 inline constexpr double choice_unit = 0x1p-20;
 
@@ -178,7 +178,7 @@ struct RouterLosses {
   // ranks that share these sequences' rows with it, unit_rows each; on all ranks together a unit
   // has whole_rows (0: unit_rows).
   std::int64_t first_row = 0, whole_rows = 0;
-  // Totals add up losses of so many rows at a time (0: of all rows of a unit that are here).
+  // Totals add up losses of this many rows at a time (0: of all rows of a unit that are here).
   std::int64_t block_rows = 0;
 
   double rows() const { return static_cast<double>(whole_rows > 0 ? whole_rows : unit_rows); }
@@ -202,7 +202,7 @@ struct Fp8Tiles {
   std::int64_t tile_rows, tile_cols;
   Fp8Type type;
   bool power_of_2_scales;
-  // Runs of any length instead: the rows [offsets[g], offsets[g + 1]) of each of so many groups.
+  // Runs of any length instead: the rows [offsets[g], offsets[g + 1]) of each of this many groups.
   // What belongs to none is neither read nor written.
   const std::int32_t* offsets = nullptr;
   std::int64_t groups = 0;
@@ -253,7 +253,7 @@ struct Kernels {
                          const T* query_weight, const T* key_weight, const A* sums, A* workspace);
   // With all_heads: sums [rows, 2] over the queries and over the keys here of x^2 or, where dy is
   // given (otherwise it and the weights are null), of x dy weight. Keys that this rank does not
-  // speak for count in the second only, whose dy differs from rank to rank.
+  // own count in the second only, whose dy differs from rank to rank.
   void (*head_sums)(Queue&, const HeadNormShape&, A* sums, const T* x, const T* dy,
                     const T* query_weight, const T* key_weight);
 
@@ -376,7 +376,7 @@ struct Kernels {
   // null.
   void (*balance)(Queue&, A* master, T* compute, const A* choices, double rate,
                   std::int64_t experts);
-  // Keeps the load itself, over its mean, likewise: master = choices / mean.
+  // Keeps the load itself, over its mean, in the same way: master = choices / mean.
   void (*keep_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
   // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
@@ -449,7 +449,7 @@ struct Kernels {
   // The same, stored as T, which rounds nothing where T is bf16 and scales are powers of two.
   void (*fp8_round_stored)(Queue&, const Fp8Tiles&, const float* largest, T* y, const T* x);
   // The bytes of these numbers before they are multiplied by 1 / s. There are no groups. With
-  // `chunk` > 0, a multiple of 4 that divides the rows, every so many rows are transposed: y is
+  // `chunk` > 0, a multiple of 4 that divides the rows, every `chunk` rows are transposed: y is
   // [rows / chunk, cols, chunk].
   void (*fp8_bytes)(Queue&, const Fp8Tiles&, const float* largest, std::uint8_t* y, const T* x,
                     std::int64_t chunk);
@@ -536,8 +536,8 @@ struct LinearShape {
 
 // The same of several groups of rows, each with a weight of its own: weight is [groups * out, in],
 // and the rows [offsets[g], offsets[g + 1]) belong to group g. Of `rows` the last may belong to
-// none. With blocks each group's rows are so many products, one after the other: offsets are those
-// of groups * blocks.
+// none. With blocks each group's rows are this many products, one after the other: offsets are
+// those of groups * blocks.
 struct GroupedShape {
   std::int64_t rows, in, out, groups;
   std::int64_t blocks = 1;

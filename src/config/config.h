@@ -166,7 +166,7 @@ struct TrainConfig {
   std::string spike_policy = "none";   // of the loss: none | skip | back
   std::int64_t spike_window = 128;     // losses that a step's is compared with
   double spike_sigma = 6;              // standard deviations above their median
-  std::int64_t spike_back_steps = 10;  // back: at least so many, to a checkpoint
+  std::int64_t spike_back_steps = 10;  // back: at least this many, to a checkpoint
 };
 
 // Sequences that grow while training begins (DeepSpeed's curriculum learning).
@@ -252,7 +252,7 @@ struct OffloadConfig {
   std::string optimizer = "none";      // states: none | host | file
   std::string parameters = "none";     // parts of parameters: none | host | file
   std::string activations = "none";    // what layers save: none | host | file
-  std::int64_t activation_layers = 0;  // so many of a stage's first layers; 0: all
+  std::int64_t activation_layers = 0;  // this many of a stage's first layers; 0: all
   std::string path;                    // file: folder on a local disk
 };
 
@@ -323,7 +323,7 @@ void refuse_for_device(const Config& config);
 // Messages propose values that fit. Implies nothing about memory.
 void validate_layout(const Config& config, std::int64_t world_size);
 
-// Settings of a valid layout that do nothing on so many ranks, one sentence each.
+// Settings of a valid layout that do nothing on this many ranks, one sentence each.
 std::vector<std::string> layout_notes(const Config& config, std::int64_t world_size);
 
 // "64GiB", "512 MiB", "80GB", "1.5TiB" or a plain number of bytes. Refuses anything else, and what

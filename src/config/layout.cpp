@@ -133,7 +133,7 @@ std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   const ChunkRule rule = find_schedule(parallel.schedule).chunks;
   if ((rule == ChunkRule::several) != (parallel.virtual_stages > 1)) {
-    fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
+    fail_input("parallel.virtual_stages = {} conflicts with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
                rule == ChunkRule::several ? "it needs 2 or more"
                : rule == ChunkRule::folded

@@ -9,7 +9,7 @@ namespace trireme {
 // on GPUs, "file" everywhere.
 bool leaves_memory(const Config& config, const std::string& where);
 
-// Refuses what contradicts itself, and what states and activations in files do not go with.
+// Refuses what contradicts itself, and what states and activations in files conflict with.
 void check_offload(const Config& config);
 
 }  // namespace trireme

@@ -214,7 +214,7 @@ void check_latent(const ModelConfig& m) {
         m.v_head_dim, m.head_dim);
   }
   const auto refuse = [](bool set, const char* what, const char* instead) {
-    if (set) fail_input("model.kv_lora_rank does not go with {}: use {}", what, instead);
+    if (set) fail_input("model.kv_lora_rank conflicts with {}: use {}", what, instead);
   };
   refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
          "as many as model.num_heads, or leave it out");
@@ -256,7 +256,7 @@ void check_soft_cap(const ModelConfig& model) {
   }
   if (model.attention_soft_cap == 0 || model.position != "alibi") return;
   fail_input(
-      "model.attention_soft_cap = {} does not go with model.position = \"alibi\", whose slopes no "
+      "model.attention_soft_cap = {} conflicts with model.position = \"alibi\", whose slopes no "
       "published model caps: leave it out, or use another position",
       model.attention_soft_cap);
 }

@@ -43,7 +43,7 @@ struct ParameterSpec {
   // gradient of these rows is that of this rank's queries: to be summed over the copies.
   int copies = 1, copy = 0;
   std::int64_t copied_rows = 0;
-  // The first element of those rows, and how many elements, from the first on, this rank speaks for
+  // The first element of those rows, and how many elements, from the first on, this rank owns
   // in norms and checkpoints: of copies the first one does.
   std::int64_t first_copied() const {
     return copies == 1 ? shape.count() : shape.count() / shape[0] * (shape[0] - copied_rows);
@@ -51,7 +51,7 @@ struct ParameterSpec {
   std::int64_t owned_count() const { return copy == 0 ? shape.count() : first_copied(); }
 
   // Of a linear layer's weight: the matrices that it consists of, for optimizers that update whole
-  // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first
+  // matrices. Rows of the whole parameter belong to them in turn: the first this many to the first
   // matrix, the next ones to the second, and after the last to the first again. Empty: it is none
   // of these (tables of words, heads, vectors).
   std::vector<std::int64_t> matrix_rows;

@@ -63,7 +63,7 @@ def test_folders_are_read(trireme, rng, tries, tmp_path, names):
         model.config.save_pretrained(folder)
         out = trireme("convert", folder / "dcp", folder / "run", "--config",
                       folder / "config.json").stdout
-        assert "goes on after step 7" in out
+        assert "continues after step 7" in out
         assert_same_bits(trireme, folder / "run", model, folder / "back")
         ours = tensors_of(folder / "run")
         own = {name: p for name, p in model.named_parameters()}

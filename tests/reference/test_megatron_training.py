@@ -1,4 +1,4 @@
-"""Training that megatron-core began goes on here: its model, its fused GELU, its groups of parameters and its optimizer on the CPU,
+"""Training that megatron-core began continues here: its model, its fused GELU, its groups of parameters and its optimizer on the CPU,
 20 steps and their checkpoint, and 20 more, there and here, on the same samples."""
 import argparse
 import os

@@ -1,5 +1,6 @@
 // Products of linear layers in fp8 whose operands are bytes, where a library of the device
-// multiplies them: how rows are dealt out to its calls, and where bytes and scales lie in scratch.
+// multiplies them: how rows are distributed over its calls, and where bytes and scales lie in
+// scratch.
 #pragma once
 
 #include "graph/ops/fp8_operands.h"

@@ -126,7 +126,7 @@ ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
 // a and b in two shares, the softmax of each row's logits [rows, 2].
 ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
-// What experts that are dealt out over a group's ranks make of rows by expert, [taken, in]: the
+// What experts that are distributed over a group's ranks make of rows by expert, [taken, in]: the
 // rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
 // experts * in, out of the activation]; offsets are those of all experts.
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,

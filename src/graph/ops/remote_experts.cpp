@@ -1,5 +1,5 @@
-// Experts that are dealt out over ranks: rows travel to the ranks of their experts, and what those
-// make of them comes back.
+// Experts that are distributed over ranks: rows travel to the ranks of their experts, and what
+// those make of them comes back.
 //
 // In turn k a rank takes the rows of the rank k places before it, and its own rows are taken by the
 // one k places after it; turn 0 stays at home. A turn has several rounds where more rows arrive

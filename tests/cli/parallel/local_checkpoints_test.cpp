@@ -90,9 +90,9 @@ TEST_F(LocalCheckpointsOfRuns, AreOfThisLayoutAndThisRunAlone) {
   EXPECT_EQ(other.code, 0) << other.out;
   EXPECT_THAT(other.out, HasSubstr("at step 5"));
   fs::remove_all(folder_ / "run");
-  const Outcome anew = train_on("run", two_, settings());
-  EXPECT_EQ(anew.code, 0) << anew.out;
-  EXPECT_THAT(anew.out, Not(HasSubstr("resumed")));
+  const Outcome restarted = train_on("run", two_, settings());
+  EXPECT_EQ(restarted.code, 0) << restarted.out;
+  EXPECT_THAT(restarted.out, Not(HasSubstr("resumed")));
 }
 
 // Another learning rate from the beginning on, in the same folder: the new run saves its own step

@@ -135,7 +135,7 @@ bool go_on(Event event) {
 
 const CollectiveTable* collectives(std::string& problem) {
   const char* const wanted = std::getenv("TRIREME_EMULATED_COLLECTIVES");
-  if (!wanted || std::string(wanted) != "none") return &emulated::stand_in_collectives();
+  if (!wanted || std::string(wanted) != "none") return &emulated::substitute_collectives();
   problem = "TRIREME_EMULATED_COLLECTIVES is none";
   return nullptr;
 }

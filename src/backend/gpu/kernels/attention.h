@@ -297,7 +297,7 @@ class Exponents {
 };
 
 // Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
-// All is made anew for each tile: held in registers, it would be there without slopes too.
+// Everything is recomputed for each tile: held in registers, it would be there without slopes too.
 template <bool keys_are_rows, class T, int rows, int columns>
 GPU_FN void add_distances(SumTile (&scores)[rows][columns], const Attention<T>& a, int head,
                           int row, int column) {
