@@ -26,7 +26,7 @@ MetricLines::~MetricLines() = default;
 MetricLines::MetricLines(MetricLines&&) noexcept = default;
 
 bool MetricLines::refresh(std::uint64_t version, std::size_t budget) {
-  const bool restarted = file_.starts_anew();
+  const bool restarted = file_.was_replaced();
   if (restarted) {
     series_.clear();
     incidents_.clear();

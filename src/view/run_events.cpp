@@ -68,7 +68,7 @@ const char* RunEvent::name() const {
 }
 
 bool RunEvents::refresh(std::uint64_t version, std::size_t budget) {
-  const bool restarted = file_.starts_anew();
+  const bool restarted = file_.was_replaced();
   if (restarted) {
     events_.clear();
     starts_ = forgotten_ = 0;

@@ -69,7 +69,7 @@ STEPS, RANKS = 20, 2
 
 @needs_deepspeed
 @pytest.mark.parametrize("stage,universal", [(1, False), (2, False), (1, True)])
-def test_a_run_of_deepspeed_goes_on_here(trireme, rng, tmp_path, stage, universal):
+def test_a_run_of_deepspeed_continues_here(trireme, rng, tmp_path, stage, universal):
     """Two ranks train a Llama in fp32 for 20 steps, and save; the losses of the next 20 are theirs."""
     config = json.loads((HF / "llama/config.json").read_text())
     write_indexed_tokens(tmp_path / "tokens", [rng.randrange(config["vocab_size"]) for _ in range(4000)])

@@ -68,7 +68,7 @@ class Faults : public Jobs {
     EXPECT_TRUE(ranks_of(path(dir)).empty());
     expect_nothing_lost(dir, outcome.out);
   }
-  void expect_goes_on(const std::string& dir, const Layout& layout, const std::string& more) const {
+  void expect_resumes(const std::string& dir, const Layout& layout, const std::string& more) const {
     const Outcome last = train_on(dir, layout, more);
     EXPECT_EQ(last.code, 0) << last.out;
     EXPECT_EQ(metrics(dir), metrics("whole"));

@@ -65,7 +65,7 @@ Thread* next_ready() {
   return thread;
 }
 
-void go_on_with(Thread* next) {
+void continue_with(Thread* next) {
   Thread* const self = running.thread;
   if (next == self) return;
   running.thread = next;
@@ -94,12 +94,12 @@ void arrive_and_wait(Barrier& barrier, const Place& place, bool orders_memory,
     release_all(barrier);
     if (machine.order) {  // let somebody else go first
       machine.ready.push_back(running.thread);
-      go_on_with(next_ready());
+      continue_with(next_ready());
     }
   } else {
     barrier.waiting.push_back(running.thread);
     if (machine.ready.empty()) stop("some threads never come to where the others wait");
-    go_on_with(next_ready());
+    continue_with(next_ready());
   }
   if (orders_memory) acquire(&barrier);
 }

@@ -129,8 +129,8 @@ void synchronize(Event event) {
 bool has_passed(Event event) {
   return emulated::has_passed(event);
 }
-bool go_on(Event event) {
-  return emulated::go_on(event);
+bool make_progress(Event event) {
+  return emulated::make_progress(event);
 }
 
 const CollectiveTable* collectives(std::string& problem) {

@@ -245,7 +245,7 @@ bool has_passed(Event* event) {
   return true;
 }
 
-bool go_on(Event* event) {
+bool make_progress(Event* event) {
   {
     const Bookkeeping bookkeeping;
     const Lock lock(streams.mutex);
