@@ -107,7 +107,7 @@ struct ModelConfig {
   std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
 
   bool is_latent() const { return kv_lora_rank > 0; }
-  // Of a value of a head.
+  // Width of a value of a head.
   std::int64_t value_dim() const { return is_latent() ? v_head_dim : head_dim; }
   // Whether attention of a layer, counted from 0, has the window.
   bool window_in_layer(std::int64_t layer) const;
@@ -244,10 +244,10 @@ struct ParallelConfig {
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
   bool distribute_saved_activations = false;
   std::string numerics = "fast";  // fast | exact
-  std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
+  std::int64_t exact_block = 0;   // exact: tokens that are summed together; 0: a micro-batch
 };
 
-// What is kept outside of the memory of the device.
+// Data kept outside of the memory of the device.
 struct OffloadConfig {
   std::string optimizer = "none";      // states: none | host | file
   std::string parameters = "none";     // parts of parameters: none | host | file
@@ -270,7 +270,7 @@ struct CheckpointConfig {
   std::int64_t local_interval = 0;  // between these
 };
 
-// What log.level can be, from the fewest lines to the most.
+// Values of log.level, from the fewest lines to the most.
 inline const std::vector<std::string> log_level_names = {"error", "warning", "info", "debug"};
 
 struct LogConfig {
@@ -297,7 +297,7 @@ struct Config {
 // is a string. Unknown keys, wrong types and values outside their set are errors (fail_input) that
 // name the place and the nearest key. What contradicts itself is left to validate().
 Config load_config(const std::string& path, const std::vector<std::string>& overrides);
-// The same from text; `name` stands for the file in messages.
+// The same from text; `name` is the file's in messages.
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
@@ -314,7 +314,7 @@ void resolve(ModelConfig& model);
 // Refuses what cannot work on any number of ranks, naming keys, values and valid values. Expects a
 // resolved model; `vocab_size` may still be 0.
 void validate(const Config& config);
-void validate(const ModelConfig& model);  // the rules of the model alone
+void validate(const ModelConfig& model);  // only the rules of the model
 
 // Refuses models that run.device has no kernels for.
 void refuse_for_device(const Config& config);

@@ -68,7 +68,7 @@ void check_layers(const ModelConfig& model) {
   }
 }
 
-// A number of experts that layers have, and what says so: "moe.experts_by_layer[1]".
+// A number of experts, and the setting that it comes from: "moe.experts_by_layer[1]".
 struct Count {
   std::string name;
   std::int64_t number;
@@ -146,7 +146,7 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-// What says how many choices each expert had is kept in one piece: no cut goes through it, between
+// The counts of an expert's choices are kept in one piece: no boundary goes through them, between
 // ranks or between blocks that are offloaded (ShardOptions::grain).
 void check_choice_counts(const ExpertConfig& moe) {
   constexpr std::int64_t most = 256;
@@ -214,7 +214,7 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   }
 }
 
-// What is counted where gradients are summed, and kept as a parameter.
+// Counts that are summed with the gradients and kept as a parameter.
 void check_counts(const Config& config) {
   const ExpertConfig& moe = config.model.moe;
   if (!moe.expert_bias && !moe.keeps_load()) return;

@@ -35,7 +35,7 @@ struct Family {
   const char* name;
   Architecture architecture;
   SampleKind samples;
-  // What [model] holds where the user says nothing.
+  // Defaults of [model].
   const char* position;
   const char* norm;
   const char* activation;

@@ -15,7 +15,7 @@ namespace trireme {
 // Bytes of a configuration file; a larger one is refused.
 inline constexpr std::uint64_t largest_config_file = 1 << 20;
 
-// Where the value of a field lies inside a Config; its type is the type of the key.
+// Address of a field's value inside a Config; its type is the type of the key.
 using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
                                std::vector<std::string>*, std::vector<std::int64_t>*>;
 
@@ -23,7 +23,7 @@ using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*,
 // numbers, lie in [min, max], or in (min, max) where an end is open.
 struct FieldLimits {
   std::vector<std::string> allowed;
-  // What the program has added to these since it began; null: nothing.
+  // Values that the program has added since it began; null: none.
   std::vector<std::string> (*added)() = nullptr;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -49,7 +49,7 @@ std::span<const Field> all_fields();
 // The sections in the order of Config.
 const std::vector<std::string>& section_names();
 
-// The field `section.name`; null where there is none.
+// The field `section.name`; null if there is none.
 const Field* find_field(const std::string& section, const std::string& name);
 const Field* find_field(const std::string& key);  // "section.name"
 

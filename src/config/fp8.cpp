@@ -1,4 +1,4 @@
-// Products in fp8: what they go with.
+// Products in fp8: their restrictions.
 #include "config/fp8.h"
 
 #include <fmt/format.h>

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// What the numbers of experts of all layers are divisible by; 0 without experts.
+// Greatest common divisor of the numbers of experts of all layers; 0 without experts.
 std::int64_t common_experts(const ExpertConfig& moe) {
   std::int64_t common = moe.experts_by_layer.empty() ? moe.num_experts : 0;
   for (const std::int64_t number : moe.experts_by_layer) common = std::gcd(common, number);

@@ -1,4 +1,4 @@
-// What [offload] means, and its rules.
+// Meaning and rules of [offload].
 #pragma once
 
 #include "config/config.h"

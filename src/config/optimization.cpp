@@ -1,4 +1,4 @@
-// What steps of the optimizer compute with, and how far schedules reach.
+// Data types of the optimizer's step, and the lengths of schedules.
 #include "config/optimization.h"
 
 #include <algorithm>

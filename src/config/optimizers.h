@@ -27,7 +27,7 @@ struct OptimizerEntry {
 };
 
 std::span<const OptimizerEntry> all_optimizers();
-// Null where there is none of that name.
+// Null if there is none of that name.
 const OptimizerEntry* find_optimizer(std::string_view name);
 std::vector<std::string> optimizer_names();
 

@@ -47,7 +47,7 @@ double number(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-// Of the small and the large products of latent attention, in one layer.
+// Parameters of the small and the large products of latent attention, in one layer.
 double latent_parameters(const ModelConfig& m) {
   const double hidden = number(m.hidden_size), heads = number(m.num_heads);
   const double queries = number(m.q_lora_rank), keys = number(m.kv_lora_rank);
@@ -55,7 +55,7 @@ double latent_parameters(const ModelConfig& m) {
          (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
 }
 
-// Of all experts and of the one that all tokens pass, in one layer.
+// Parameters of all experts and of the shared one, in one layer.
 double expert_parameters(const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
   if (moe.num_experts == 0) return 0;
@@ -154,7 +154,7 @@ void check_rope_scaling(const ModelConfig& model) {
     fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
                model.rope_scaling, model.position);
   }
-  // A factor of 1 leaves the frequencies alone, and yarn may still multiply queries and keys.
+  // A factor of 1 keeps the frequencies, and yarn may still multiply queries and keys.
   const bool multiplies = model.rope_scaling == "yarn" && model.rope_attention_factor > 0;
   if (model.rope_scaling_factor <= 1 && !multiplies) {
     fail_input(
@@ -405,7 +405,7 @@ void check_data(const DataConfig& data) {
     parse_blend(*list, key);
 }
 
-// Training straight from text: what it goes with.
+// Training straight from text: its restrictions.
 void check_sources(const Config& config) {
   const DataConfig& data = config.data;
   if (data.sources.empty() && data.valid_sources.empty()) return;
