@@ -61,13 +61,13 @@ struct ParameterSpec {
   bool of_experts = false;
   // Then: elements of this rank's part, cut alike, that experts of other ranks have before it.
   std::int64_t expert_elements_before = 0;
-  // Its gradient arises as 64-bit fixed-point numbers: one pass adds what several micro-batches
-  // make of it, each by itself.
+  // Its gradient is produced as 64-bit fixed-point numbers: one pass adds the contributions of
+  // several micro-batches, each separately.
   bool fixed_point = false;
 
-  // What the gradient of a router's parameter counts: choices of experts. It has no part in the
-  // norm. A bias is moved towards an even load by `balance_rate` in each step; a load becomes each
-  // expert's choices over their mean.
+  // Meaning of the gradient of a router's parameter: counts of choices of experts. It has no part
+  // in the norm. A bias is moved towards an even load by `balance_rate` in each step; a load
+  // becomes each expert's choices over their mean.
   enum class Counts : std::uint8_t { nothing, bias, load };
   Counts counts = Counts::nothing;
   double balance_rate = 0;

@@ -189,8 +189,8 @@ struct RouteAttributes {
   std::int64_t groups, top_groups;
   double aux_coeff, z_coeff;
   std::int64_t unit_rows, seq;
-  // Of the rows of units that ranks share: those on the tensor-parallel ranks together, the first
-  // one here, and the ranks that have others of the same sequences.
+  // Rows of units that ranks share: those on the tensor-parallel ranks together, the first one
+  // here, and the ranks that have others of the same sequences.
   std::int64_t all_rows = 0, first_row = 0;  // all_rows 0: those here
   GraphGroup tensor = {}, context = {GroupKind::context, 1};
 };
@@ -219,7 +219,7 @@ struct RemoteExpertsAttributes {
   GraphGroup group;
   int slices;  // of an expert, on neighbors
   ActivationKind kind;
-  std::int64_t round_rows;  // that an owner takes at once
+  std::int64_t round_rows;  // that an owner takes in one round
   std::int64_t blocks = 1;  // of the rows of each expert
 };
 
@@ -239,7 +239,7 @@ struct Node {
   Phase phase = Phase::forward;
   Attributes attributes;
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
-  std::array<ValueId, max_outputs> outputs;  // no_value where there is none
+  std::array<ValueId, max_outputs> outputs;  // no_value if there is none
   std::int32_t workspace = -1;  // once planned, if it needs any: index in SegmentPlan::workspaces
 
   template <class T>

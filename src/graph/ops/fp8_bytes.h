@@ -7,7 +7,7 @@
 
 namespace trireme::ops {
 
-// What multiplies the operands of a product.
+// Prepared multiplication of a product's operands.
 struct Fp8Prepared {
   std::shared_ptr<const LinearProduct> own;   // numbers
   std::shared_ptr<const Fp8Product> library;  // bytes; null: none does

@@ -50,7 +50,7 @@ void launch(const Launch& l) {
               l.workspace);
 }
 
-// Of all rows that may be there.
+// Counted for the most rows that may arrive.
 template <Product product>
 double flops(const Graph& g, const Node& node) {
   const GroupedShape shape = shape_of<product>(g, node);
@@ -69,8 +69,8 @@ void infer_forward(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0] / groups});
 }
 
-// Rows that were spread for this layer are spread once more for the gradient of the weight: so they
-// need not be kept from one pass to the other.
+// Rows that were permuted for this layer are permuted again for the gradient of the weight, instead
+// of being kept from one pass to the other.
 ValueId spread_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
     if (node.op != OpKind::spread_rows || node.outputs[0] != x) continue;

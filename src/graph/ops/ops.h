@@ -109,8 +109,8 @@ struct Routes {
 // load: of the step before, for a balance loss over the whole batch.
 Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value,
              ValueId load = no_value);
-// Where each choice lies among the rows by expert (i32 [rows, top_k], -1: dropped), and where each
-// expert's rows begin (i32 [experts + 1]; with blocks of rows, where those of each block do within
+// Position of each choice among the rows by expert (i32 [rows, top_k], -1: dropped), and start of
+// each expert's rows (i32 [experts + 1]; with blocks of rows, where those of each block do within
 // them: [experts * blocks + 1]).
 struct Places {
   ValueId places, offsets;
