@@ -66,7 +66,7 @@ struct Summary {
 };
 
 // Does what `trireme train` does, step by step: run.dir gets the same files, and the same
-// configuration goes on from its newest checkpoint, with either of the two. All processes of the
+// configuration resumes from its newest checkpoint, with either of the two. All processes of the
 // job make the same calls in the same order.
 //
 // Errors: bad_input for what the configuration or the data get wrong, failed for the rest. After
@@ -75,7 +75,7 @@ struct Summary {
 // time need two folders.
 class TRIREME_API Trainer {
  public:
-  // Checks everything, plans the memory, allocates it, opens the data, and goes on from a
+  // Checks everything, plans the memory, allocates it, opens the data, and resumes from a
   // checkpoint where there is one. The job outlives the trainer.
   Trainer(Job& job, const Config& config, TrainerOptions options = {});
   // Without finish() before, the run counts as failed in its status.json.

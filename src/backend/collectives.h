@@ -18,8 +18,8 @@ struct CollectiveId {
   char bytes[128] = {};
 };
 
-// Messages among the ranks of a group by way of their hosts' memory: what a stand-in for a library
-// works with. A real library finds its own ways and never asks.
+// Messages among the ranks of a group by way of their hosts' memory: what a substitute for a
+// library works with. A real library finds its own ways and never asks.
 class HostMessages {
  public:
   struct Message {

@@ -143,7 +143,7 @@ class Device {
   void release(std::byte* memory, std::int64_t bytes);
   // Bytes that are allocated now.
   std::int64_t allocated() const { return allocated_; }
-  // Likewise memory of the host that queues copy from and to while others compute: pinned, aligned
+  // Also memory of the host that queues copy from and to while others compute: pinned, aligned
   // to a page. What it holds is not defined. The host may touch it while no copy does.
   std::byte* allocate_host(std::int64_t bytes);
   void release_host(std::byte* memory, std::int64_t bytes);
@@ -242,7 +242,7 @@ auto with_compute_type(DType dtype, Body&& body) {
   return body(float{});  // nothing computes with integers
 }
 
-// Likewise of the dtype of arithmetic and statistics: double{} or float{}.
+// The same for the dtype of arithmetic and statistics: double{} or float{}.
 template <class Body>
 auto with_accumulation_type(DType dtype, Body&& body) {
   return dtype == DType::f64 ? body(double{}) : body(float{});

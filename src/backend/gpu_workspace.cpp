@@ -8,7 +8,7 @@
 namespace trireme::gpu {
 
 std::int64_t linear_workspace(DeviceKind device, DType, Product, const LinearShape&) {
-  return device == DeviceKind::emulated ? stand_in_workspace : library_workspace;
+  return device == DeviceKind::emulated ? substitute_workspace : library_workspace;
 }
 
 // The sum of ctx * dctx of every query and head, for the backward pass.

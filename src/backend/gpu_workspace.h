@@ -11,7 +11,7 @@ namespace trireme::gpu {
 
 // What a vendor's library of matrix products gets for a call. None takes more of its own.
 inline constexpr std::int64_t library_workspace = std::int64_t{32} << 20;
-inline constexpr std::int64_t stand_in_workspace = std::int64_t{64} << 10;  // on the emulated GPU
+inline constexpr std::int64_t substitute_workspace = std::int64_t{64} << 10;  // on the emulated GPU
 
 // `compute` is the storage type of activations. Also where the library turns out to be missing: a
 // plan cannot know.

@@ -36,7 +36,7 @@ struct AdamStep {
   bool decoupled;  // true: AdamW; false: weight decay joins the gradient
 };
 
-// SGD with momentum, likewise.
+// The same for SGD with momentum.
 struct SgdStep {
   const StepBlock* block;
   double momentum, weight_decay;
@@ -144,7 +144,7 @@ struct Kernels {
   void (*head_norm_grad)(Queue&, const HeadNormShape&, const HeadNormGradOperands<T>&);
   // With all_heads: sums [rows, 2] over the queries and over the keys here of x^2 or, where dy is
   // given (otherwise it and the weights are null), of x dy weight. Keys that this rank does not
-  // speak for count in the second only, whose dy differs from rank to rank.
+  // own count in the second only, whose dy differs from rank to rank.
   void (*head_sums)(Queue&, const HeadNormShape&, A* sums, const T* x, const T* dy,
                     const T* query_weight, const T* key_weight);
 
@@ -328,7 +328,7 @@ struct Kernels {
   // The same, stored as T, which rounds nothing where T is bf16 and scales are powers of two.
   void (*fp8_round_stored)(Queue&, const Fp8Tiles&, const float* largest, T* y, const T* x);
   // The bytes of these numbers before they are multiplied by 1 / s. There are no groups. With
-  // `chunk` > 0, a multiple of 4 that divides the rows, every so many rows are transposed: y is
+  // `chunk` > 0, a multiple of 4 that divides the rows, every `chunk` rows are transposed: y is
   // [rows / chunk, cols, chunk].
   void (*fp8_bytes)(Queue&, const Fp8Tiles&, const float* largest, std::uint8_t* y, const T* x,
                     std::int64_t chunk);

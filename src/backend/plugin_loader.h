@@ -16,7 +16,7 @@ namespace trireme {
 Device& plugin_device(const std::string& name, const Target& target);
 
 // Loads that plug-in and starts the GPU's runtime, as PluginStart. Once, before the first call of
-// plugin_device() or instead of it; fails likewise.
+// plugin_device() or instead of it; fails in the same way.
 std::vector<int> start_plugin(const std::string& name, const Target& target);
 // Which of the GPUs that this process sees plugin_device() shall give; the first if nobody says.
 void choose_plugin_device(const std::string& name, int index);

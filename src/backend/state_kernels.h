@@ -48,7 +48,7 @@ struct StateKernels {
   // an array gives the same. `first` is a multiple of 4.
   void (*narrow)(Queue&, bf16* dst, const float* src, std::int64_t count, const Rounding&,
                  std::int64_t first);
-  // sums[i] = summands[i], or sums[i] += summands[i], rounded likewise; `first` is 0.
+  // sums[i] = summands[i], or sums[i] += summands[i], rounded in the same way; `first` is 0.
   void (*add_narrow)(Queue&, bf16* sums, const float* summands, std::int64_t count, const Rounding&,
                      bool overwrite);
 

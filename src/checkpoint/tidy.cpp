@@ -28,7 +28,7 @@ std::string remove_folder(const fs::path& folder, FileProgress* progress) {
   return "";
 }
 
-std::string mend_latest(const fs::path& checkpoint) {
+std::string repair_latest(const fs::path& checkpoint) {
   const fs::path folder = checkpoint.parent_path(), latest = folder / latest_file;
   const std::string name = checkpoint.filename().string();
   std::error_code ignored;

@@ -18,7 +18,7 @@ std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* 
 // A save may have been killed between the rename of its checkpoint and the writing of `latest`:
 // makes `latest` name the checkpoint of that folder, which the run resumes from, and removes an
 // unfinished one. Only for the sole process that writes there. Returns a line for the user, or "".
-std::string mend_latest(const fs::path& checkpoint);
+std::string repair_latest(const fs::path& checkpoint);
 
 // Removes a folder file by file, so that progress shows; "" or why it could not.
 std::string remove_folder(const fs::path& folder, FileProgress* progress);

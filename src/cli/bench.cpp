@@ -198,7 +198,7 @@ void add_bench(CLI::App& app) {
   auto* whole = command->add_subcommand(
       "machine",
       "Measure this machine's processors, and write the file that plan --machine reads; under "
-      "mpirun: as so many ranks");
+      "mpirun: as that many ranks");
   whole->add_option("-o,--output", a->output,
                     "Write to this file, which must not exist, instead of the terminal");
   whole->callback([a] { machine(*a); });

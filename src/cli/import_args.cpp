@@ -131,7 +131,7 @@ void run_import_args(const ImportArgsOptions& options) {
   if (settings::is_settings_file(options.script)) {
     if (options.as_json || options.run || !options.arguments.empty())
       fail_input(
-          "'{}' is read, not executed: --run, --json and arguments of a script do not go with it",
+          "'{}' is read, not executed: --run, --json and arguments of a script conflict with it",
           options.script);
     return import_settings(options.script, options.ranks, options.device, options.output);
   }

@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// From so many consumed samples on, a step takes `size` samples.
+// From this many consumed samples on, a step takes `size` samples.
 struct BatchSizeFrom {
   std::int64_t samples = 0, size = 0;
 };

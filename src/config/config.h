@@ -111,7 +111,7 @@ struct ModelConfig {
   std::set<std::string> given;  // keys that were set: resolve() leaves them as they are
 
   bool is_latent() const { return kv_lora_rank > 0; }
-  // Of a value of a head.
+  // Width of a value of a head.
   std::int64_t value_dim() const { return is_latent() ? v_head_dim : head_dim; }
   // Whether attention of a layer, counted from 0, has the window.
   bool window_in_layer(std::int64_t layer) const;
@@ -251,7 +251,7 @@ struct ParallelConfig {
   std::int64_t exact_block = 0;  // exact: tokens that are summed at once; 0: a micro-batch
 };
 
-// What is kept outside of the memory of the device.
+// Data kept outside of the memory of the device.
 struct OffloadConfig {
   OffloadPlace optimizer = OffloadPlace::none;    // states
   OffloadPlace parameters = OffloadPlace::none;   // parts of parameters
@@ -298,7 +298,7 @@ struct Config {
 // is a string. Unknown keys, wrong types and values outside their set are errors (fail_input) that
 // name the place and the nearest key. What contradicts itself is left to validate().
 Config load_config(const std::string& path, const std::vector<std::string>& overrides);
-// The same from text; `name` stands for the file in messages.
+// The same from text; `name` is the file's in messages.
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
@@ -315,7 +315,7 @@ void resolve(ModelConfig& model);
 // Refuses what cannot work on any number of ranks, naming keys, values and valid values. Expects a
 // resolved model; `vocab_size` may still be 0.
 void validate(const Config& config);
-void validate(const ModelConfig& model);  // the rules of the model alone
+void validate(const ModelConfig& model);  // only the rules of the model
 
 // Refuses models that run.device has no kernels for.
 void refuse_for_device(const Config& config);
@@ -324,7 +324,7 @@ void refuse_for_device(const Config& config);
 // Messages propose values that fit. Implies nothing about memory.
 void validate_layout(const Config& config, std::int64_t world_size);
 
-// Settings of a valid layout that do nothing on so many ranks, one sentence each.
+// Settings of a valid layout that do nothing on this many ranks, one sentence each.
 std::vector<std::string> layout_notes(const Config& config, std::int64_t world_size);
 
 // "64GiB", "512 MiB", "80GB", "1.5TiB" or a plain number of bytes. Refuses anything else, and what

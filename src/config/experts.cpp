@@ -68,7 +68,7 @@ void check_layers(const ModelConfig& model) {
   }
 }
 
-// A number of experts that layers have, and what says so: "moe.experts_by_layer[1]".
+// A number of experts, and the setting that it comes from: "moe.experts_by_layer[1]".
 struct Count {
   std::string name;
   std::int64_t number;
@@ -146,7 +146,7 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-// What says how many choices each expert had is kept in one piece: no cut goes through it, between
+// The counts of an expert's choices are kept in one piece: no boundary goes through them, between
 // ranks or between blocks that are offloaded (ShardOptions::grain).
 void check_choice_counts(const ExpertConfig& moe) {
   constexpr std::int64_t most = 256;
@@ -167,7 +167,7 @@ void check_choice_counts(const ExpertConfig& moe) {
   check_number("moe.expert_bias");
 }
 
-// The experts of a layer are dealt out evenly. Exact numerics add the squares of gradients in
+// The experts of a layer are distributed evenly. Exact numerics add the squares of gradients in
 // blocks (ShardOptions::grain), which must not depend on where a rank's experts begin.
 void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
   constexpr std::int64_t block = 256;
@@ -214,7 +214,7 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   }
 }
 
-// What is counted where gradients are summed, and kept as a parameter.
+// Counts that are summed with the gradients and kept as a parameter.
 void check_counts(const Config& config) {
   const ExpertConfig& moe = config.model.moe;
   if (!moe.expert_bias && !moe.keeps_load()) return;
@@ -233,7 +233,7 @@ void check_experts(const ModelConfig& model) {
   const ExpertConfig& moe = model.moe;
   if (moe.num_experts == 0) return check_unused(moe);
   if (family_of(model).architecture != Architecture::decoder) {
-    fail_input("moe.num_experts does not go with model.family = {:?}: use gpt or llama",
+    fail_input("moe.num_experts conflicts with model.family = {:?}: use gpt or llama",
                model.family);
   }
   if (moe.shared_gate && moe.shared_ffn_hidden_size == 0) {
@@ -270,8 +270,8 @@ void check_experts(const Config& config) {
   }
   if (p.expert_tp > 1 && config.optimizer.name == OptimizerKind::muon) {
     fail_input(
-        "parallel.expert_tp = {} does not go with optimizer.name = \"muon\", which needs each "
-        "expert's matrices whole on a rank: deal out more experts with parallel.ep instead",
+        "parallel.expert_tp = {} conflicts with optimizer.name = \"muon\", which needs each "
+        "expert's matrices whole on a rank: distribute more experts with parallel.ep instead",
         p.expert_tp);
   }
   check_tokens(config.model.moe, p);

@@ -7,7 +7,7 @@ namespace trireme {
 
 // Refuses what no run can compute, and keys that would do nothing.
 void check_experts(const ModelConfig& model);
-// Refuses what experts do not go with.
+// Refuses what experts conflict with.
 void check_experts(const Config& config);
 
 }  // namespace trireme

@@ -26,23 +26,23 @@ constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
      "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
      "both ways: use learned"},
     {[](const ModelConfig& m) { return m.embedding_norm; },
-     "model.embedding_norm does not go with model.family = \"bert\", which has one with "
+     "model.embedding_norm conflicts with model.family = \"bert\", which has one with "
      "norm_placement = \"post\": leave it out"},
     {[](const ModelConfig& m) { return m.scale_embedding; },
-     "model.scale_embedding does not go with model.family = \"bert\": leave it out"},
+     "model.scale_embedding conflicts with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) {
        return m.norm_placement == NormPlacement::output || m.norm_placement == NormPlacement::both;
      },
-     "model.norm_placement = \"output\" and \"both\" do not go with model.family = \"bert\": use "
+     "model.norm_placement = \"output\" and \"both\" conflict with model.family = \"bert\": use "
      "pre or post"},
     {[](const ModelConfig& m) { return m.attention_soft_cap > 0 || m.logit_soft_cap > 0; },
-     "model.attention_soft_cap and model.logit_soft_cap do not go with model.family = \"bert\": "
+     "model.attention_soft_cap and model.logit_soft_cap conflict with model.family = \"bert\": "
      "leave them out"},
     {[](const ModelConfig& m) { return m.attention_window > 0; },
      "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
      "ways: leave it out"},
     {[](const ModelConfig& m) { return has_gate(m); },
-     "model.activation = \"swiglu\" or \"geglu\" does not go with model.family = \"bert\", whose "
+     "model.activation = \"swiglu\" or \"geglu\" conflicts with model.family = \"bert\", whose "
      "masked-word head has no gate: use gelu_erf or gelu_tanh"},
 }};
 

@@ -102,10 +102,10 @@ std::vector<Field> build_table() {
       FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads"),
       FIELD(
           model, kv_lora_rank, between(0, kWide), "",
-          "latent attention (DeepSeek): keys and values of all heads come from so many numbers of "
+          "latent attention (DeepSeek): keys and values of all heads come from this many numbers of "
           "a position; 0: ordinary attention"),
       FIELD(model, q_lora_rank, between(0, kWide), "",
-            "latent attention: queries come from so many numbers; 0: from the position itself"),
+            "latent attention: queries come from this many numbers; 0: from the position itself"),
       FIELD(model, qk_nope_head_dim, between(0, kWide), "",
             "latent attention: width of a query and a key that positions do not turn"),
       FIELD(model, qk_rope_head_dim, between(0, kWide), "",
@@ -423,7 +423,7 @@ std::vector<Field> build_table() {
       FIELD(optimizer, loss_scale_window, between(1, kCount), "iterations",
             "number without overflow after which the scale doubles"),
       FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
-            "number after which the scale is halved; counted anew after each doubling"),
+            "number after which the scale is halved; counted again after each doubling"),
 
       FIELD(fp8, recipe, any(), "",
             "how the linear layers of blocks round to 8 bits what their products read; tensorwise: "
@@ -436,8 +436,7 @@ std::vector<Field> build_table() {
             "round scales down to powers of two, so that they round no number"),
       FIELD(fp8, first_layers_bf16, between(0, kManyLayers), "layers",
             "number at the start of the model that compute in run.precision"),
-      FIELD(fp8, last_layers_bf16, between(0, kManyLayers), "layers",
-            "number at its end, likewise"),
+      FIELD(fp8, last_layers_bf16, between(0, kManyLayers), "layers", "number at its end"),
 
       FIELD(parallel, tp, between(1, kWide), "ranks", "degree of tensor parallelism"),
       FIELD(parallel, pp, between(1, kWide), "ranks", "degree of pipeline parallelism"),
@@ -448,7 +447,7 @@ std::vector<Field> build_table() {
       FIELD(parallel, ep, between(1, kWide), "ranks",
             "degree of expert parallelism, among the ranks of a pipeline stage"),
       FIELD(parallel, expert_tp, between(1, kWide), "ranks",
-            "degree of tensor parallelism of experts: an expert lies in slices on so many of those "
+            "degree of tensor parallelism of experts: an expert is split over this many of those "
             "ranks"),
       FIELD(parallel, dp_replicate, between(1, kWide), "",
             "hybrid sharding: number of copies of a sharded group of data-parallel ranks"),
@@ -494,20 +493,20 @@ std::vector<Field> build_table() {
             "interval between saves; 0: only at the end"),
       FIELD(checkpoint, keep, count(), "checkpoints",
             "number of newest ones that are kept; 0: all"),
-      FIELD(checkpoint, async, any(), "", "write while training goes on"),
+      FIELD(checkpoint, async, any(), "", "write while training continues"),
       FIELD(checkpoint, load, any(), "", "folder to start from; \"\": run.dir"),
       FIELD(checkpoint, load_optimizer, any(), "", "load the optimizer states too"),
       FIELD(checkpoint, finetune, any(), "", "load only the weights; counters start at zero"),
       {"checkpoint", "export",
        [](Config& c) -> FieldSlot { return slot_of(&c.checkpoint.export_format); }, any(), "",
        "hf: write checkpoints as Hugging Face folders too, run.dir/exports/step-..., while "
-       "training goes on"},
+       "training continues"},
       FIELD(checkpoint, export_interval, count(), "iterations",
             "interval between checkpoints that are exported, a multiple of checkpoint.interval; 0: "
             "only the last one"),
       FIELD(checkpoint, fallback, any(), "",
-            "check the newest checkpoint before going on from it; where it is damaged, go on from "
-            "the newest sound one"),
+            "check the newest checkpoint before resuming from it; if it is damaged, resume from "
+            "the newest valid one"),
       FIELD(checkpoint, local_dir, any(), "",
             "folder on a disk of each node, for checkpoints between those in run.dir; \"\": none"),
       FIELD(checkpoint, local_interval, count(), "iterations",

@@ -37,7 +37,7 @@ inline bool is_text(const FieldSlot& slot) {
 // numbers, lie in [min, max], or in (min, max) where an end is open.
 struct FieldLimits {
   std::vector<std::string> allowed;
-  // What the program has added to these since it began; null: nothing.
+  // Values that the program has added since it began; null: none.
   std::vector<std::string> (*added)() = nullptr;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -63,7 +63,7 @@ std::span<const Field> all_fields();
 // The sections in the order of Config.
 const std::vector<std::string>& section_names();
 
-// The field `section.name`; null where there is none.
+// The field `section.name`; null if there is none.
 const Field* find_field(const std::string& section, const std::string& name);
 const Field* find_field(const std::string& key);  // "section.name"
 

@@ -1,4 +1,4 @@
-// What other systems call things: hints for keys, sections and files that are theirs.
+// Names of other systems: hints for their keys, sections and files.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// What to use instead of a key of another system, as the end of a message: "use train.iters: ...".
-// "" for names that no system is known to use. Case and '-' for '_' do not matter.
+// Replacement for a key of another system, as the end of a message: "use train.iters: ...". "" for
+// names that no system is known to use. Case and '-' for '_' do not matter.
 std::string foreign_key_hint(std::string_view section, std::string_view name);
 
 // Whose configuration a text is, with what to do about it; "" if it looks like nobody's. Meant for

@@ -1,4 +1,4 @@
-// Products in fp8: what they go with.
+// Products in fp8: their restrictions.
 #include "config/fp8.h"
 
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int
   if (fp8.recipe == Fp8Recipe::tensorwise) {
     fail_input(
         "fp8.recipe = \"tensorwise\" has one scale for an expert, which parallel.expert_tp = {} "
-        "would cut: use recipe = \"blockwise\", or deal out experts with parallel.ep instead",
+        "would cut: use recipe = \"blockwise\", or distribute experts with parallel.ep instead",
         expert_tp);
   }
   if (moe.ffn_hidden_size / expert_tp % fp8_block != 0)
@@ -82,7 +82,7 @@ void check_fp8(const Config& config) {
   if (fp8.recipe == Fp8Recipe::none) return check_unused_fp8(fp8);
   if (config.model.is_latent()) {
     fail_input(
-        "fp8.recipe = {:?} does not go with model.kv_lora_rank yet, whose small layers would be "
+        "fp8.recipe = {:?} conflicts with model.kv_lora_rank, whose small layers would be "
         "rounded by scales of a rank's rows: use recipe = \"none\"",
         fp8.recipe);
   }

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// What contradicts itself, or cannot be combined yet.
+// Rejects contradictions, and what cannot be combined yet.
 void check_fp8(const Config& config);
 // Blocks of 128 must not be cut by ranks: a number would be rounded with another scale than on one
 // rank. Expects degrees that divide the model.

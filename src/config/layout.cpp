@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// What the numbers of experts of all layers are divisible by; 0 without experts.
+// Greatest common divisor of the numbers of experts of all layers; 0 without experts.
 std::int64_t common_experts(const ExpertConfig& moe) {
   std::int64_t common = moe.experts_by_layer.empty() ? moe.num_experts : 0;
   for (const std::int64_t number : moe.experts_by_layer) common = std::gcd(common, number);
@@ -134,7 +134,7 @@ std::string stages_text(const ParallelConfig& parallel, std::int64_t stages) {
 void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   const ChunkRule rule = entry_of(parallel.schedule).chunks;
   if ((rule == ChunkRule::several) != (parallel.virtual_stages > 1)) {
-    fail_input("parallel.virtual_stages = {} does not go with parallel.schedule = {:?}: {}",
+    fail_input("parallel.virtual_stages = {} conflicts with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
                rule == ChunkRule::several ? "it needs 2 or more"
                : rule == ChunkRule::folded

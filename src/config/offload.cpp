@@ -1,4 +1,4 @@
-// What is kept elsewhere than in memory.
+// Data offloaded from memory.
 #include "config/offload.h"
 
 #include <utility>

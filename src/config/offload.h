@@ -1,4 +1,4 @@
-// What [offload] means, and its rules.
+// Meaning and rules of [offload].
 #pragma once
 
 #include "config/config.h"
@@ -9,7 +9,7 @@ namespace trireme {
 // on GPUs, "file" everywhere.
 bool leaves_memory(const Config& config, OffloadPlace where);
 
-// Refuses what contradicts itself, and what states and activations in files do not go with.
+// Refuses what contradicts itself, and what states and activations in files conflict with.
 void check_offload(const Config& config);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What steps of the optimizer compute with, and how far schedules reach.
+// Data types of the optimizer's step, and the lengths of schedules.
 #include "config/optimization.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optim
     if ((by_samples ? in_iters : in_samples) == 0) return;
     const char* wrong = by_samples ? "iters" : "samples";
     const char* right = by_samples ? "samples" : "iters";
-    fail_input("optimizer.{0}_{1} does not go with train.{2}: use optimizer.{0}_{2}", name, wrong,
+    fail_input("optimizer.{0}_{1} conflicts with train.{2}: use optimizer.{0}_{2}", name, wrong,
                right);
   };
   check("decay", optimizer.decay_iters, optimizer.decay_samples);
@@ -30,7 +30,7 @@ void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
                optimizer.warmup_tokens);
   }
   const auto exclude = [](const char* name, bool given, const char* instead) {
-    if (given) fail_input("optimizer.{} does not go with optimizer.{}", name, instead);
+    if (given) fail_input("optimizer.{} conflicts with optimizer.{}", name, instead);
   };
   exclude("decay_iters", optimizer.decay_iters > 0, "decay_tokens");
   exclude("decay_samples", optimizer.decay_samples > 0, "decay_tokens");
@@ -106,7 +106,7 @@ void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay)
   check_decay("muon_momentum", optimizer.muon_momentum);
   if (optimizer.muon_coefficients == MuonCoefficients::quintic && optimizer.muon_steps % 5 != 0) {
     fail_input(
-        "optimizer.muon_steps = {} does not go with optimizer.muon_coefficients = \"quintic\", "
+        "optimizer.muon_steps = {} conflicts with optimizer.muon_coefficients = \"quintic\", "
         "which are five sets: use {}, or \"simple\"",
         optimizer.muon_steps, (optimizer.muon_steps + 4) / 5 * 5);
   }
@@ -147,13 +147,13 @@ void check_narrow_states(const Config& config) {
   const bool moments = config.optimizer.moment_dtype != StateType::fp32;
   if (config.run.precision == Precision::fp64 && (gradients || moments)) {
     fail_input(
-        "{} = \"bf16\" does not go with run.precision = \"fp64\", which keeps everything in "
+        "{} = \"bf16\" conflicts with run.precision = \"fp64\", which keeps everything in "
         "64 bits: use fp32",
         gradients ? "run.gradient_dtype" : "optimizer.moment_dtype");
   }
   if (gradients && config.parallel.numerics == Numerics::exact) {
     fail_input(
-        "run.gradient_dtype = {:?} does not go with parallel.numerics = \"exact\", which sums "
+        "run.gradient_dtype = {:?} conflicts with parallel.numerics = \"exact\", which sums "
         "gradients as 64-bit integers: use numerics = \"fast\", or gradient_dtype = \"fp32\"",
         config.run.gradient_dtype);
   }

@@ -19,7 +19,7 @@ struct Preset {
 
 std::span<const Preset> all_presets();
 
-// Null where there is none of that name.
+// Null if there is none of that name.
 const Preset* find_preset(std::string_view name);
 
 }  // namespace trireme

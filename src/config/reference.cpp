@@ -37,7 +37,7 @@ Presets are architectures alone: without dropout, data, batch sizes and learning
 
 )";
 
-// What the families imply, across.
+// Defaults of the families, as a table.
 std::string families_table() {
   std::string table = fmt::format("| key | {} |\n|---|", fmt::join(family_names(), " | "));
   for (std::size_t i = 0; i < all_families().size(); ++i) table += "---|";

@@ -1,4 +1,4 @@
-// What a model's family implies, and sizes that follow from other sizes.
+// Defaults of a model's family, and sizes that follow from other sizes.
 #include <algorithm>
 
 #include "config/families.h"

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// Refuses (exit code 2) what contradicts itself, or cannot run on so many ranks: all rules that
+// Refuses (exit code 2) what contradicts itself, or cannot run on this many ranks: all rules that
 // follow from the configuration alone.
 void check_run(const Config& config, std::int64_t world_size);
 

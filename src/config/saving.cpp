@@ -35,12 +35,12 @@ void check_spikes(const Config& config) {
   const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
   if (interval == 0) {
     fail_input(
-        "train.spike_policy = \"back\" goes on from an earlier checkpoint and needs "
+        "train.spike_policy = \"back\" resumes from an earlier checkpoint and needs "
         "checkpoint.interval, which is 0 (only the last step is saved): set it, or use \"skip\"");
   }
   if (keep == 0) return;
   fail_input(
-      "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" goes on "
+      "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" resumes "
       "from, since those of interruptions count too: set checkpoint.keep = 0, or use \"skip\"",
       keep);
 }
@@ -50,7 +50,7 @@ void check_local(const CheckpointConfig& checkpoint) {
   // none.
   if (checkpoint.local_interval > 0 && checkpoint.async) {
     fail_input(
-        "checkpoint.local_interval = {} does not go with checkpoint.async = true yet: set one of "
+        "checkpoint.local_interval = {} conflicts with checkpoint.async = true: set one of "
         "them",
         checkpoint.local_interval);
   }

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// Where the text or comment that begins at `at` has ended; `at` itself where there is none.
+// End of the text or comment that begins at `at`; `at` itself if there is none.
 std::size_t after_text(std::string_view toml, std::size_t at) {
   const char c = toml[at];
   if (c == '#') return std::min(toml.find('\n', at), toml.size());

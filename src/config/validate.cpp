@@ -47,7 +47,7 @@ double number(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-// Of the small and the large products of latent attention, in one layer.
+// Parameters of the small and the large products of latent attention, in one layer.
 double latent_parameters(const ModelConfig& m) {
   const double hidden = number(m.hidden_size), heads = number(m.num_heads);
   const double queries = number(m.q_lora_rank), keys = number(m.kv_lora_rank);
@@ -55,7 +55,7 @@ double latent_parameters(const ModelConfig& m) {
          (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
 }
 
-// Of all experts and of the one that all tokens pass, in one layer.
+// Parameters of all experts and of the shared one, in one layer.
 double expert_parameters(const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
   if (moe.num_experts == 0) return 0;
@@ -216,7 +216,7 @@ void check_latent(const ModelConfig& m) {
         m.v_head_dim, m.head_dim);
   }
   const auto refuse = [](bool set, const char* what, const char* instead) {
-    if (set) fail_input("model.kv_lora_rank does not go with {}: use {}", what, instead);
+    if (set) fail_input("model.kv_lora_rank conflicts with {}: use {}", what, instead);
   };
   refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
          "as many as model.num_heads, or leave it out");
@@ -272,7 +272,7 @@ void check_soft_cap(const ModelConfig& model) {
   }
   if (model.attention_soft_cap == 0 || model.position != PositionEncoding::alibi) return;
   fail_input(
-      "model.attention_soft_cap = {} does not go with model.position = \"alibi\", whose slopes no "
+      "model.attention_soft_cap = {} conflicts with model.position = \"alibi\", whose slopes no "
       "published model caps: leave it out, or use another position",
       model.attention_soft_cap);
 }
@@ -421,7 +421,7 @@ void check_data(const DataConfig& data) {
     parse_blend(*list, key);
 }
 
-// Training straight from text: what it goes with.
+// Training straight from text: its restrictions.
 void check_sources(const Config& config) {
   const DataConfig& data = config.data;
   if (data.sources.empty() && data.valid_sources.empty()) return;

@@ -136,7 +136,7 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   const SaveReport saved = writer.commit();
   std::string note = model.note;
   if (model.training) {
-    add_note(note, fmt::format("training goes on after step {}, with the states of the optimizer",
+    add_note(note, fmt::format("training continues after step {}, with the states of the optimizer",
                                model.training->step));
   }
   if (tokenizer.type.empty() && !model.config) add_note(note, "no tokenizer's files were found");

@@ -27,7 +27,7 @@ struct ConversionReport {
 
 // Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,
 // the configuration), its tokenizer's files and config.toml. Without the states of an optimizer it
-// is one of step 0, from which training begins; with them training goes on from their step. `to`
+// is one of step 0, from which training begins; with them training resumes from their step. `to`
 // must not hold a checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool);

@@ -15,9 +15,10 @@ namespace trireme {
 // How the ranks share a tensor that is read as a matrix; none: each has all of it.
 struct RankCut {
   enum class Along : std::uint8_t { none, rows, columns } along = Along::none;
-  // By rows: the tensor is so many equal blocks of rows, and each rank has its part of each block.
+  // By rows: the tensor is this many equal blocks of rows, and each rank has its part of each
+  // block.
   std::int64_t blocks = 1;
-  // By rows: all ranks together have so many, and those after the last row repeat it; 0: none.
+  // By rows: all ranks together have this many, and those after the last row repeat it; 0: none.
   std::int64_t padded_rows = 0;
   std::optional<float> padding = {};  // what they hold instead
 };

@@ -17,7 +17,7 @@ class GradientBuilder {
   explicit GradientBuilder(Graph& graph) : graph_(graph) {}
 
   Graph& graph() { return graph_; }
-  // The gradient of a forward value as far as it is known now; no_value if there is none yet.
+  // The gradient of a forward value that is known so far; no_value if there is none yet.
   ValueId grad(ValueId forward_value) const;
   // Adds a contribution.
   void add_grad(ValueId forward_value, ValueId contribution);

@@ -43,7 +43,7 @@ struct ParameterSpec {
   // gradient of these rows is that of this rank's queries: to be summed over the copies.
   int copies = 1, copy = 0;
   std::int64_t copied_rows = 0;
-  // The first element of those rows, and how many elements, from the first on, this rank speaks for
+  // The first element of those rows, and how many elements, from the first on, this rank owns
   // in norms and checkpoints: of copies the first one does.
   std::int64_t first_copied() const {
     return copies == 1 ? shape.count() : shape.count() / shape[0] * (shape[0] - copied_rows);
@@ -51,7 +51,7 @@ struct ParameterSpec {
   std::int64_t owned_count() const { return copy == 0 ? shape.count() : first_copied(); }
 
   // Of a linear layer's weight: the matrices that it consists of, for optimizers that update whole
-  // matrices. Rows of the whole parameter belong to them in turn: the first so many to the first
+  // matrices. Rows of the whole parameter belong to them in turn: the first this many to the first
   // matrix, the next ones to the second, and after the last to the first again. Empty: it is none
   // of these (tables of words, heads, vectors).
   std::vector<std::int64_t> matrix_rows;
@@ -61,13 +61,13 @@ struct ParameterSpec {
   bool of_experts = false;
   // Then: elements of this rank's part, cut alike, that experts of other ranks have before it.
   std::int64_t expert_elements_before = 0;
-  // Its gradient arises as 64-bit fixed-point numbers: one pass adds what several micro-batches
-  // make of it, each by itself.
+  // Its gradient is produced as 64-bit fixed-point numbers: one pass adds the contributions of
+  // several micro-batches, each separately.
   bool fixed_point = false;
 
-  // What the gradient of a router's parameter counts: choices of experts. It has no part in the
-  // norm. A bias is moved towards an even load by `balance_rate` in each step; a load becomes each
-  // expert's choices over their mean.
+  // Meaning of the gradient of a router's parameter: counts of choices of experts. It has no part
+  // in the norm. A bias is moved towards an even load by `balance_rate` in each step; a load
+  // becomes each expert's choices over their mean.
   enum class Counts : std::uint8_t { nothing, bias, load };
   Counts counts = Counts::nothing;
   double balance_rate = 0;

@@ -182,7 +182,7 @@ struct RemoteExpertsAttributes {
   GraphGroup group;
   int tensor_size;  // adjacent ranks that an expert is cut over
   ActivationKind kind;
-  std::int64_t round_rows;  // that an owner takes at once
+  std::int64_t round_rows;  // that an owner takes in one round
   std::int64_t blocks = 1;  // of the rows of each expert
 };
 
@@ -202,7 +202,7 @@ struct Node {
   Phase phase = Phase::forward;
   Attributes attributes;
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
-  std::array<ValueId, max_outputs> outputs;  // no_value where there is none
+  std::array<ValueId, max_outputs> outputs;  // no_value if there is none
   std::int32_t workspace = -1;  // once planned, if it needs any: index in SegmentPlan::workspaces
 
   template <class T>

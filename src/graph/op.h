@@ -21,7 +21,7 @@ struct Target;
 // reductions are sums in a fixed order, accumulated in f32 for 16-bit types.
 class RankGroup {
  public:
-  // Messages under way: what is sent stays as it is, and nobody reads where they arrive, until the
+  // Messages in flight: sent memory must not change and received memory must not be read until the
   // queue has waited for them.
   class Passing {
    public:
@@ -52,7 +52,7 @@ class RankGroup {
   }
 };
 
-// The groups of a rank by kind; null where it is alone.
+// The groups of a rank by kind; null for a single rank.
 class RankGroups {
  public:
   RankGroup*& operator[](GroupKind kind) { return groups_[static_cast<std::size_t>(kind)]; }
@@ -62,8 +62,8 @@ class RankGroups {
   std::array<RankGroup*, static_cast<std::size_t>(GroupKind::count)> groups_{};
 };
 
-// What fixed-point gradients need besides the summand: the largest that fits (in units of the sum),
-// and where what does not is counted, in device memory.
+// Parameters of fixed-point gradients: the largest summand that fits (in units of the sum), and the
+// counter, in device memory, of those that do not.
 struct FixedPoint {
   double limit = 0;
   std::int64_t* overflows = nullptr;

@@ -55,8 +55,8 @@ struct SegmentPlan {
   std::int64_t scratch_bytes = 0;
 };
 
-// Plans and validates. `target`: whose kernels will run, and with that the size of their scratch;
-// null for plans that nobody runs.
+// Plans and validates. `target`: the device whose kernels run, which decides the size of their
+// scratch; null for plans that are never run.
 SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options,
                          const Target* target = nullptr);
 

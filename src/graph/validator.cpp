@@ -105,7 +105,7 @@ class Replay {
     hold(placement, graph_.value(id).bytes(), id);
   }
 
-  // Whatever the scratch covers is lost.
+  // Values that the scratch covers are lost.
   void use_scratch(const Workspace& scratch) { hold(scratch.placement, scratch.bytes, no_value); }
 
   void hold(const Placement& placement, std::int64_t bytes, ValueId id) {

@@ -11,8 +11,8 @@ namespace trireme {
 using ValueId = std::int32_t;
 inline constexpr ValueId no_value = -1;
 
-// Where a value comes from and, with that, which region of memory holds it. Internal values are
-// placed by the planner: in the saved region if a later phase reads them, else in scratch.
+// Origin of a value, which decides the region of memory that holds it. Internal values are placed
+// by the planner: in the saved region if a later phase reads them, else in scratch.
 enum class Role : std::uint8_t {
   internal,
   parameter,    // index: parameter of the segment; stored in the compute type

@@ -26,7 +26,8 @@ void refuse_second_job() {
 std::unique_ptr<Job::Impl> join(DeviceKind device, double timeout_s) {
   refuse_second_job();
   auto impl = std::make_unique<Job::Impl>(Job::Impl{JoinedJob(device, timeout_s)});
-  if (impl->alone()) impl->joined.choose_device();  // else run() does, where one speaks for all
+  if (impl->alone())
+    impl->joined.choose_device();  // else run() does, where one process prints for all
   return impl;
 }
 

@@ -62,7 +62,7 @@ struct Trainer::Impl {
     if (finished) return;
     try {
       trainer.note_failure(trireme::Error(trireme::ExitCode::failed,
-                                          "the program let go of its trainer without finish()"));
+                                          "the program destroyed its trainer without finish()"));
     } catch (const std::exception&) {
     }
   }

@@ -68,7 +68,7 @@ WholeMatrices::WholeMatrices(const Stage& stage, const StateLayout& layout,
     TRIREME_CHECK(all_rows(parameter.spec) % period(parameter.spec) == 0);
     tensor_ranks_ = std::max(tensor_ranks_, parts_of(parameter.spec));
   }
-  deal_out();
+  distribute();
   plan_memory();
 }
 
@@ -76,7 +76,7 @@ const ParameterSpec& WholeMatrices::spec(const Item& item) const {
   return stage_.definition().parameters[item.parameter].spec;
 }
 
-void WholeMatrices::deal_out() {
+void WholeMatrices::distribute() {
   const auto& parameters = stage_.definition().parameters;
   const auto cost = [&](int p) {
     const ParameterSpec& spec = parameters[p].spec;

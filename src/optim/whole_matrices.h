@@ -43,7 +43,7 @@ class WholeMatrices {
 
   const ParameterSpec& spec(const Item& item) const;
   int bucket(const Item& item) const { return layout_.bucket_of(item.parameter); }
-  void deal_out();
+  void distribute();
   void plan_memory();
   // Slots of local pieces: of the items of a round with the same shard.
   int slot(const Item& item) const { return item.tensor < 0 ? 0 : item.tensor; }

@@ -117,7 +117,7 @@ fs::path CheckpointKeeper::newest_checkpoint() {
   }
   const auto repaired = [&](const fs::path& found) {
     const bool own = leads() && found.parent_path() == fs::absolute(folder);
-    const std::string line = own ? mend_latest(found) : "";
+    const std::string line = own ? repair_latest(found) : "";
     if (!line.empty()) job_.console.print(line);
     return found;
   };
@@ -243,11 +243,11 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
     return;
   }
   if (wanted.moments) job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
-  go_on_from(saved, reader.folder().string(), run);
+  resume_from(saved, reader.folder().string(), run);
 }
 
-void CheckpointKeeper::go_on_from(const CheckpointState& saved, const std::string& from,
-                                  RunState& run) {
+void CheckpointKeeper::resume_from(const CheckpointState& saved, const std::string& from,
+                                   RunState& run) {
   run.restore(saved);
   saved_step_ = saving_step_ = run.step;
   job_.console.print(fmt::format("resumed from {} at step {}", from, run.step));
@@ -351,8 +351,8 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   }
   const CheckpointState saved = local_.load(*step);
   job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
-  go_on_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
-             run);
+  resume_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
+              run);
   // The newest checkpoint that others can read is still the one in the run's folder.
   saved_step_ = saving_step_ = shared;
   locally_saved_step_ = *step;

@@ -69,7 +69,7 @@ class CheckpointKeeper {
 
   bool load_newest(RunState& run);
   bool load_local(std::int64_t shared, RunState& run);
-  void go_on_from(const CheckpointState& saved, const std::string& from, RunState& run);
+  void resume_from(const CheckpointState& saved, const std::string& from, RunState& run);
   CheckpointState state_of(const RunState& run) const;
   fs::path find_on_rank_0(const fs::path& path);
   fs::path newest_checkpoint();

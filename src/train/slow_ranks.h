@@ -28,11 +28,11 @@ class SlowRanks {
   // 30 seconds, or TRIREME_SLOW_RANK_SECONDS.
   static double default_window_s();
 
-  // Over a log interval of so many steps: seconds of own work in a step and the pipeline stage, by
-  // rank. Ranks are compared within their stage. A rank is slow where it needs a quarter more than
-  // the median of a window and makes a step visibly longer. It is told where the window before said
-  // so too: a rank that was disturbed once is not worth a line; and once, until it is no longer
-  // slow. All ranks that pass the same get the same answer: of several the slowest.
+  // Over a log interval of this many steps: seconds of own work in a step and the pipeline stage,
+  // by rank. Ranks are compared within their stage. A rank is slow where it needs a quarter more
+  // than the median of a window and makes a step visibly longer. It is told where the window before
+  // said so too: a rank that was disturbed once is not worth a line; and once, until it is no
+  // longer slow. All ranks that pass the same get the same answer: of several the slowest.
   std::optional<SlowRank> judge(std::span<const double> seconds, std::span<const int> stages,
                                 double step_seconds, std::int64_t steps = 1);
 

@@ -18,7 +18,7 @@ bool FollowedFile::begins_as_before(const File& file) const {
   return now == seam_;
 }
 
-bool FollowedFile::starts_anew() {
+bool FollowedFile::was_replaced() {
   error_.clear();
   there_ = is_own_file(path_);
   if (offset_ == 0) return false;

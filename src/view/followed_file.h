@@ -19,7 +19,7 @@ class FollowedFile {
 
   // Looks at the file. True where it no longer begins with what was read: it was replaced, cut or
   // removed. The next read() then starts at its first line.
-  bool starts_anew();
+  bool was_replaced();
   // Hands over whole lines without their ends, at most about `budget` bytes of them; the last one
   // waits until its end is written. False where there is more to read.
   bool read(std::size_t budget, const std::function<void(std::string_view)>& line);

@@ -26,8 +26,8 @@ MetricLines::~MetricLines() = default;
 MetricLines::MetricLines(MetricLines&&) noexcept = default;
 
 bool MetricLines::refresh(std::uint64_t version, std::size_t budget) {
-  const bool anew = file_.starts_anew();
-  if (anew) {
+  const bool restarted = file_.was_replaced();
+  if (restarted) {
     series_.clear();
     incidents_.clear();
     step_ = -1;
@@ -35,7 +35,7 @@ bool MetricLines::refresh(std::uint64_t version, std::size_t budget) {
     damaged_ = out_of_order_ = nameless_ = 0;
   }
   whole_ = file_.read(budget, [&](std::string_view line) { add_line(line, version); });
-  return anew;
+  return restarted;
 }
 
 void MetricLines::add_line(std::string_view line, std::uint64_t version) {

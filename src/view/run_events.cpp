@@ -68,13 +68,13 @@ const char* RunEvent::name() const {
 }
 
 bool RunEvents::refresh(std::uint64_t version, std::size_t budget) {
-  const bool anew = file_.starts_anew();
-  if (anew) {
+  const bool restarted = file_.was_replaced();
+  if (restarted) {
     events_.clear();
     starts_ = forgotten_ = 0;
   }
   file_.read(budget, [&](std::string_view line) { add_line(line, version); });
-  return anew;
+  return restarted;
 }
 
 void RunEvents::add_line(std::string_view line, std::uint64_t version) {

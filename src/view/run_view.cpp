@@ -165,10 +165,10 @@ int RunView::ranks() const {
 
 void RunView::refresh() {
   ++version_;
-  const bool metrics_anew = metrics_.refresh(version_, most_bytes_at_once);
-  const bool timings_anew = timings_.refresh(version_, most_bytes_at_once);
-  const bool events_anew = events_.refresh(version_, most_bytes_at_once);
-  if (metrics_anew || timings_anew || events_anew) ++generation_;
+  const bool metrics_replaced = metrics_.refresh(version_, most_bytes_at_once);
+  const bool timings_replaced = timings_.refresh(version_, most_bytes_at_once);
+  const bool events_replaced = events_.refresh(version_, most_bytes_at_once);
+  if (metrics_replaced || timings_replaced || events_replaced) ++generation_;
   read_status();
   read_config();
   const auto now = std::chrono::steady_clock::now();

@@ -20,7 +20,7 @@ T of_bits(int bits) {
   return value;
 }
 
-// What a pattern of so many exponent and mantissa bits means, by its definition.
+// What a pattern of this many exponent and mantissa bits means, by its definition.
 double meaning(int bits, int exponent_bits, int mantissa_bits) {
   const int mantissa = bits & ((1 << mantissa_bits) - 1);
   const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);

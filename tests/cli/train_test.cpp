@@ -277,8 +277,8 @@ TEST_F(Train, EndsWhereTheValidationLossIsNotFinite) {
   EXPECT_FALSE(fs::exists(folder_ / "run/checkpoints/latest"));
   std::vector<std::string> unchecked = one_step;
   unchecked.push_back("train.check_nan=false");
-  const Outcome goes_on = train("unchecked", unchecked);
-  EXPECT_EQ(goes_on.code, 0) << goes_on.out;
+  const Outcome continued = train("unchecked", unchecked);
+  EXPECT_EQ(continued.code, 0) << continued.out;
   EXPECT_THAT(metrics("unchecked"), HasSubstr("\"valid_loss\": null"));
 }
 

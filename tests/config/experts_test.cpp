@@ -85,7 +85,7 @@ TEST(Validate, ExpertsInSlices) {
   EXPECT_THAT(refused({slices, "moe.num_experts=4", "model.bias=false", "moe.ffn_hidden_size=75"}),
               HasSubstr("moe.ffn_hidden_size = 75 is not divisible by parallel.expert_tp = 2"));
   EXPECT_THAT(refused({slices, "moe.num_experts=4", "model.bias=false", "optimizer.name=muon"}),
-              HasSubstr("does not go with optimizer.name = \"muon\""));
+              HasSubstr("conflicts with optimizer.name = \"muon\""));
   EXPECT_THAT(with({slices, "fp8.recipe=tensorwise"}), HasSubstr("use recipe = \"blockwise\""));
   EXPECT_THAT(with({slices, "fp8.recipe=blockwise"}),
               HasSubstr("moe.ffn_hidden_size = 384 over parallel.expert_tp = 2 is 192"));

@@ -19,7 +19,7 @@ TEST(Validate, PositionsAreBounded) {
   }
 }
 
-// Pruning and background saves could take away what these would go on from.
+// Pruning and background saves could take away what these would resume from.
 TEST(Validate, CheckpointsToGoOnFromStay) {
   const auto back = [](const char* keep) {
     return refused({"train.spike_policy=back", "checkpoint.interval=10", keep});
@@ -29,7 +29,7 @@ TEST(Validate, CheckpointsToGoOnFromStay) {
               AllOf(HasSubstr("checkpoint.keep = 9"), HasSubstr("use \"skip\"")));
   EXPECT_THAT(refused({"checkpoint.local_dir=/tmp/local", "checkpoint.local_interval=2",
                        "checkpoint.async=true"}),
-              HasSubstr("does not go with checkpoint.async"));
+              HasSubstr("conflicts with checkpoint.async"));
 }
 
 TEST(Validate, AcceptsWhatWorks) {
@@ -250,7 +250,7 @@ TEST(Validate, Length) {
 
 TEST(Validate, Schedule) {
   EXPECT_THAT(refused({"optimizer.warmup_samples=5"}),
-              HasSubstr("optimizer.warmup_samples does not go with train.iters: use "
+              HasSubstr("optimizer.warmup_samples conflicts with train.iters: use "
                         "optimizer.warmup_iters"));
   EXPECT_THAT(refused({"optimizer.warmup_iters=5", "optimizer.warmup_fraction=0.1"}),
               HasSubstr("exclude each other"));
@@ -273,10 +273,10 @@ TEST(Validate, ScheduleInTokens) {
   for (const std::string other : {"decay_iters=5", "warmup_fraction=0.1", "decay_style=wsd"}) {
     EXPECT_THAT(refused({decay, "optimizer." + other}),
                 AllOf(HasSubstr(other.substr(0, other.find('='))),
-                      HasSubstr("does not go with optimizer.decay_tokens")));
+                      HasSubstr("conflicts with optimizer.decay_tokens")));
   }
   EXPECT_THAT(refused({decay, "optimizer.warmup_tokens=10", "optimizer.warmup_iters=5"}),
-              HasSubstr("warmup_iters does not go with optimizer.warmup_tokens"));
+              HasSubstr("warmup_iters conflicts with optimizer.warmup_tokens"));
 }
 
 TEST(Validate, Data) {

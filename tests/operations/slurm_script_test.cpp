@@ -176,7 +176,7 @@ TEST(SlurmScript, RestartsWithinTheJobOnNodesToSpare) {
   EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
 }
 
-// The script itself, under programs that stand in for SLURM's: `srun` ends as the test says and
+// The script itself, under programs that replace SLURM's: `srun` ends as the test says and
 // writes the status of the run, `scontrol` notes that it was called.
 class RunScript : public testing::Test {
  protected:

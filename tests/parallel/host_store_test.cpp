@@ -56,7 +56,9 @@ class LateDevice final : public testing_device::WrappedDevice {
     }
     void synchronize() override { device_.run(); }
 
-    bool may_go_on() const { return !work.empty() && (!work.front().after || *work.front().after); }
+    bool may_continue() const {
+      return !work.empty() && (!work.front().after || *work.front().after);
+    }
     std::deque<Work> work;
 
    private:
@@ -66,7 +68,7 @@ class LateDevice final : public testing_device::WrappedDevice {
   void run() {
     const auto able = [&] {
       return std::find_if(order_.begin(), order_.end(),
-                          [&](QueueRole role) { return queues_.at(role).may_go_on(); });
+                          [&](QueueRole role) { return queues_.at(role).may_continue(); });
     };
     for (auto next = able(); next != order_.end(); next = able()) {
       LateQueue& queue = queues_.at(*next);

@@ -60,9 +60,9 @@ class Sleeps : public Observer {
     launched_ = 0;
     const auto found = seconds_.find(pass_);
     ASSERT_NE(found, seconds_.end());
-    const bool goes_on = waited_ == seconds_waited();
-    end_ = (goes_on ? end_ : Clock::now()) + std::chrono::duration_cast<Clock::duration>(
-                                                 std::chrono::duration<double>(found->second));
+    const bool continued = waited_ == seconds_waited();
+    end_ = (continued ? end_ : Clock::now()) + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(found->second));
     if (!counting_) busy += found->second;
   }
   void after(const Launch&) override {

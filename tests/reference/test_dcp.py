@@ -63,7 +63,7 @@ def test_folders_are_read(trireme, rng, tries, tmp_path, names):
         model.config.save_pretrained(folder)
         out = trireme("convert", folder / "dcp", folder / "run", "--config",
                       folder / "config.json").stdout
-        assert "goes on after step 7" in out
+        assert "continues after step 7" in out
         assert_same_bits(trireme, folder / "run", model, folder / "back")
         ours = tensors_of(folder / "run")
         own = {name: p for name, p in model.named_parameters()}
@@ -159,7 +159,7 @@ def samples_of(trireme, file):
 
 
 @pytest.mark.parametrize("names", ["huggingface", "titan"])
-def test_a_run_of_pytorch_goes_on_here(trireme, job, names):
+def test_a_run_of_pytorch_continues_here(trireme, job, names):
     model, tokens, folder = job
     file = run_toml(folder, model_section(folder / "start"), tokens, decay_vectors=True)
     samples = samples_of(trireme, file)
@@ -268,7 +268,7 @@ def take(state, model, optimizer, names):
 
 
 @pytest.mark.parametrize("names,files", [("huggingface", 5), ("huggingface", 2e-5), ("titan", 5)])
-def test_a_run_of_ours_goes_on_in_pytorch(trireme, job, names, files):
+def test_a_run_of_ours_continues_in_pytorch(trireme, job, names, files):
     model, tokens, folder = job
     file = run_toml(folder, model_section(folder / "start"), tokens, decay_vectors=False)
     samples = samples_of(trireme, file)

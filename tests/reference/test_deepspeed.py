@@ -56,7 +56,7 @@ def test_deepspeed_is_read(trireme, tmp_path, case):
     folder = tmp_path / "deepspeed"
     subprocess.run([sys.executable, MAKE, folder, json.dumps(CASES[case])], check=True)
     told = trireme("convert", folder, tmp_path / "run").stdout
-    assert ("goes on after step" in told) == any(name.startswith("optimizer.") for name in
+    assert ("continues after step" in told) == any(name.startswith("optimizer.") for name in
                                                  load_file(folder / "expected.safetensors"))
     got, want = read_checkpoint(tmp_path / "run"), load_file(folder / "expected.safetensors")
     assert got.keys() == want.keys()
@@ -69,7 +69,7 @@ STEPS, RANKS = 20, 2
 
 @needs_deepspeed
 @pytest.mark.parametrize("stage,universal", [(1, False), (2, False), (1, True)])
-def test_a_run_of_deepspeed_goes_on_here(trireme, rng, tmp_path, stage, universal):
+def test_a_run_of_deepspeed_continues_here(trireme, rng, tmp_path, stage, universal):
     """Two ranks train a Llama in fp32 for 20 steps, and save; the losses of the next 20 are theirs."""
     config = json.loads((HF / "llama/config.json").read_text())
     write_indexed_tokens(tmp_path / "tokens", [rng.randrange(config["vocab_size"]) for _ in range(4000)])

@@ -1,4 +1,4 @@
-"""Training that megatron-core began goes on here: its model, its fused GELU, its groups of parameters and its optimizer on the CPU,
+"""Training that megatron-core began continues here: its model, its fused GELU, its groups of parameters and its optimizer on the CPU,
 20 steps and their checkpoint, and 20 more, there and here, on the same samples."""
 import argparse
 import os
@@ -82,7 +82,7 @@ def save_all(model, optimizer, args, folder):
 
 
 @pytest.mark.parametrize("llama", [False, True], ids=["gpt", "llama"])
-def test_a_run_of_megatron_core_goes_on_here(trireme, rng, tmp_path, megatron, monkeypatch, llama):  # noqa: F811
+def test_a_run_of_megatron_core_continues_here(trireme, rng, tmp_path, megatron, monkeypatch, llama):  # noqa: F811
     patch(monkeypatch.setattr)
     torch.manual_seed(rng.randrange(2**31))
     args = dict(arguments(rng, llama), num_layers=2, bias_gelu_fusion=True, max_position_embeddings=16, seq_length=16,

@@ -38,7 +38,7 @@ def test_torchtitan_there_and_back(trireme, tmp_path, name):
     want = torch.load(tmp_path / "theirs/expected.pt")
     told = trireme("convert", tmp_path / "theirs/checkpoint/step-3", tmp_path / "run", "--config",
                    tmp_path / "theirs/config.json").stdout
-    assert "goes on after step 3" in told
+    assert "continues after step 3" in told
     from safetensors.torch import load_file
     trireme("convert", "--to", "hf", tmp_path / "run", tmp_path / "hf")
     weights = load_file(tmp_path / "hf/model.safetensors")

@@ -116,7 +116,7 @@ inline StepResult step(Engine& engine, int rank, const Config& config, int numbe
   return engine.train_step(input, [&](std::int64_t k) { return &own[k]; });
 }
 
-// Masters and moments that this rank speaks for, in their places of the whole tensors.
+// Masters and moments that this rank owns, in their places of the whole tensors.
 inline void collect(Engine& engine, Weights& weights) {
   for (int c = 0; c < engine.chunks(); ++c) {
     const auto slices = saved_slices(engine.stage(c), engine.optimizer(c),

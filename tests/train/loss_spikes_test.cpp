@@ -1,4 +1,4 @@
-// Which losses are spikes, where a run goes back to, and that a record gives the same answers.
+// Which losses are spikes, where a run is rolled back to, and that a record gives the same answers.
 #include "train/loss_spikes.h"
 
 #include <gmock/gmock.h>

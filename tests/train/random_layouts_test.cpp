@@ -127,7 +127,7 @@ TEST(RandomLayouts, GiveTheSameBits) {
     const int block = layouts.one_of(std::vector<int>{0, 1, 2});
     Config config = model_of(family, precision, moments);
     config.parallel.exact_block = block;
-    if (block > 0) config.model.moe.capacity_factor = 0;  // which does not go with cp
+    if (block > 0) config.model.moe.capacity_factor = 0;  // which conflicts with cp
     const auto [reference, added] =
         alone.try_emplace({family, precision, moments, std::to_string(block)});
     if (added) reference->second = train(config, 1, steps);

@@ -76,7 +76,7 @@ class Runner {
   // A block whose sums are still in tiles 0 to 3, and where they go.
   struct Leaving {
     float* sums;
-    bool finished;  // all of k is in them: they go on to the destination
+    bool finished;  // all of k is in them: they move to the destination
     std::int64_t row, col;
   };
 

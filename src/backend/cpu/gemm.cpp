@@ -22,7 +22,7 @@ namespace {
 
 enum class Engine : std::uint8_t { reference, few_rows, dnnl, amx, widened };
 
-// Beyond so many rows packing the weights pays, the earlier the faster the product then is.
+// Row count above which packing the weights pays off; smaller on faster ISAs.
 std::int64_t few_rows_limit(const Target& target, DType compute) {
   const bool has_unit = compute == DType::bf16 && target.bf16_dot_products;
   return has_unit ? max_few_rows / 2 : max_few_rows;

@@ -12,7 +12,7 @@ namespace trireme::cpu {
 class AmxGemm : public GemmEngine<bf16> {
  public:
   // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large
-  // enough that the inner one is rarely packed anew, small enough for the last-level cache.
+  // enough that the inner one is rarely packed again, small enough for the last-level cache.
   AmxGemm(const GemmProblem& problem, bool into_float,
           std::int64_t max_packed_bytes = default_packed_bytes);
   std::int64_t workspace_bytes() const;

@@ -28,7 +28,7 @@ constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
   return {};
 }
 
-// Whether rows so many floats apart share a few sets of the caches, and the distance that rows of
+// Whether rows this many floats apart share a few sets of the caches, and the distance that rows of
 // `cols` floats should have instead (FloatGemm says what it costs).
 constexpr std::int64_t floats_per_kib = 256;
 constexpr bool rows_collide(std::int64_t ld) {

@@ -26,7 +26,7 @@ bool takes_any_rows(const Target& target, DType compute) {
          (compute == DType::bf16 && target.isa == Isa::amx);
 }
 
-// The largest piece of a product with at most so many rows.
+// The largest piece of a product with at most this many rows.
 int top_piece(std::int64_t rows) {
   return std::min(largest_piece,
                   static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows))) - 1);

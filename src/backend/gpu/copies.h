@@ -1,4 +1,4 @@
-// Copies from device memory to shared memory that go on while the thread computes, where the
+// Copies from device memory to shared memory that continue while the thread computes, where the
 // processor has them.
 //
 // A thread begins copies, ends a group of them with commit(), and later waits for all but its

@@ -17,7 +17,7 @@ void set_wait_policy(WaitPolicy* policy) {
 void wait_on_host(runtime::Event event) {
   WaitPolicy* const policy = asked;
   if (!policy) return runtime::synchronize(event);
-  for (int round = 0; !runtime::go_on(event); ++round) policy->waiting(round);
+  for (int round = 0; !runtime::make_progress(event); ++round) policy->waiting(round);
 }
 
 void wait_on_host(runtime::Stream stream) {

@@ -56,8 +56,8 @@ void wait(Event, Stream);
 void synchronize(Stream);
 void synchronize(Event);
 bool has_passed(Event);
-// Likewise; an emulated device first does what it can, as a real one does by itself.
-bool go_on(Event);
+// As above; an emulated device first does what it can, as a real one does by itself.
+bool make_progress(Event);
 
 // The library of collectives; null where there is none, for which `problem` gives the reason.
 const CollectiveTable* collectives(std::string& problem);

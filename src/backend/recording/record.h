@@ -46,7 +46,7 @@ struct RecordedWork {
     write,
     read,
     load,   // from a file, or as an operation from the host's memory
-    store,  // likewise to it
+    store,  // to it
     message,
     wait,   // what follows waits for an operation
     piece,  // all of it happens here
@@ -78,7 +78,7 @@ struct RecordedPiece {
 
 class Record {
  public:
-  // Forgets all work, and keeps the groups. Numbers of operations begin anew.
+  // Forgets all work, and keeps the groups. Numbers of operations restart.
   void clear();
   // How often that was done.
   std::uint32_t cleared() const { return cleared_; }
@@ -89,7 +89,7 @@ class Record {
 
   int add_group(RecordedGroup group);
   void add(RecordedWork work);
-  // Adds what goes on by itself, and returns its number, which waits for it name.
+  // Adds an operation that runs by itself, and returns its number, which waits for it name.
   std::int32_t add_operation(RecordedWork work);
   std::int32_t add_message(RecordedWork message);
   void add_wait(std::int32_t operation);

@@ -257,7 +257,7 @@ class DcpModel {
       add_note(
           note_,
           "how many samples it had seen is not known, so that data and the schedule of the "
-          "learning rate begin anew (--config FILE.toml with train.global_batch_size says it)");
+          "learning rate start over (--config FILE.toml with train.global_batch_size says it)");
     }
   }
 

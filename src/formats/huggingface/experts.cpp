@@ -24,7 +24,7 @@ void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t ot
                          static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
 }
 
-// The layers that have experts: every so many, the last of each round, without those of a list.
+// The layers that have experts: every n-th, the last of each round, without those of a list.
 void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
   std::vector<std::int64_t> dense;

@@ -152,7 +152,7 @@ std::optional<std::int64_t> MegatronPacking::filled_up(
   return count;
 }
 
-// Those of the next chunk if it has so many layers, without their places.
+// Those of the next chunk if it has this many layers, without their places.
 std::vector<MegatronPlace> MegatronPacking::parts(std::int64_t layers) const {
   std::vector<MegatronPlace> out;
   const auto add = [&](const std::vector<MegatronParameter>& parameters, std::int64_t layer) {

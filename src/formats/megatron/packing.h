@@ -46,8 +46,9 @@ class MegatronPacking {
   MegatronPacking(const MegatronParameters& parameters, MegatronOrder order, std::int64_t tp,
                   std::int64_t chunks);
 
-  // The places in the next chunk, whose buckets have so many elements on every rank. Nothing where
-  // the parameters cannot fill them exactly, and for models whose order of parameters is not known.
+  // The places in the next chunk, whose buckets have this many elements on every rank. Nothing
+  // where the parameters cannot fill them exactly, and for models whose order of parameters is not
+  // known.
   std::optional<std::vector<MegatronPlace>> next(const std::vector<std::int64_t>& buckets);
   // Whether the chunks so far have all layers.
   bool is_complete() const { return chunk_ == chunks_ && layer_ == layers_; }

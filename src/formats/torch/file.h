@@ -27,7 +27,7 @@ struct TorchExtent {
   std::optional<std::uint32_t> crc;  // the stream format has none
 };
 
-// What a file holds, told by looking at its first bytes.
+// What a file holds, detected by its first bytes.
 struct TorchContent {
   std::optional<Pickle> pickle;
   std::vector<TorchExtent> storages;  // as Pickle::storages()

@@ -1,5 +1,5 @@
-// Addition with dropout of the second addend, dropout alone, multiplication by a number, and slices
-// of rows.
+// Addition with dropout of the second addend, dropout by itself, multiplication by a number, and
+// slices of rows.
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"

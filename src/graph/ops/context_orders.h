@@ -5,8 +5,8 @@
 
 namespace trireme::ops {
 
-// What the ranks of a context group share: sequences of 2 * ranks chunks, of which rank r has the
-// chunks r and 2 * ranks - 1 - r, one after the other.
+// Share of a context-parallel rank: sequences have 2 * ranks chunks, of which rank r has the chunks
+// r and 2 * ranks - 1 - r, one after the other.
 struct ContextShape {
   std::int64_t ranks, batch, chunk;
 
@@ -25,7 +25,7 @@ ReorderAttributes whole_statistics(const ContextShape& s, std::int64_t groups, s
 ReorderAttributes columns_apart(std::int64_t rows, std::int64_t parts, std::int64_t columns);
 // Back again.
 ReorderAttributes columns_together(std::int64_t rows, std::int64_t parts, std::int64_t columns);
-// Of each of `groups` groups of `whole` columns the last `kept`: [rows, groups * kept].
+// Takes the last `kept` of each of `groups` groups of `whole` columns: [rows, groups * kept].
 ReorderAttributes ends_of_groups(std::int64_t rows, std::int64_t groups, std::int64_t whole,
                                  std::int64_t kept);
 

@@ -1,5 +1,6 @@
-// Softmax cross-entropy in steps, between which ranks that share a vocabulary meet: statistics of
-// the local logits, these merged over the ranks, the loss of each token, the gradient in place.
+// Softmax cross-entropy in steps, between which ranks that share a vocabulary communicate:
+// statistics of the local logits, these merged over the ranks, the loss of each token, the gradient
+// in place.
 #include <algorithm>
 
 #include "graph/ops/definitions.h"

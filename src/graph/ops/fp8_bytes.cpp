@@ -39,14 +39,14 @@ std::int64_t in_fours(std::int64_t count) {
   return (count + 3) / 4 * 4;
 }
 
-// Of rows: sequence by sequence, or block by block of what is summed over.
+// Scales of rows: sequence by sequence, or block by block of the summed dimension.
 ScaleTable scales_of_rows(const Graph& g, Product product, const Fp8Tiles& tiles,
                           std::int64_t rows) {
   if (is_tensorwise(g)) return {tiles, 0, 1};
   if (product == Product::weight_grad) return {tiles, 0, tiles.cols};
   return {tiles, rows, rows};
 }
-// Of a weight.
+// Scales of a weight.
 ScaleTable scales_of_weight(const Graph& g, Product product, const Fp8Tiles& tiles) {
   if (is_tensorwise(g)) return {tiles, 0, 1};
   if (product == Product::forward) return {tiles, 0, in_fours(tiles.tiles_of_row())};

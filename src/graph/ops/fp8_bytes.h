@@ -1,12 +1,13 @@
 // Products of linear layers in fp8 whose operands are bytes, where a library of the device
-// multiplies them: how rows are dealt out to its calls, and where bytes and scales lie in scratch.
+// multiplies them: how rows are distributed over its calls, and where bytes and scales lie in
+// scratch.
 #pragma once
 
 #include "graph/ops/fp8_operands.h"
 
 namespace trireme::ops {
 
-// What multiplies the operands of a product.
+// Prepared multiplication of a product's operands.
 struct Fp8Prepared {
   std::shared_ptr<const LinearProduct> own;   // numbers
   std::shared_ptr<const Fp8Product> library;  // bytes; null: none does

@@ -1,5 +1,5 @@
-// What shares a scale never depends on who else has rows: an expert's rows of a micro-batch, or of
-// an exact block (GroupedShape::blocks), come whole into a product on every layout.
+// A scale's group never depends on which other rows are present: an expert's rows of a micro-batch,
+// or of an exact block (GroupedShape::blocks), enter a product together on every layout.
 #include "graph/ops/fp8_grouped.h"
 
 #include "backend/cpu/workspace.h"

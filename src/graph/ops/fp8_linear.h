@@ -10,7 +10,7 @@ namespace trireme::ops {
 // Scratch of a product with `shape` for each call; without that of a block's gradient.
 std::int64_t fp8_workspace(const Target&, const Graph&, const Node&, Product,
                            const LinearShape& shape);
-// What launch_fp8() runs with.
+// Prepares the data of launch_fp8().
 std::shared_ptr<const void> prepare_fp8(Device&, const Graph&, const Node&, Product,
                                         const LinearShape& shape);
 void launch_fp8(const Launch&, Product);

@@ -50,7 +50,7 @@ void launch(const Launch& l) {
               l.workspace);
 }
 
-// Of all rows that may be there.
+// Counted for the most rows that may arrive.
 template <Product product>
 double flops(const Graph& g, const Node& node) {
   const GroupedShape shape = shape_of<product>(g, node);

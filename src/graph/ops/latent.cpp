@@ -26,7 +26,7 @@ BlockCopy copy_of(std::int64_t rows, std::int64_t heads, const HeadColumns& dst,
   return copy;
 }
 
-// Where the parts of a head come from: queries, keys and values of qkv.
+// Sources of the parts of a head: queries, keys and values of qkv.
 struct Copies {
   BlockCopy query, plain_key, value, rope_key;
 

@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, alone or after a residual addition.
+// LayerNorm and RMSNorm, by themselves or after a residual addition.
 #include "backend/cpu/kernels.h"
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"

@@ -109,8 +109,8 @@ struct Routes {
 // load: of the step before, for a balance loss over the whole batch.
 Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value,
              ValueId load = no_value);
-// Where each choice lies among the rows by expert (i32 [rows, top_k], -1: dropped), and where each
-// expert's rows begin (i32 [experts + 1]; with blocks of rows, where those of each block do within
+// Position of each choice among the rows by expert (i32 [rows, top_k], -1: dropped), and start of
+// each expert's rows (i32 [experts + 1]; with blocks of rows, where those of each block do within
 // them: [experts * blocks + 1]).
 struct Places {
   ValueId places, offsets;
@@ -126,7 +126,7 @@ ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
 // a and b in two shares, the softmax of each row's logits [rows, 2].
 ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
-// What experts that are dealt out over a group's ranks make of rows by expert, [taken, in]: the
+// What experts that are distributed over a group's ranks make of rows by expert, [taken, in]: the
 // rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
 // experts * in, out of the activation]; offsets are those of all experts.
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,

@@ -1,5 +1,5 @@
-// Experts that are dealt out over ranks: rows travel to the ranks of their experts, and what those
-// make of them comes back.
+// Experts that are distributed over ranks: rows travel to the ranks of their experts, and what
+// those make of them comes back.
 //
 // In turn k a rank takes the rows of the rank k places before it, and its own rows are taken by the
 // one k places after it; turn 0 stays at home. A turn has several rounds where more rows arrive
@@ -10,9 +10,9 @@
 // Then a row travels to each of them, and their results are added where it came from, in rank
 // order.
 //
-// What the first product makes is kept for the backward pass at the ranks of the experts: of as
-// many rows as a rank has itself, which is all where loads are even. Rows beyond that are
-// multiplied again, so that an overloaded rank needs no more memory than the others.
+// Outputs of the first product are kept for the backward pass at the ranks of the experts: for as
+// many rows as a rank has itself, which is all if loads are even. Rows beyond that are recomputed,
+// so that an overloaded rank needs no more memory than the others.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -115,7 +115,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
   return made;
 }
 
-// Where everything lies in the workspace; each part begins on a line of the cache.
+// Layout of the workspace; each part begins on a line of the cache.
 class Scratch : public LineParts {
  public:
   Scratch(const Sizes& s, bool backward, bool fixed_point) {
@@ -236,7 +236,7 @@ class Exchange {
                                            static_cast<int>(s_.tensor_size), 0, count);
   }
 
-  // Of every rank's rows. Where nothing computes nobody knows them: experts have equal loads.
+  // Offsets of all ranks' rows; when only planning, loads are assumed to be balanced.
   void read_offsets() {
     const std::int64_t count = s_.offsets();
     group_.all_gather(l_.queue, l_.in[1], at(scratch_.all_offsets), count, DType::i32);
@@ -253,7 +253,7 @@ class Exchange {
     }
   }
 
-  // Where each of this rank's experts begins among the rows that have come.
+  // Start of each of this rank's experts among the received rows.
   void write_own_offsets(int source, const Round& round) const {
     const std::int32_t* const all = offsets_of(source) + s_.first_expert(group_.rank()) * s_.blocks;
     l_.device.write(at(scratch_.own_offsets), s_.own_offsets() * size_of(DType::i32),
@@ -292,7 +292,7 @@ class RoundProducts {
                   bool accumulate = false) const {
     made_[which]->run(l_.queue, dst, a, b, offsets_, accumulate, workspace_);
   }
-  // Adds to an output in fixed point, what a block of an expert's rows makes at once.
+  // Adds the product of each block of an expert's rows to an output in fixed point.
   void add_blocks(Products which, int output, const Sizes& s, const void* dy, const void* x,
                   void* made) const {
     add_groups(l_, output, *made_[which], shape_of(s, which), dy, x, offsets_, made, workspace_);
@@ -305,13 +305,13 @@ class RoundProducts {
   void* workspace_;
 };
 
-// Where the first product of each round lies between the passes, which take the same rounds.
+// Storage of the first product of each round between the passes, which take the same rounds.
 template <class T>
 class KeptRows {
  public:
   KeptRows(T* rows, const Sizes& s) : rows_(rows), left_(s.even_rows()), width_(s.wide) {}
 
-  // Null where there is no room for a round.
+  // Null if there is no room for a round.
   T* next(const Round& round) {
     if (round.rows > left_) return nullptr;
     T* const rows = rows_;
@@ -346,7 +346,7 @@ double flops(const Graph& g, const Node& node) {
          static_cast<double>(s.wide + s.inner);
 }
 
-// Both gradients at once, so that rows travel no more often than they must.
+// Computes both gradients together, so that rows travel no more often than they must.
 double flops_grad(const Graph& g, const Node& node) {
   return 2 * flops(g, node);
 }

@@ -32,7 +32,7 @@ std::int64_t key_elements(const AttentionAttributes& a) {
   return local_rows(a) * key_columns(a);
 }
 
-// Where everything lies in the workspace.
+// Layout of the workspace.
 struct Scratch : LineParts {
   std::int64_t keys[2], key_grads[4] = {}, kernel = 0;
 
@@ -99,7 +99,7 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape_of(a).heads(), a.cut.chunk});
 }
 
-// As of gathered keys: the same pairs of positions meet.
+// The same as with gathered keys: the pairs of positions are the same.
 double products(const AttentionAttributes& a) {
   return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) *
          pairs_of(a) / a.context_ranks;

@@ -81,7 +81,7 @@ void launch_weight_grad(const Launch& l) {
   });
 }
 
-// --- the choice; inputs: logits, bias, load, which the gradient alone reads
+// --- the choice; inputs: logits, bias, load, which only the gradient reads
 RouterShape shape_of(const Graph& g, const Node& node, ValueId logits) {
   const auto& a = node.as<RouteAttributes>();
   const Shape& shape = g.value(logits).shape;
@@ -195,7 +195,7 @@ void launch_route_grad(const Launch& l) {
     TRIREME_CHECK(l.in[4] || l.in[5] || a.losses.aux_coeff == 0);
     const bool adds_block = l.graph.exact_block() > 0;
     const std::int64_t block = block_gradient_bytes(l.graph, l.output_value(0).shape[1]);
-    // Where a count goes: to the sums, or first to scratch.
+    // Destination of a count: the sums, or first scratch.
     const auto target = [&](int counted) -> A* {
       if (!l.out[1 + counted] || !adds_block) return l.output<A>(1 + counted);
       return reinterpret_cast<A*>(static_cast<std::byte*>(l.workspace) + counted * block);

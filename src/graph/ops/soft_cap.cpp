@@ -1,4 +1,4 @@
-// Numbers kept below a cap by a tangent that bends towards it (Gemma 2, arXiv:2408.00118).
+// Logit soft-capping: cap * tanh(x / cap) (Gemma 2, arXiv:2408.00118).
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
@@ -11,7 +11,7 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
 }
 
-// Of x and not of y, which a loss overwrites with its gradient.
+// Computed from x: the loss overwrites y with its gradient in place.
 void gradient(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::soft_cap_grad, node.attributes,
                                     {b.grad(node.outputs[0]), node.inputs[0]})

@@ -34,7 +34,7 @@ inline RankGroup& group_of(const Launch& launch, const GraphGroup& named) {
   TRIREME_CHECK(group && group->size() == named.size);
   return *group;
 }
-// Those of a collective op.
+// The group and ranks of a collective op.
 inline RankGroup& group_of(const Launch& launch) {
   return group_of(launch, launch.node.as<CollectiveAttributes>().group);
 }

@@ -60,7 +60,7 @@ ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint
   } else {
     add_note(note,
              "how many samples it had seen is not known, so that data and the schedule of the "
-             "learning rate begin anew");
+             "learning rate start over");
   }
   OptimizerConfig& optimizer = training.optimizer;
   for (const auto& [name, value] : {std::pair{"lr", &optimizer.lr},

@@ -355,7 +355,7 @@ std::vector<Flag> deepspeed_flags() {
   add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
               "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
   add_ignored(flags, "evaluation drops no token", "--moe-eval-capacity-factor=X");
-  add_ignored(flags, "the capacity factor has to give an expert so many tokens (absent: 4)",
+  add_ignored(flags, "the capacity factor has to give an expert this many tokens (absent: 4)",
               "--moe-min-capacity=N");
   add_ignored(flags, kOther, "--use-pin-memory --disable-mem-efficient-ln --repeated-dataloader");
   return flags;

@@ -179,7 +179,7 @@ bool numbers_of_experts(Draft& draft) {
   return true;
 }
 
-// An expert takes so many tokens at least there, whatever the factor says.
+// An expert takes this many tokens at least there, whatever the factor says.
 void least_capacity(Draft& draft, std::int64_t top_k) {
   const std::string flag = "--moe-min-capacity";
   const double least = draft.number(flag, 4);

@@ -56,8 +56,8 @@ Config to_config(const Translation& translation);
 // Adds a setting at its place, or replaces the one of its key.
 void put(Translation& translation, Setting setting);
 
-// Throws bad_input, in terms of flags, where the configuration cannot work on so many ranks; 0: on
-// any number of them.
+// Throws bad_input, in terms of flags, where the configuration cannot work on this many ranks; 0:
+// on any number of them.
 void check(const Config& config, std::int64_t ranks = 0);
 
 // The settings and overrides as TOML with a comment for each key: `trireme train` reads it as the

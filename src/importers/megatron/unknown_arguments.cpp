@@ -27,7 +27,7 @@ constexpr const char* beginnings =
     "ddp_ torch_fsdp2_ pin_cpu_ fine_grained_ distrib_optim_ replication high_priority_ "
     "mamba_ dsa_ mtp_ mup_ yarn_ relative_attention_ kitchen_ qk_clip_ fp8_ fp4_";
 
-// Words of names that say where and when, unless "config" is one of them; and such last words.
+// Words of names that say where and when, unless "config" is one of them; and such endings.
 constexpr const char* words =
     "timeout log logging logger profiler ckpt dataset iters checkpoint iteration tokenizer "
     "iterations samples teacher offload overlap offloading offloaded fsdp gloo";

@@ -206,7 +206,7 @@ submit() {
       -*) continue ;;
     esac
     [ -f "$word" ] || continue
-    # A job that puts itself into the queue again goes on later; here it is read once.
+    # A job that puts itself into the queue again continues later; here it is read once.
     [ "$word" -ef "${TRIREME_JOB:-/}" ] && return
     options=("${@:1:i-1}")
     (run_job "$word" "${@:i+1}")

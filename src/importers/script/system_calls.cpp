@@ -195,7 +195,7 @@ void deny_administration(Filter& filter) {
     filter.deny(SYS_ioctl, EPERM, {is(1, request)});
 }
 
-// Signals seem to be sent. A script that ends its helpers goes on, and the helpers end with it.
+// Signals seem to be sent. A script that ends its helpers continues, and the helpers end with it.
 void deny_other_processes(Filter& filter) {
   filter.deny_all(0, {SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
                       kPidfdSendSignal});

@@ -6,7 +6,7 @@ const darkColors = ['#6aa9f0', '#f09a5e', '#6fca8c', '#c091e6', '#f2818a', '#5fc
 const colorOf = (id) => (dark.matches ? darkColors : lightColors)[id % lightColors.length];
 const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Round numbers between two, about so many.
+// Round numbers between two, about this many.
 function ticks(low, high, count) {
   const span = high - low;
   if (!(span > 0)) return [low];

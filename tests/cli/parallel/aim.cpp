@@ -1,7 +1,7 @@
 // A library that is loaded before all others and ends or stops its process within a chosen call: in
 // the n-th matrix product, or in the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER
 // SIGNAL"; number 0 aims at nothing. Other kinds do no more than disturb: `nap` makes each product
-// take so many microseconds longer (in the place of the signal), `flip` turns a bit of the result
+// take this many microseconds longer (in the place of the signal), `flip` turns a bit of the result
 // of the n-th, `nan` makes its first number one that is not a number, `error` lets the n-th fail,
 // `unsent` the n-th long message, and `mute` sends nothing any more from the n-th on, as a link
 // does that has died. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.

@@ -43,7 +43,7 @@ class SlowAimedFaults : public Faults {
     expect_end(program, "run", (signal == SIGSTOP ? timeout_s : 0) + end_s);
     const std::size_t done = values_of(metrics("run"), "loss").size();
     EXPECT_EQ(done, 6u) << "the signal came elsewhere";
-    expect_goes_on("run", layout, settings_);
+    expect_resumes("run", layout, settings_);
     fs::remove_all(folder_ / "run");
   }
 

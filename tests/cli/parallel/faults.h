@@ -16,7 +16,7 @@ class Faults : public Jobs {
       "train.timeout_s=" +
       std::to_string(timeout_s);
 
-  // Lets the job continue for so many lines of metrics and a moment; false if it ended earlier.
+  // Lets the job continue for this many lines of metrics and a moment; false if it ended earlier.
   bool advance(Program& program, const std::string& dir, std::size_t lines, double seconds) const {
     const std::size_t target = values_of(metrics(dir), "loss").size() + lines;
     program.runs_until([&] { return values_of(metrics(dir), "loss").size() >= target; });
@@ -68,7 +68,7 @@ class Faults : public Jobs {
     EXPECT_TRUE(ranks_of(path(dir)).empty());
     expect_nothing_lost(dir, outcome.out);
   }
-  void expect_goes_on(const std::string& dir, const Layout& layout, const std::string& more) const {
+  void expect_resumes(const std::string& dir, const Layout& layout, const std::string& more) const {
     const Outcome last = train_on(dir, layout, more);
     EXPECT_EQ(last.code, 0) << last.out;
     EXPECT_EQ(metrics(dir), metrics("whole"));

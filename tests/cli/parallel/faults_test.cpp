@@ -23,7 +23,7 @@ TEST_F(Faults, AKilledRankEndsTheJobWhichGoesOn) {
   // The launcher's words: Open MPI's, and MPICH's, which names no rank.
   EXPECT_THAT(read("run.out"), testing::AnyOf(HasSubstr("rank 3"), HasSubstr("Killed (signal 9)")));
   EXPECT_THAT(read("run/status.json"), HasSubstr("\"state\": \"failed\""));
-  expect_goes_on("run", pipeline, exact_);
+  expect_resumes("run", pipeline, exact_);
 }
 
 // Whichever rank is left to notice it.
@@ -56,7 +56,7 @@ TEST_F(SlowFaults, KilledAnywhereItGoesOn) {
       send(program, "run", rank, SIGKILL);
       expect_end(program, "run", end_s);
     }
-    expect_goes_on("run", layout, exact_);
+    expect_resumes("run", layout, exact_);
     fs::remove_all(folder_ / "run");
     fs::remove_all(folder_ / "whole");
   }
@@ -81,7 +81,7 @@ TEST_F(SlowFaults, AStoppedRankIsNamed) {
                    " on \\S+ \\(does not answer|no answer from rank " + std::to_string(rank))))
         << output;
   }
-  expect_goes_on("run", pipeline, exact_);
+  expect_resumes("run", pipeline, exact_);
 }
 
 TEST_F(SlowFaults, KilledOrStoppedWhileItSavesItKeepsTheCheckpointBefore) {
@@ -101,7 +101,7 @@ TEST_F(SlowFaults, KilledOrStoppedWhileItSavesItKeepsTheCheckpointBefore) {
         expect_end(program, "run", (signal == SIGSTOP ? timeout_s : 0) + end_s);
       }
     }
-    expect_goes_on("run", pipeline, more);
+    expect_resumes("run", pipeline, more);
     fs::remove_all(folder_ / "run");
   }
 }
@@ -119,7 +119,7 @@ TEST_F(SlowFaults, SurvivesManyKills) {
     send(program, "run", static_cast<int>(random() % 4), SIGKILL);
     expect_end(program, "run", end_s);
   }
-  expect_goes_on("run", pipeline, more);
+  expect_resumes("run", pipeline, more);
 }
 
 TEST_F(Faults, ASignalToTheLauncherSavesAndStops) {

@@ -19,7 +19,7 @@
 
 namespace trireme::testing_cli {
 
-// So many processes with these settings: "parallel.tp=2 parallel.zero=3".
+// This many processes with these settings: "parallel.tp=2 parallel.zero=3".
 struct Layout {
   int ranks;
   std::string settings;

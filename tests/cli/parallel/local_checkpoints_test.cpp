@@ -51,18 +51,18 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
     fs::copy(kept / "run", folder_ / "run", fs::copy_options::recursive);
     fs::copy(kept / "local", folder_ / "local", fs::copy_options::recursive);
   };
-  const auto goes_on_from = [&](const std::string& place) {
+  const auto resumes_from = [&](const std::string& place) {
     const Outcome outcome = train_on("run", two_, settings());
     EXPECT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr(place));
     EXPECT_EQ(metrics("run"), metrics("whole"));
     EXPECT_EQ(first_difference(path("run"), path("whole")), "");
   };
-  goes_on_from("resumed from the local checkpoints in '" + path("local") + "' at step 8");
+  resumes_from("resumed from the local checkpoints in '" + path("local") + "' at step 8");
 
   again();  // rank 1 was killed while it saved step 8
   fs::rename(ranks()[1] / "step-00000008", ranks()[1] / "step-00000008.tmp");
-  goes_on_from("' at step 6");
+  resumes_from("' at step 6");
 
   again();  // a byte of rank 0's newest is another one
   {
@@ -71,11 +71,11 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
     shard.seekp(-3, std::ios::end);
     shard.put('\x55');
   }
-  goes_on_from("' at step 6");
+  resumes_from("' at step 6");
 
   again();  // a node was replaced
   fs::remove_all(ranks()[1]);
-  goes_on_from("checkpoints/step-00000005 at step 5");
+  resumes_from("checkpoints/step-00000005 at step 5");
 
   again();  // what they came after is not there any more: the user wants to start over
   fs::remove_all(folder_ / "run/checkpoints");
@@ -90,9 +90,9 @@ TEST_F(LocalCheckpointsOfRuns, AreOfThisLayoutAndThisRunAlone) {
   EXPECT_EQ(other.code, 0) << other.out;
   EXPECT_THAT(other.out, HasSubstr("at step 5"));
   fs::remove_all(folder_ / "run");
-  const Outcome anew = train_on("run", two_, settings());
-  EXPECT_EQ(anew.code, 0) << anew.out;
-  EXPECT_THAT(anew.out, Not(HasSubstr("resumed")));
+  const Outcome restarted = train_on("run", two_, settings());
+  EXPECT_EQ(restarted.code, 0) << restarted.out;
+  EXPECT_THAT(restarted.out, Not(HasSubstr("resumed")));
 }
 
 // Another learning rate from the beginning on, in the same folder: the new run saves its own step

@@ -28,7 +28,7 @@ class OneProgram : public Jobs {
            " train.eval_iters=0 optimizer.warmup_iters=0";
   }
 
-  // What a rank counted in a run of so many steps.
+  // What a rank counted in a run of this many steps.
   struct Counts {
     Bytes sent;  // by kind
     double received = 0, sent_in_all = 0, mapped = 0;

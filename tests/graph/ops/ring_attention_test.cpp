@@ -72,7 +72,7 @@ class NotingGroup final : public RankGroup {
   std::vector<std::string>& notes_;
 };
 
-// What the op that takes these inputs does on the first of so many ranks.
+// What the op that takes these inputs does on the first of this many ranks.
 std::vector<std::string> notes_of(int ranks, bool backward) {
   std::vector<std::string> notes;
   NotingDevice device(notes);

@@ -80,7 +80,7 @@ TEST_F(DeepspeedFolders, OptimizersWithoutZeroAreRead) {
   EXPECT_THAT(model.note, HasSubstr("the model computed in F16"));
 }
 
-// Without the files of ZeRO weights have the type of the model, and training begins anew.
+// Without the files of ZeRO weights have the type of the model, and training starts over.
 TEST_F(DeepspeedFolders, WeightsAloneAreRead) {
   const fs::path folder = copy("gpt2_pipe");
   const ForeignModel whole = open_deepspeed_folder(folder);

@@ -76,8 +76,8 @@ class BackwardPass {
   }
 
  private:
-  // Scores are made for a block of so many keys by so many queries at a time, which stays in the
-  // first-level cache; their weights are kept for a whole tile.
+  // Scores are made for a block of this many keys by this many queries at a time, which stays in
+  // the first-level cache; their weights are kept for a whole tile.
   static constexpr int block_keys = 32, block_queries = 32;
 
   // A tile of queries with all that belongs to it.

@@ -1,6 +1,6 @@
 // Ring attention (Liu et al. 2023): keys and values of one rank after the other pass by a rank's
 // two chunks of queries of each sequence. A softmax over part of the keys is kept as its result and
-// the log of its sum, and goes on from there with the next part.
+// the log of its sum, and resumes from there with the next part.
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/attention_backward.h"
 #include "backend/cpu/kernels/attention_chunks.h"

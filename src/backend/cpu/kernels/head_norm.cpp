@@ -117,7 +117,7 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
 }
 
 // One row of the gradient; the weights' go to the two parts. Of keys that ranks share the one that
-// speaks for them has what comes by way of the norm.
+// owns them has what comes by way of the norm.
 template <class T>
 void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
                            const Acc<T>* rstd, const T* const* weights, const Acc<T>* sums,

@@ -22,7 +22,7 @@ struct Shared {
   std::size_t size = 0;
   std::uint64_t block = 0;  // whose it is
 
-  // Anew for each block, because new memory has no past for the race checker, and NaN everywhere,
+  // New for each block, because new memory has no past for the race checker, and NaN everywhere,
   // so that what nobody wrote shows in the result.
   std::byte* of_block(std::uint64_t number, std::size_t wanted) {
     if (number == block && wanted == size) return bytes.get();
@@ -41,7 +41,7 @@ struct Machine {
   std::vector<std::unique_ptr<Wave>> waves;
   Context launcher;
   std::deque<Thread*> ready;
-  Meeting block;
+  Barrier block;
   int live = 0;
   const std::function<void()>* body = nullptr;
   std::uint64_t block_number = 0;  // of all blocks that ever ran
@@ -65,17 +65,17 @@ Thread* next_ready() {
   return thread;
 }
 
-void go_on_with(Thread* next) {
+void continue_with(Thread* next) {
   Thread* const self = running.thread;
   if (next == self) return;
   running.thread = next;
   switch_context(self->context, next->context);
 }
 
-void release_all(Meeting& meeting) {
-  meeting.arrived = 0;
-  machine.ready.insert(machine.ready.end(), meeting.waiting.begin(), meeting.waiting.end());
-  meeting.waiting.clear();
+void release_all(Barrier& barrier) {
+  barrier.arrived = 0;
+  machine.ready.insert(machine.ready.end(), barrier.waiting.begin(), barrier.waiting.end());
+  barrier.waiting.clear();
 }
 
 bool same(const Place& a, const Place& b) {
@@ -83,29 +83,30 @@ bool same(const Place& a, const Place& b) {
 }
 
 template <class Complete>
-void meet(Meeting& meeting, const Place& place, bool orders_memory, const Complete& complete) {
-  if (meeting.arrived == 0) meeting.place = place;
-  if (&meeting == &machine.block && !same(meeting.place, place))
+void arrive_and_wait(Barrier& barrier, const Place& place, bool orders_memory,
+                     const Complete& complete) {
+  if (barrier.arrived == 0) barrier.place = place;
+  if (&barrier == &machine.block && !same(barrier.place, place))
     stop("threads of one block wait at different barriers");
-  if (orders_memory) release(&meeting);
-  if (++meeting.arrived == meeting.expected) {
+  if (orders_memory) release(&barrier);
+  if (++barrier.arrived == barrier.expected) {
     complete();
-    release_all(meeting);
+    release_all(barrier);
     if (machine.order) {  // let somebody else go first
       machine.ready.push_back(running.thread);
-      go_on_with(next_ready());
+      continue_with(next_ready());
     }
   } else {
-    meeting.waiting.push_back(running.thread);
+    barrier.waiting.push_back(running.thread);
     if (machine.ready.empty()) stop("some threads never come to where the others wait");
-    go_on_with(next_ready());
+    continue_with(next_ready());
   }
-  if (orders_memory) acquire(&meeting);
+  if (orders_memory) acquire(&barrier);
 }
 
 // A thread has returned from the kernel: those that wait may now be complete.
-void leave(Meeting& meeting) {
-  if (--meeting.expected > 0 && meeting.arrived == meeting.expected) release_all(meeting);
+void leave(Barrier& barrier) {
+  if (--barrier.expected > 0 && barrier.arrived == barrier.expected) release_all(barrier);
 }
 
 TRIREME_UNCHECKED void thread_main() {
@@ -117,7 +118,7 @@ TRIREME_UNCHECKED void thread_main() {
     begin_bookkeeping();
     release(&machine.end);
     Thread& self = *running.thread;
-    leave(self.wave->meeting);
+    leave(self.wave->barrier);
     leave(machine.block);
     Context& next = --machine.live == 0     ? machine.launcher
                     : machine.ready.empty() ? (stop("threads are left over"), machine.launcher)
@@ -147,7 +148,7 @@ void run_block(unsigned threads) {
   machine.block.expected = static_cast<int>(threads);
   machine.live = static_cast<int>(threads);
   for (unsigned w = 0; w < waves; ++w)
-    machine.waves[w]->meeting.expected =
+    machine.waves[w]->barrier.expected =
         static_cast<int>(std::min<unsigned>(wave_width, threads - w * wave_width));
   for (unsigned i = 0; i < threads; ++i) {
     Thread& thread = *machine.threads[(machine.first_context + i) % machine.threads.size()];
@@ -192,12 +193,12 @@ void set_thread_order(std::uint64_t seed) {
 
 void sync_block(Place place) {
   const Bookkeeping bookkeeping;
-  meet(machine.block, place, true, [] {});
+  arrive_and_wait(machine.block, place, true, [] {});
 }
 
 void sync_wave(Place place) {
   const Bookkeeping bookkeeping;
-  meet(running.thread->wave->meeting, place, true, [] {});
+  arrive_and_wait(running.thread->wave->barrier, place, true, [] {});
 }
 
 Exchange exchange(const void* mine, std::size_t bytes, Place place, void (*complete)(Exchange)) {
@@ -208,8 +209,8 @@ Exchange exchange(const void* mine, std::size_t bytes, Place place, void (*compl
   self.turn ^= 1;
   std::memcpy(wave.slots[turn][self.lane], mine, bytes);
   const Exchange result{wave.slots[turn][0]};
-  meet(wave.meeting, place, false, [&] {
-    if (wave.meeting.arrived != wave_width) stop("a wave exchanges values without all its lanes");
+  arrive_and_wait(wave.barrier, place, false, [&] {
+    if (wave.barrier.arrived != wave_width) stop("a wave exchanges values without all its lanes");
     if (complete) complete(result);
   });
   return result;

@@ -31,7 +31,7 @@ struct Size {
 struct Thread;
 
 // Threads that wait for each other.
-struct Meeting {
+struct Barrier {
   std::vector<Thread*> waiting;
   int expected = 0, arrived = 0;
   Place place;
@@ -40,7 +40,7 @@ struct Meeting {
 struct Wave {
   static constexpr std::size_t slot_bytes = 64;
 
-  Meeting meeting;
+  Barrier barrier;
   // What each lane shows to the others. Two in turn, because a lane may be one exchange ahead.
   alignas(64) std::byte slots[2][wave_width][slot_bytes];
 };

@@ -339,7 +339,7 @@ int broadcast(void* data, std::int64_t count, DType dtype, int root, void* commu
   return add(communicator, queue, std::move(call));
 }
 
-// --- communicators: while there is one, streams go on by themselves ---
+// --- communicators: while there is one, streams advance by themselves ---
 
 std::mutex drive_mutex;
 int members = 0;
@@ -384,7 +384,7 @@ int async_error(void* communicator) {
 }
 
 std::string name() {
-  return "a stand-in for NCCL";
+  return "a substitute for NCCL";
 }
 
 std::string error_text(int error) {
@@ -393,7 +393,7 @@ std::string error_text(int error) {
 
 }  // namespace
 
-const CollectiveTable& stand_in_collectives() {
+const CollectiveTable& substitute_collectives() {
   static constexpr CollectiveTable table{.name = name,
                                          .error_text = error_text,
                                          .make_id = make_id,

@@ -1,4 +1,4 @@
-// A stand-in for NCCL on the emulated GPU.
+// A substitute for NCCL on the emulated GPU.
 #pragma once
 
 #include "backend/collectives.h"
@@ -10,6 +10,6 @@ namespace trireme::gpu::emulated {
 // NCCL keeps its stream. Sums are added along a ring and rounded at every rank, as NCCL's are, so
 // their order is none that a program may rely on. An error in the background stops the streams
 // until the communicator is aborted.
-const CollectiveTable& stand_in_collectives();
+const CollectiveTable& substitute_collectives();
 
 }  // namespace trireme::gpu::emulated

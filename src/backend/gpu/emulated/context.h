@@ -27,7 +27,7 @@ class Context {
   void* at_ = nullptr;
 };
 
-// Goes on in `to`, and comes back when somebody switches to `from`.
+// Continues in `to`, and comes back when somebody switches to `from`.
 void switch_context(Context& from, Context& to);
 
 }  // namespace trireme::gpu::emulated

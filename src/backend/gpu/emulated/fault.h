@@ -8,7 +8,7 @@ enum class Fault {
   heat,           // "heat": the first GPU says that it is slowed down
   slow_link,      // "slow link": from GPU 2 to GPU 5
   wrong_results,  // "wrong results": a bit flips on the way to the host
-  wrong_library,  // "wrong library": the stand-in doubles gradients of weights in bf16 and fp8
+  wrong_library,  // "wrong library": the substitute doubles gradients of weights in bf16 and fp8
 };
 
 bool planted(Fault);

@@ -1,4 +1,4 @@
-// open_library.h on the emulated GPU: a stand-in that computes by the own kernel, or bytes in fp8
+// open_library.h on the emulated GPU: a substitute that computes by the own kernel, or bytes in fp8
 // on the host, for tests of how a run treats libraries. TRIREME_EMULATED_LIBRARY in the environment
 // is its version; without it there is none.
 #include "backend/gpu/libraries/open_library.h"
@@ -26,7 +26,7 @@ class StandInProduct final : public LibraryProduct {
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     check_alignment(key_, dst, a, b);
-    queue.fill(workspace, 0xff, stand_in_workspace);  // all of it is the product's
+    queue.fill(workspace, 0xff, substitute_workspace);  // all of it is the product's
     own_->run(queue, dst, a, b, bias, accumulate, workspace);
     if (is_wrong()) own_->run(queue, dst, a, b, nullptr, true, workspace);
   }
@@ -58,7 +58,7 @@ class StandInBytes final : public LibraryProduct {
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     check_alignment(key_, dst, a, b);
-    queue.fill(workspace, 0xff, stand_in_workspace);
+    queue.fill(workspace, 0xff, substitute_workspace);
     const Fp8Operand left{static_cast<const std::uint8_t*>(a), scales_a_};
     const Fp8Operand right{static_cast<const std::uint8_t*>(b), scales_b_};
     const bool doubles =

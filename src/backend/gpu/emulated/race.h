@@ -81,7 +81,7 @@ inline Racer this_racer() {
   return nullptr;
 #endif
 }
-// Goes on as another racer, which has seen nothing of what this one did.
+// Continues as another racer, which has seen nothing of what this one did.
 TRIREME_UNCHECKED inline void become([[maybe_unused]] Racer racer) {
 #if TRIREME_RACE_CHECKER
   __tsan_switch_to_fiber(racer, __tsan_switch_to_fiber_no_sync);

@@ -129,13 +129,13 @@ void synchronize(Event event) {
 bool has_passed(Event event) {
   return emulated::has_passed(event);
 }
-bool go_on(Event event) {
-  return emulated::go_on(event);
+bool make_progress(Event event) {
+  return emulated::make_progress(event);
 }
 
 const CollectiveTable* collectives(std::string& problem) {
   const char* const wanted = std::getenv("TRIREME_EMULATED_COLLECTIVES");
-  if (!wanted || std::string(wanted) != "none") return &emulated::stand_in_collectives();
+  if (!wanted || std::string(wanted) != "none") return &emulated::substitute_collectives();
   problem = "TRIREME_EMULATED_COLLECTIVES is none";
   return nullptr;
 }

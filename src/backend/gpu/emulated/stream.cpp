@@ -18,7 +18,7 @@ namespace trireme::gpu::emulated {
 // An event names a place in a stream. Those who wait keep what it said when they asked, so that it
 // may be recorded again.
 struct Mark {
-  std::uint64_t position = 0;  // passed when the stream has done so many pieces of work
+  std::uint64_t position = 0;  // passed when the stream has done this many pieces of work
   Stream* stream = nullptr;
   std::shared_ptr<char> order = std::make_shared<char>();  // what the race checker knows it by
 };
@@ -245,7 +245,7 @@ bool has_passed(Event* event) {
   return true;
 }
 
-bool go_on(Event* event) {
+bool make_progress(Event* event) {
   {
     const Bookkeeping bookkeeping;
     const Lock lock(streams.mutex);

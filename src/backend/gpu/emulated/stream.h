@@ -32,10 +32,10 @@ void synchronize(Stream*);
 void synchronize(Event*);
 bool has_passed(Event*);
 // The same, after whatever can run before it has.
-bool go_on(Event*);
+bool make_progress(Event*);
 
-// While it lives, streams go on in a thread of its own as long as one of them holds work that other
-// GPUs make ready: those may wait for what it does, though nobody here does.
+// While it lives, streams advance in a thread of its own as long as one of them holds work that
+// other GPUs make ready: those may wait for what it does, though nobody here does.
 class Drive {
  public:
   Drive();

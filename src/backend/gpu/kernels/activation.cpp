@@ -121,7 +121,7 @@ void with_gate(ActivationKind kind, const Run& run) {
   kind == ActivationKind::geglu ? run(GeluTanh{}) : run(Silu{});
 }
 
-// Likewise for the curve of any other kind.
+// The same for the curve of any other kind.
 template <class Run>
 void with_curve(ActivationKind kind, const Run& run) {
   switch (kind) {

@@ -1,6 +1,6 @@
 // A row of queries, keys and values, of which a block normalizes all queries together, and all
-// keys. Where ranks share the heads, one kernel leaves a rank's sums and another goes on with those
-// of all ranks.
+// keys. Where ranks share the heads, one kernel leaves a rank's sums and another continues with
+// those of all ranks.
 #include "backend/gpu/kernels/all_heads_norm.h"
 
 #include "backend/gpu/launch.h"
@@ -121,7 +121,7 @@ shared_heads_norm_kernel(const HeadNormArguments<T> a) {
              1.0f / sqrt(squares.keys / a.all_keys + a.eps)});
 }
 
-// Of squares, or of products with dy; a key that another rank speaks for counts in the latter only.
+// Of squares, or of products with dy; a key that another rank owns counts in the latter only.
 template <class T>
 GPU_KERNEL(threads)
 shared_heads_sums_kernel(const HeadNormArguments<T> a) {
@@ -168,7 +168,7 @@ GPU_FN void grad_chunk(const HeadNormArguments<T>& a) {
   for (std::int64_t row = first; row < end; ++row) {
     if constexpr (shared) {
       TwoSums sums = sums_of_ranks(a, row);
-      if (!a.counts_keys) sums.keys = 0;  // in the gradient of the rank that speaks for them
+      if (!a.counts_keys) sums.keys = 0;  // in the gradient of the rank that owns them
       grad_row(a, row, sums, {a.all_queries, a.all_keys}, query_part, key_part, row == first);
     } else {
       grad_row(a, row, products_of(a, row * a.heads() * a.head_dim),

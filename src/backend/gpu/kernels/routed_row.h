@@ -95,7 +95,7 @@ class RoutedRow {
     for (int j = 0; j < s_.top_k; ++j) sum += scores_[chosen_[j]];
     return sum + 1e-20f;
   }
-  // Likewise from the softmax over the chosen experts.
+  // The same from the softmax over the chosen experts.
   GPU_FN float share_of_logits(int j) const {
     float largest = -__builtin_inff(), sum = 0;
     for (int i = 0; i < s_.top_k; ++i)

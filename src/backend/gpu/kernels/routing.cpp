@@ -105,7 +105,7 @@ GPU_FN double add_aux_grad(const RouterShape& s, const RouteGrad<T>& g, RoutedRo
   return share;
 }
 
-// Likewise of the z-loss.
+// The same for the z-loss.
 template <class T>
 GPU_FN double add_z_grad(const RouteGrad<T>& g, RoutedRow& r, double scale) {
   const SoftmaxStats stats = r.softmax();

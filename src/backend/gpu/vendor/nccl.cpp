@@ -1,5 +1,5 @@
 // dlopen of NCCL, and its functions as ours. The declarations are those of NCCL 2.13 and of RCCL
-// 2.13, as their documents give them; where the header is there they are held against it.
+// 2.13, as their documents give them; where the header is there they are checked against it.
 #include "backend/gpu/vendor/nccl.h"
 
 #include <dlfcn.h>

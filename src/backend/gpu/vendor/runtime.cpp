@@ -228,7 +228,7 @@ bool has_passed(Event event) {
   return true;
 }
 
-bool go_on(Event event) {
+bool make_progress(Event event) {
   return has_passed(event);
 }
 

@@ -108,7 +108,7 @@ class Echo final : public HostMessages {
 
 // A collective on a queue of its own, between two kernels of the compute queue.
 void reduce(const Memory& m) {
-  const CollectiveTable& library = emulated::stand_in_collectives();
+  const CollectiveTable& library = emulated::substitute_collectives();
   GpuQueue compute, queue;
   Echo other;
   void* group = nullptr;

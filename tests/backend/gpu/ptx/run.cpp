@@ -45,9 +45,9 @@ class Stepper {
   }
   // Where the next group ahead waits: nobody passes it.
   void look_ahead() {
-    meeting_ = std::numeric_limits<int>::max();
+    rendezvous_ = std::numeric_limits<int>::max();
     for (const auto& g : w_.groups)
-      if (g.place >= place_) meeting_ = std::min(meeting_, g.place);
+      if (g.place >= place_) rendezvous_ = std::min(rendezvous_, g.place);
   }
   // Puts lanes to those that wait at a place.
   void park(int place, Mask mask, bool stuck) {
@@ -64,7 +64,7 @@ class Stepper {
     const Instruction* const code = program_.code.data();
     const int end = static_cast<int>(program_.code.size());
     for (;;) {
-      if (place_ >= meeting_) {
+      if (place_ >= rendezvous_) {
         park(place_, mask_, false);
         return;
       }
@@ -169,7 +169,7 @@ class Stepper {
   Warp& w_;
   const Program& program_;
   Count& count_;
-  int place_ = 0, meeting_ = 0;
+  int place_ = 0, rendezvous_ = 0;
   Mask mask_ = 0;
 };
 
