@@ -27,6 +27,9 @@ struct Parsed {
 // Bounds depth and the number of values.
 Parsed parse_settings(const std::string& text, const fs::path& name);
 
+// The settings of a whole file, whose system its keys say.
+SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, std::int64_t ranks);
+
 // A key of another program for which no setting stands.
 struct Passed {
   const char* key;
