@@ -64,9 +64,13 @@ class Rest {
     } else if (value.is_object()) {
       for (const auto& [name, inner] : value.items()) read(key + "." + name, inner);
     } else {
-      refuse(key, json_shown(value),
-             "Trireme does not know this key: take it out if it means nothing");
+      refuse_unknown(key, value);
     }
+  }
+
+  void refuse_unknown(const std::string& key, const Json& value) {
+    refuse(key, json_shown(value),
+           "Trireme does not know this key: take it out if it means nothing");
   }
 
   void note_passed() const {
@@ -88,12 +92,20 @@ class Rest {
   std::vector<std::string> passed_;
 };
 
+// The value at "aio.thread_count", or null.
+const Json* value_at(const Json& json, const std::string& key) {
+  const std::size_t dot = key.find('.');
+  const auto found = json.is_object() ? json.find(key.substr(0, dot)) : json.end();
+  if (found == json.end()) return nullptr;
+  return dot == key.npos ? &*found : value_at(*found, key.substr(dot + 1));
+}
+
 // A section that is off: what it says has no effect.
 bool is_off(const Json& json, const std::string& key) {
   for (const char* section : {"fp16", "bf16", "bfloat16", "curriculum_learning"}) {
     if (!key.starts_with(section + std::string("."))) continue;
-    const Json& table = json[section];
-    return !table.contains("enabled") || table["enabled"] == false || table["enabled"].is_null();
+    const Json* const enabled = value_at(json, section + std::string(".enabled"));
+    return !enabled || enabled->is_null() || *enabled == false;
   }
   return false;
 }
@@ -103,18 +115,15 @@ bool is_off(const Json& json, const std::string& key) {
 void read_deepspeed_rest(Draft& draft, const std::string& path, const Json& json,
                          std::span<const std::string_view> known) {
   Rest rest(draft, path);
+  for (const auto& [name, value] : json.items())
+    if (name.find('.') != name.npos) rest.refuse_unknown(name, value);  // no path
   for (const std::string& key : json_other_keys(json, known)) {
+    const Json* const value = value_at(json, key);
+    if (!value) continue;
     if (is_off(json, key)) {
       rest.pass(key);
     } else {
-      std::string pointer = "/" + key;
-      std::ranges::replace(pointer, '.', '/');
-      const Json::json_pointer place(pointer);
-      // A name that itself has a dot is no section.
-      if (json.contains(place))
-        rest.read(key, json.at(place));
-      else
-        rest.read(key, true);
+      rest.read(key, *value);
     }
   }
   rest.note_passed();

@@ -233,6 +233,7 @@ TEST(Deepspeed, RefusesWhatItDoesNotKnow) {
       {R"({"zero_optimization": {"stge": 2}})", "zero_optimization.stge in ds.json is 2"},
       {R"({"aio": {"threads": 2}})", "aio.threads"},
       {R"({"a.b": 1})", "a.b in ds.json"},
+      {R"({"fp16.enabled": true})", "fp16.enabled in ds.json is true: Trireme does not know"},
       {R"({"scheduler": {"type": "WarmupLR"}})", "in place of Megatron's schedule"},
       {R"({"fp16": {"enabled": true, "consecutive_hysteresis": true}})", "count of overflows"},
       {R"({"zero_optimization": {"zero_quantized_gradients": true}})", "rounded to fewer bits"},
