@@ -54,10 +54,10 @@ std::string passed_keys(const SettingsFile& file) {
 
 std::string text_of(const std::string& name, const SettingsFile& file,
                     const script::LaunchSize& size, const std::string& output) {
-  std::string text = fmt::format(
-      "# From {} of {}.\n# Launch: {}\n# Not in the file: {}.\n", name,
-      settings::name_of(file.system),
-      script::launch_line(size, output.empty() ? "FILE.toml" : output), file.open);
+  std::string text =
+      fmt::format("# From {} of {}.\n# Launch: {}\n# Not in the file: {}.\n", name,
+                  settings::name_of(file.system),
+                  script::launch_line(size, output.empty() ? "FILE.toml" : output), file.open);
   const auto list = [&](const char* title, const std::vector<megatron::Note>& notes) {
     if (!notes.empty()) text += fmt::format("#\n# {}\n", title);
     for (const megatron::Note& note : notes)
@@ -147,9 +147,9 @@ bool import_settings_of_script(const script::ScriptRun& run, const std::string& 
   // accelerate's own file and options say how many; the launchers around it start one a node.
   script::LaunchSize size = script::launch_size(launch);
   const bool is_accelerate = settings.system == settings::System::accelerate;
-  SettingsFile file = settings::read_settings_launch(
-      settings, *text, launch.folder / settings.file,
-      is_accelerate ? 0 : size.nodes * size.per_node);
+  SettingsFile file =
+      settings::read_settings_launch(settings, *text, launch.folder / settings.file,
+                                     is_accelerate ? 0 : size.nodes * size.per_node);
   if (is_accelerate) {
     const bool slurm = size.slurm;
     size = size_of(file);

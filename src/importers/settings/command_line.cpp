@@ -15,18 +15,37 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Options of `accelerate launch` that take no value.
-constexpr std::string_view switches[] = {
-    "quiet",       "module",     "no_python",      "debug",
-    "cpu",         "multi_gpu",  "tpu",            "enable_cpu_affinity",
-    "use_deepspeed", "use_fsdp", "use_parallelism_config", "use_megatron_lm",
-    "same_network",  "tpu_cluster", "no_tpu_cluster", "tpu_use_sudo",
-    "downcast_bf16", "use_xpu",  "ipex",           "dynamo_use_fullgraph",
-    "dynamo_use_dynamic", "dynamo_use_regional_compilation", "fp8_use_autocast_during_eval"};
+constexpr std::string_view switches[] = {"quiet",
+                                         "module",
+                                         "no_python",
+                                         "debug",
+                                         "cpu",
+                                         "multi_gpu",
+                                         "tpu",
+                                         "enable_cpu_affinity",
+                                         "use_deepspeed",
+                                         "use_fsdp",
+                                         "use_parallelism_config",
+                                         "use_megatron_lm",
+                                         "same_network",
+                                         "tpu_cluster",
+                                         "no_tpu_cluster",
+                                         "tpu_use_sudo",
+                                         "downcast_bf16",
+                                         "use_xpu",
+                                         "ipex",
+                                         "dynamo_use_fullgraph",
+                                         "dynamo_use_dynamic",
+                                         "dynamo_use_regional_compilation",
+                                         "fp8_use_autocast_during_eval"};
 
 // Options of it that start processes and say nothing about the training.
-constexpr std::string_view starting[] = {
-    "quiet",  "module", "no_python",    "num_cpu_threads_per_process", "log_dir", "tee",
-    "role",   "rdzv_conf", "max_restarts", "monitor_interval",         "debug"};
+constexpr std::string_view starting[] = {"quiet",        "module",
+                                         "no_python",    "num_cpu_threads_per_process",
+                                         "log_dir",      "tee",
+                                         "role",         "rdzv_conf",
+                                         "max_restarts", "monitor_interval",
+                                         "debug"};
 
 // Those that stand in the section of DeepSpeed without beginning with its name.
 constexpr std::string_view of_deepspeed[] = {"zero_stage",
@@ -123,12 +142,11 @@ void override_torchtitan(Json& json, const Words& words) {
 // Where accelerate's file has what an option says.
 std::string accelerate_key(const std::string& name) {
   if (name == "cpu") return "use_cpu";
-  for (const auto& [beginning, section] :
-       {std::pair{"fsdp_", "fsdp_config."},
-        {"megatron_lm_", "megatron_lm_config."},
-        {"parallelism_config_", "parallelism_config."},
-        {"deepspeed_", "deepspeed_config."},
-        {"dynamo_", "dynamo_config."}})
+  for (const auto& [beginning, section] : {std::pair{"fsdp_", "fsdp_config."},
+                                           {"megatron_lm_", "megatron_lm_config."},
+                                           {"parallelism_config_", "parallelism_config."},
+                                           {"deepspeed_", "deepspeed_config."},
+                                           {"dynamo_", "dynamo_config."}})
     if (name.starts_with(beginning)) return section + name;
   if (name.starts_with("fp8_")) return "fp8_config." + name.substr(4);
   if (is_among(name, of_deepspeed)) return "deepspeed_config." + name;
@@ -178,9 +196,8 @@ std::optional<SettingsLaunch> accelerate_launch(const Words& words) {
 }
 
 std::optional<SettingsLaunch> torchtitan_launch(const Words& words) {
-  const auto first = std::ranges::find_if(words, [](const std::string& word) {
-    return name_of_option(word) == "job.config_file";
-  });
+  const auto first = std::ranges::find_if(
+      words, [](const std::string& word) { return name_of_option(word) == "job.config_file"; });
   if (first == words.end()) return std::nullopt;
   // The program's own options begin after its name; launchers have none with a dot.
   SettingsLaunch launch{.system = System::torchtitan, .option = "", .file = "", .options = {}};

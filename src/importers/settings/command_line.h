@@ -14,7 +14,7 @@ namespace trireme::settings {
 // with "--job.config_file FILE".
 struct SettingsLaunch {
   System system = System::torchtitan;
-  std::string option;                // which names the file: "--job.config_file"
+  std::string option;  // which names the file: "--job.config_file"
   std::string file;
   std::vector<std::string> options;  // the words that stand for keys of the file, and win over it
 

@@ -55,16 +55,17 @@ const std::string kTorchrun = "torchrun --nproc_per_node=8 -m torchtitan.train "
 
 TEST(SettingsCommandLine, TorchtitansOptionsWinOverItsFile) {
   const SettingsFile file = read_line(
-      kTorchrun + "--job.config_file a.toml --training.steps 55 --training.seq-len=2048 "
-                  "--optimizer.lr 1e-3 --parallelism.tensor_parallel_degree 2 --compile.no-enable",
+      kTorchrun +
+          "--job.config_file a.toml --training.steps 55 --training.seq-len=2048 "
+          "--optimizer.lr 1e-3 --parallelism.tensor_parallel_degree 2 --compile.no-enable",
       kTitan, 8);
   EXPECT_EQ(value_in(file, "train.iters"), "55");
   EXPECT_EQ(value_in(file, "model.seq_length"), "2048");
   EXPECT_EQ(value_in(file, "optimizer.lr"), "0.001");
   EXPECT_EQ(value_in(file, "parallel.tp"), "2");
   // Options before the file's name count too, and tyro's spelling of it.
-  const SettingsFile before = read_line(
-      kTorchrun + "--training.steps 7 --job.config-file=a.toml", kTitan, 8);
+  const SettingsFile before =
+      read_line(kTorchrun + "--training.steps 7 --job.config-file=a.toml", kTitan, 8);
   EXPECT_EQ(value_in(before, "train.iters"), "7");
 }
 
@@ -96,15 +97,15 @@ TEST(SettingsCommandLine, OptionsOfAccelerateLaunchWinOverItsFile) {
   EXPECT_EQ(file.ranks, 4);
   EXPECT_EQ(value_in(file, "run.precision"), "\"fp16\"");
   EXPECT_EQ(value_in(file, "parallel.zero"), "2");
-  const SettingsFile deepspeed =
-      read_line("accelerate launch --use_deepspeed --zero_stage 1 --gradient_accumulation_steps 3 "
-                "--config_file a.yaml -m package.train",
-                kFsdp);
+  const SettingsFile deepspeed = read_line(
+      "accelerate launch --use_deepspeed --zero_stage 1 --gradient_accumulation_steps 3 "
+      "--config_file a.yaml -m package.train",
+      kFsdp);
   EXPECT_EQ(value_in(deepspeed, "parallel.zero"), "1");
   EXPECT_EQ(deepspeed.micro_batches, 3);
-  EXPECT_THAT(lost_of(read_line(
-                  "accelerate launch --config_file a.yaml --unheard_of 3 run.py", kFsdp)),
-              ElementsAre("unheard_of"));
+  EXPECT_THAT(
+      lost_of(read_line("accelerate launch --config_file a.yaml --unheard_of 3 run.py", kFsdp)),
+      ElementsAre("unheard_of"));
 }
 
 TEST(SettingsCommandLine, OthersAreNone) {
@@ -115,10 +116,9 @@ TEST(SettingsCommandLine, OthersAreNone) {
 }
 
 TEST(SettingsCommandLine, TheFileIsOfTheProgramThatIsStarted) {
-  EXPECT_THAT(refusal_of([] {
-                read_line("accelerate launch --config_file a.toml run.py", kTitan);
-              }),
-              HasSubstr("settings of torchtitan, not of accelerate"));
+  EXPECT_THAT(
+      refusal_of([] { read_line("accelerate launch --config_file a.toml run.py", kTitan); }),
+      HasSubstr("settings of torchtitan, not of accelerate"));
 }
 
 }  // namespace
