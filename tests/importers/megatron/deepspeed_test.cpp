@@ -221,16 +221,17 @@ TEST(Deepspeed, NamesWhatHasNoEffect) {
   ASSERT_NE(note, translation.notes.end());
   EXPECT_EQ(note->text,
             "without effect on the results in ds.json: aio.thread_count, "
-            "curriculum_learning.schedule_config.root, fp16.consecutive_hysteresis, "
-            "flops_profiler.enabled, optimizer, steps_per_print, wall_clock_breakdown, "
+            "curriculum_learning.schedule_config.root, flops_profiler.enabled, "
+            "fp16.consecutive_hysteresis, optimizer, steps_per_print, wall_clock_breakdown, "
             "zero_optimization.offload_param.pin_memory, zero_optimization.overlap_comm");
 }
 
 // Also what DeepSpeed itself would pass over: it may be a misspelling.
 TEST(Deepspeed, RefusesWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"gradient_clip": 1.0})", "gradient_clip in ds.json is 1.0: Trireme does not know"},
-      {R"({"zero_optimization": {"stge": 2}})", "zero_optimization.stge in ds.json is 2"},
+      {R"({"gradient_clip": 1.0})", "gradient_clip in ds.json is the number 1.0: Trireme does not"},
+      {R"({"zero_optimization": {"stge": 2}})",
+       "zero_optimization.stge in ds.json is the number 2"},
       {R"({"aio": {"threads": 2}})", "aio.threads"},
       {R"({"a.b": 1})", "a.b in ds.json"},
       {R"({"fp16.enabled": true})", "fp16.enabled in ds.json is true: Trireme does not know"},

@@ -168,11 +168,12 @@ std::string beside_flags(const Values& values) {
   megatron::TranslateOptions how;
   how.lenient = true;
   how.read_file = [&](const std::string&) { return std::optional(file); };
-  const megatron::Translation translation = megatron::translate(
-      {"--num-layers", "2", "--hidden-size", "16", "--num-attention-heads", "2", "--seq-length",
-       "32", "--max-position-embeddings", "32", "--micro-batch-size", "4", "--lr", "0.1",
-       "--train-iters", "9", "--deepspeed", "--deepspeed_config", "ds.json"},
-      how);
+  const std::vector<std::string> flags = split_at(
+      "--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 32 "
+      "--max-position-embeddings 32 --micro-batch-size 4 --lr 0.1 --train-iters 9 --deepspeed "
+      "--deepspeed_config ds.json",
+      ' ');
+  const megatron::Translation translation = megatron::translate(flags, how);
   std::string text;
   for (const auto& setting : translation.settings) text += setting.key + "=" + setting.value + "\n";
   for (const auto* notes : {&translation.lost, &translation.notes})
