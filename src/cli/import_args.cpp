@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/import_settings.h"
 #include "importers/megatron/import.h"
+#include "importers/script/launch.h"
 #include "importers/settings/settings_file.h"
 
 namespace trireme::cli {
@@ -147,8 +148,13 @@ void run_import_args(const ImportArgsOptions& options) {
   if (!reached.weaker.empty())
     fmt::print(stderr, "note: this machine does not allow copies of files ({})\n", reached.weaker);
   std::fflush(stderr);
-  megatron::Import import;
-  stoppable([&] { import = megatron::import_script(options.script, how); });
+  script::ScriptRun run;
+  stoppable([&] { run = megatron::run_launch_script(options.script, how); });
+  const bool is_megatron = !script::find_launches(run).empty();
+  if (!is_megatron && !options.as_json &&
+      import_settings_of_script(run, options.script, how, options.output))
+    return;
+  const megatron::Import import = megatron::import_run(run, options.script, how);
   if (!options.output.empty()) write_file_durably(options.output, import.toml);
   if (options.as_json) {
     print_json(import);
@@ -182,8 +188,8 @@ void add_import_args(CLI::App& app) {
                          "or torchtitan, into a configuration");
   command
       ->add_option("script", options->script,
-                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py; or a settings "
-                   "file (.yaml, .json, .toml)")
+                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py, or torchtitan "
+                   "or accelerate with a settings file; or such a file (.yaml, .json, .toml)")
       ->required();
   command->add_option("arguments", options->arguments, "The script's own arguments: $1 and so on");
   command->add_flag("--run", options->run, "Agree that the script is executed");

@@ -1,6 +1,5 @@
 // Reads a DeepSpeed configuration as the flags that mean the same.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -23,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
 
-// All keys that are read, each with everything below it. Others are listed in a note.
+// All keys that are read, each with everything below it.
 // clang-format off
 constexpr std::string_view kRead[] = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
@@ -81,7 +80,7 @@ class Deepspeed {
     precision("--fp16", "--bf16", "fp16", at(json, "fp16", "enabled"));
     if (at(json, "fp16", "enabled") == true && draft_.has("--fp16")) loss_scaling(json);
     read_curriculum(draft_, path_, json);
-    note_others(json);
+    read_deepspeed_rest(draft_, path_, json, kRead);
   }
 
  private:
@@ -277,13 +276,6 @@ class Deepspeed {
         draft_.give(flag, "");
       }
     }
-  }
-
-  void note_others(const Json& json) {
-    const std::vector<std::string> others = json_other_keys(json, kRead);
-    if (others.empty()) return;
-    draft_.note("--deepspeed_config",
-                fmt::format("not read in {}: {}", path_, fmt::join(others, ", ")));
   }
 
   void refuse(const std::string& why, const std::string& key) {

@@ -4,7 +4,9 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "importers/megatron/command_line.h"
@@ -58,6 +60,10 @@ std::optional<std::string> text_of_file(const TranslateOptions& options, const s
 // The rules, in the order in which they run. The first three only change the given flags; then
 // flags that correspond to one key become settings, before the others.
 void read_deepspeed(Draft& draft, const TranslateOptions& options);
+// The keys of its file that are not among `known`, nor below one of them: each passes with a note,
+// or is a complaint.
+void read_deepspeed_rest(Draft& draft, const std::string& path, const nlohmann::json& json,
+                         std::span<const std::string_view> known);
 // Its section curriculum_learning as our [curriculum]; `path` names the file, and "" means that
 // there is none. Complains where --curriculum-learning-legacy says otherwise, and about what
 // [curriculum] cannot express.

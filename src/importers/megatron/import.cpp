@@ -121,7 +121,8 @@ void note_absence(const Call& call, Import& result) {
   }
 }
 
-// What the run of the script itself leaves open.
+}  // namespace
+
 void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
   for (std::size_t i = 0; i < launch.call; ++i) {  // later answers cannot change the launch
     const Call& call = run.calls[i];
@@ -172,6 +173,8 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
   }
 }
 
+namespace {
+
 // The program whose flags the launch has, as far as its name or the user says it.
 Program program_of(const Launch& launch, const ImportOptions& options, Import& result) {
   Program program = launch.bert ? Program::bert : Program::gpt;
@@ -192,8 +195,8 @@ Program program_of(const Launch& launch, const ImportOptions& options, Import& r
   return program;
 }
 
-// Where the script may say whose GPUs it trains on, the strongest hint first: tools that it calls,
-// its launcher and partition, all that it calls, its text.
+}  // namespace
+
 std::vector<std::string> device_hints(const ScriptRun& run, const Launch& launch) {
   std::vector<std::string> hints(4);
   for (const Call& call : run.calls) {
@@ -207,7 +210,7 @@ std::vector<std::string> device_hints(const ScriptRun& run, const Launch& launch
   return hints;
 }
 
-std::optional<std::string> text_of(const Launch& launch, const std::string& path) {
+std::optional<std::string> text_of_launch(const Launch& launch, const std::string& path) {
   const auto seen = launch.files.find(path);
   if (seen != launch.files.end()) return seen->second;
   std::error_code error;
@@ -215,8 +218,6 @@ std::optional<std::string> text_of(const Launch& launch, const std::string& path
   if (!fs::is_regular_file(file, error)) return std::nullopt;
   return read_file(file, kLargestFile);
 }
-
-}  // namespace
 
 Import import_run(const ScriptRun& run, const std::string& name, const ImportOptions& options) {
   const std::vector<Launch> launches = distinct_launches(run);
@@ -226,7 +227,7 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   TranslateOptions how;
   how.program = program_of(launch, options, result);
   how.lenient = true;
-  how.read_file = [&](const std::string& path) { return text_of(launch, path); };
+  how.read_file = [&](const std::string& path) { return text_of_launch(launch, path); };
   Translation translation = translate(launch.arguments, how);
   set_run_device(translation, options.device, device_hints(run, launch));
   const script::LaunchSize size = script::launch_size(launch);
@@ -269,12 +270,16 @@ void require_shell_script(const fs::path& path) {
         path.string(), path.extension() == ".py" ? " of Python" : "", path.filename().string());
 }
 
-Import import_script(const fs::path& path, const ImportOptions& options) {
+ScriptRun run_launch_script(const fs::path& path, const ImportOptions& options) {
   require_shell_script(path);
   const std::string text = read_file(path, kLargestFile);
   ScriptRun run = script::run_script(fs::absolute(path), options.script);
   run.text = text;
-  return import_run(run, path.string(), options);
+  return run;
+}
+
+Import import_script(const fs::path& path, const ImportOptions& options) {
+  return import_run(run_launch_script(path, options), path.string(), options);
 }
 
 }  // namespace trireme::megatron

@@ -233,33 +233,43 @@ std::vector<Launch> launches_of(const ScriptRun& run, bool own) {
     const std::string name = base_name(call.arguments[at]);
     const bool is_own = trains(name, "gpt") || trains(name, "bert");
     if (is_own != own || (!own && !trains_by_flags(name, call.arguments))) continue;
-    Launch launch;
-    launch.call = i;
-    launch.line = call.line;
+    for (const Call* parent : ancestors(run, call))
+      followed[static_cast<std::size_t>(parent - run.calls.data())] = true;
+    Launch launch = launch_of_call(run, i);
     launch.bert = own ? trains(name, "bert") : name.find("bert") != std::string::npos;
     launch.own = own;
-    launch.script = call.arguments[at];
-    for (const Call* parent : ancestors(run, call)) {
-      followed[static_cast<std::size_t>(parent - run.calls.data())] = true;
-      if (parent->kind != Call::Kind::call) continue;
-      for (std::string& word : own_words(*parent)) launch.launcher.push_back(std::move(word));
-    }
-    for (std::string& word : own_words(call)) launch.launcher.push_back(std::move(word));
-    if (const Call* wrapper = wrapper_of(run, i)) {
-      launch.wrapper = wrapper->arguments.empty() ? "" : wrapper->arguments[0];
-      launch.wrapper_absent = wrapper->kind == Call::Kind::absent;
-    }
-    launch.arguments.assign(call.arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-                            call.arguments.end());
-    launch.folder = call.folder;
-    launch.files = call.files;
-    launch.variables = call.variables;
     launches.insert(launches.begin(), std::move(launch));
   }
   return launches;
 }
 
 }  // namespace
+
+Launch launch_of_call(const ScriptRun& run, std::size_t number) {
+  const Call& call = run.calls[number];
+  const std::size_t at = find_python_file(call.arguments);
+  Launch launch;
+  launch.call = number;
+  launch.line = call.line;
+  for (const Call* parent : ancestors(run, call)) {
+    if (parent->kind != Call::Kind::call) continue;
+    for (std::string& word : own_words(*parent)) launch.launcher.push_back(std::move(word));
+  }
+  for (std::string& word : own_words(call)) launch.launcher.push_back(std::move(word));
+  if (const Call* wrapper = wrapper_of(run, number)) {
+    launch.wrapper = wrapper->arguments.empty() ? "" : wrapper->arguments[0];
+    launch.wrapper_absent = wrapper->kind == Call::Kind::absent;
+  }
+  if (at < call.arguments.size()) {
+    launch.script = call.arguments[at];
+    launch.arguments.assign(call.arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                            call.arguments.end());
+  }
+  launch.folder = call.folder;
+  launch.files = call.files;
+  launch.variables = call.variables;
+  return launch;
+}
 
 std::vector<Launch> find_launches(const ScriptRun& run) {
   std::vector<Launch> own = launches_of(run, true);

@@ -32,6 +32,10 @@ struct Launch {
 // All of them, in the order of the calls.
 std::vector<Launch> find_launches(const ScriptRun& run);
 
+// The command of call number `call` as a launch, whatever it starts: its launchers, files and
+// variables, and as arguments the words after its program of Python.
+Launch launch_of_call(const ScriptRun& run, std::size_t call);
+
 // The other programs of Python that were started: "train.py", "pretrain_t5.py".
 std::vector<std::string> find_other_trainings(const ScriptRun& run);
 

@@ -255,7 +255,9 @@ void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro
 }
 
 void read_deepspeed(Reader& reader) {
-  pass_deepspeed_keys(reader);
+  for (const auto& [prefix, keys] : passed_deepspeed_keys()) reader.pass(prefix, keys);
+  for (const auto& [section, otherwise] : switched_deepspeed_sections())
+    reader.pass_if_off(section, otherwise);
   read_precision(reader);
   read_batches(reader);
   read_clipping(reader);

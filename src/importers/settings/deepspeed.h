@@ -5,9 +5,6 @@
 
 namespace trireme::settings {
 
-// Keys that change no number, and what others of their values would do.
-void pass_deepspeed_keys(Reader& reader);
-
 // "optimizer" and "scheduler".
 void read_deepspeed_optimizer(Reader& reader);
 

@@ -36,28 +36,11 @@ const Json* value_of(const Json& root, const std::string& key) {
   return json;
 }
 
-// As a message shows a value, and as `Passed::values` writes it: without quotes.
-std::string plain(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number()) return fmt::format("{}", value.get<double>());
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// The same with quotes, and cut.
+// As a message shows a value: texts with quotes, and cut.
 std::string short_text(const Json& value) {
-  const std::string text = plain(value);
+  const std::string text = plain_value(value);
   const std::string cut = text.size() <= 60 ? text : text.substr(0, 57) + "...";
   return value.is_string() ? "'" + cut + "'" : cut;
-}
-
-bool is_one_of(const Json& value, std::string_view values) {
-  const std::string wanted = lowered(plain(value));
-  for (std::size_t begin = 0; begin <= values.size();) {
-    const std::size_t end = std::min(values.find('|', begin), values.size());
-    if (values.substr(begin, end - begin) == wanted) return true;
-    begin = end + 1;
-  }
-  return false;
 }
 
 // Keys and values of the file stand in comments, which they must not end.
@@ -65,17 +48,6 @@ std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return text;
-}
-
-// The first key "enabled" below `json` that is on, as a path, or "".
-std::string switched_on(const Json& json, const std::string& path) {
-  if (!json.is_object()) return "";
-  for (const auto& [name, value] : json.items()) {
-    const std::string key = path + "." + name;
-    if (name == "enabled" && !value.is_null() && !is_one_of(value, "false|0|no|auto")) return key;
-    if (const std::string inner = switched_on(value, key); !inner.empty()) return inner;
-  }
-  return "";
 }
 
 }  // namespace
@@ -154,7 +126,7 @@ std::vector<std::string> Reader::list(const std::string& key) {
     return result;
   }
   if (!json->is_array()) refuse(key, fmt::format("is {}, not a list", json_shown(*json)));
-  for (const Json& item : *json) result.push_back(plain(item));
+  for (const Json& item : *json) result.push_back(plain_value(item));
   return result;
 }
 

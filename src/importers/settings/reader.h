@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "importers/megatron/passed.h"
 #include "importers/settings/settings_file.h"
 
 namespace trireme::settings {
@@ -27,12 +28,8 @@ struct Parsed {
 // Bounds depth and the number of values.
 Parsed parse_settings(const std::string& text, const fs::path& name);
 
-// A key of another program for which no setting stands.
-struct Passed {
-  const char* key;
-  const char* values = nullptr;     // those that change no number, as "false|0"; null: all of them
-  const char* otherwise = nullptr;  // what another value does: "KEY is VALUE: ..."
-};
+// The settings of a whole file, whose system its keys say.
+SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, std::int64_t ranks);
 
 class Reader {
  public:

@@ -57,7 +57,10 @@ SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks) {
 }
 
 SettingsFile read_settings(const std::string& text, const fs::path& path, std::int64_t ranks) {
-  const Parsed parsed = parse_settings(text, path);
+  return read_parsed_settings(parse_settings(text, path), path, ranks);
+}
+
+SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, std::int64_t ranks) {
   SettingsFile result;
   result.system = system_of(path, parsed.json);
   result.ranks = ranks;

@@ -208,20 +208,42 @@ TEST(Deepspeed, OneContradictionOfThePrecisionIsNamed) {
   EXPECT_EQ(translation.lost[0].text, "contradicts bf16.enabled = true in ds.json");
 }
 
-TEST(Deepspeed, NamesWhatItDoesNotRead) {
+TEST(Deepspeed, NamesWhatHasNoEffect) {
   const Translation translation = with_deepspeed(
       R"({"steps_per_print": 10, "wall_clock_breakdown": true, "optimizer": {"type": "Adam"},
           "fp16": {"enabled": false, "consecutive_hysteresis": true},
           "zero_optimization": {"stage": 1, "overlap_comm": true,
                                 "offload_param": {"device": "none", "pin_memory": true}},
+          "aio": {"thread_count": 2}, "flops_profiler": {"enabled": true},
           "curriculum_learning": {"enabled": false, "schedule_config": {"root": 2}}})",
       "--deepspeed_config ds.json");
   const auto note = std::ranges::find(translation.notes, "--deepspeed_config", &Note::flag);
   ASSERT_NE(note, translation.notes.end());
   EXPECT_EQ(note->text,
-            "not read in ds.json: curriculum_learning.schedule_config.root, "
+            "without effect on the results in ds.json: aio.thread_count, "
+            "curriculum_learning.schedule_config.root, flops_profiler.enabled, "
             "fp16.consecutive_hysteresis, optimizer, steps_per_print, wall_clock_breakdown, "
             "zero_optimization.offload_param.pin_memory, zero_optimization.overlap_comm");
+}
+
+// Also what DeepSpeed itself would pass over: it may be a misspelling.
+TEST(Deepspeed, RefusesWhatItDoesNotKnow) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"gradient_clip": 1.0})", "gradient_clip in ds.json is the number 1.0: Trireme does not"},
+      {R"({"zero_optimization": {"stge": 2}})",
+       "zero_optimization.stge in ds.json is the number 2"},
+      {R"({"aio": {"threads": 2}})", "aio.threads"},
+      {R"({"a.b": 1})", "a.b in ds.json"},
+      {R"({"fp16.enabled": true})", "fp16.enabled in ds.json is true: Trireme does not know"},
+      {R"({"scheduler": {"type": "WarmupLR"}})", "in place of Megatron's schedule"},
+      {R"({"fp16": {"enabled": true, "consecutive_hysteresis": true}})", "count of overflows"},
+      {R"({"zero_optimization": {"zero_quantized_gradients": true}})", "rounded to fewer bits"},
+      {R"({"zero_optimization": {"mics_shard_size": 4}})", "parallel.dp_replicate"},
+      {R"({"data_types": {"grad_accum_dtype": "bf16"}})", "gradients are summed in fp32"},
+      {R"({"progressive_layer_drop": {"enabled": true}})", "progressive_layer_drop.enabled"},
+      {R"({"compression_training": {"x": {"y": {"enabled": true}}}})", "x.y.enabled in ds.json"}};
+  for (const auto& [json, message] : cases)
+    EXPECT_THAT(deepspeed_refusal(json, ""), HasSubstr(message)) << json;
 }
 
 // A file with this section, for runs of --seq-length 32.

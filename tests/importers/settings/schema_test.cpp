@@ -162,6 +162,38 @@ TEST(SettingsSchema, NoKeyOfDeepSpeedIsDropped) {
           "ds.json");
 }
 
+// DeepSpeed's file beside Megatron's flags: settings, notes and what is lost, in one text.
+std::string beside_flags(const Values& values) {
+  const std::string file = written(values, false);
+  megatron::TranslateOptions how;
+  how.lenient = true;
+  how.read_file = [&](const std::string&) { return std::optional(file); };
+  const std::vector<std::string> flags = split_at(
+      "--num-layers 2 --hidden-size 16 --num-attention-heads 2 --seq-length 32 "
+      "--max-position-embeddings 32 --micro-batch-size 4 --lr 0.1 --train-iters 9 --deepspeed "
+      "--deepspeed_config ds.json",
+      ' ');
+  const megatron::Translation translation = megatron::translate(flags, how);
+  std::string text;
+  for (const auto& setting : translation.settings) text += setting.key + "=" + setting.value + "\n";
+  for (const auto* notes : {&translation.lost, &translation.notes})
+    for (const megatron::Note& note : *notes) text += note.text + "\n";
+  return text;
+}
+
+TEST(SettingsSchema, NoKeyOfDeepSpeedIsDroppedBesideMegatronsFlags) {
+  for (const SchemaRow& row : rows_of(fs::path(TRIREME_TEST_DATA) / "deepspeed.tsv")) {
+    Values with = row.besides;
+    const std::string before = beside_flags(with);
+    std::erase_if(with, [&](const auto& one) { return one.first.starts_with(row.key + "."); });
+    with[row.key] = row.value;
+    const std::string now = beside_flags(with);
+    const std::string section = row.key.substr(0, row.key.find('.'));
+    EXPECT_TRUE(now != before && (now.find(row.key) != now.npos || now.find(section) != now.npos))
+        << row.key << " = " << row.value << " is dropped silently: " << now;
+  }
+}
+
 TEST(SettingsSchema, NoKeyOfAccelerateIsDropped) {
   compare("accelerate",
           {{"compute_environment", "\"LOCAL_MACHINE\""},

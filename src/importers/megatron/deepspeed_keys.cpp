@@ -1,9 +1,7 @@
 // The keys of DeepSpeed's configuration that have no setting of ours.
-#include <fmt/format.h>
+#include "importers/megatron/passed.h"
 
-#include "importers/settings/deepspeed.h"
-
-namespace trireme::settings {
+namespace trireme {
 namespace {
 
 constexpr const char* narrow_weights = "weights and gradients are kept in fp32 here";
@@ -191,12 +189,7 @@ constexpr Passed tensor_parallel[] = {
     {"injection_policy_tuple", "", "a split of your own"},
     {"partition_config", "{}", "a split of your own"}};
 
-// Sections that a key "enabled" switches on.
-struct Switched {
-  const char* section;
-  const char* otherwise;
-};
-constexpr Switched switched[] = {
+constexpr SwitchedSection switched[] = {
     {"amp", "apex's automatic mixed precision is not available: give bf16 or fp16"},
     {"autotuning", "DeepSpeed chooses the batch and the stage itself: give those that it found"},
     {"compression_training", "compression during training is not available"},
@@ -212,22 +205,28 @@ constexpr Switched switched[] = {
     {"torch_autocast", "PyTorch's autocast chooses the type of each operation: give run.precision"},
     {"weight_quantization", "weights are quantized, which is not available"}};
 
+constexpr PassedSection sections[] = {{"", top},
+                                      {"bf16.", of_bf16},
+                                      {"bfloat16.", of_bf16},
+                                      {"zero_optimization.", zero},
+                                      {"zero_optimization.offload_optimizer.", offload},
+                                      {"zero_optimization.offload_param.", offload},
+                                      {"activation_checkpointing.", activation_checkpointing},
+                                      {"checkpoint.", checkpoint},
+                                      {"aio.", aio},
+                                      {"", reports},
+                                      {"nebula.", nebula},
+                                      {"compile.", compiled},
+                                      {"tensor_parallel.", tensor_parallel}};
+
 }  // namespace
 
-void pass_deepspeed_keys(Reader& reader) {
-  reader.pass("", top);
-  for (const char* section : {"bf16.", "bfloat16."}) reader.pass(section, of_bf16);
-  reader.pass("zero_optimization.", zero);
-  for (const char* what : {"offload_optimizer", "offload_param"})
-    reader.pass(fmt::format("zero_optimization.{}.", what), offload);
-  reader.pass("activation_checkpointing.", activation_checkpointing);
-  reader.pass("checkpoint.", checkpoint);
-  reader.pass("aio.", aio);
-  reader.pass("", reports);
-  reader.pass("nebula.", nebula);
-  reader.pass("compile.", compiled);
-  reader.pass("tensor_parallel.", tensor_parallel);
-  for (const Switched& s : switched) reader.pass_if_off(s.section, s.otherwise);
+std::span<const PassedSection> passed_deepspeed_keys() {
+  return sections;
 }
 
-}  // namespace trireme::settings
+std::span<const SwitchedSection> switched_deepspeed_sections() {
+  return switched;
+}
+
+}  // namespace trireme
