@@ -31,7 +31,12 @@ constexpr const char* file_variable = "TRIREME_JOB_FILE";
 constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
 
 // Time for a launcher to end after all processes of the run have ended.
-constexpr std::chrono::seconds shutdown_timeout(60);
+std::chrono::duration<double> shutdown_timeout() {
+  const char* const text = std::getenv("TRIREME_LAUNCHER_WAIT");
+  char* end = nullptr;
+  const double seconds = text ? std::strtod(text, &end) : 0;
+  return std::chrono::duration<double>(seconds > 0 && *end == '\0' ? seconds : 60);
+}
 
 volatile std::sig_atomic_t first_signal = 0, times_interrupted = 0;
 
@@ -283,7 +288,7 @@ class Job {
     }
     // A rank that never held it may not see the file, or has not come so far.
     if (!was_held_ && has_children(launcher_)) held_until_ = now;
-    if (now - held_until_ < shutdown_timeout) return;
+    if (now - held_until_ < shutdown_timeout_) return;
     if (!overdue_) {
       std::fprintf(
           stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",
@@ -308,6 +313,7 @@ class Job {
   int status_ = 0;
   bool asked_ = false, given_up_ = false;
   bool was_held_ = false, overdue_ = false;
+  const std::chrono::duration<double> shutdown_timeout_ = shutdown_timeout();
   std::chrono::steady_clock::time_point patience_ends_, next_look_;
   std::chrono::steady_clock::time_point held_until_ = std::chrono::steady_clock::now();
 };

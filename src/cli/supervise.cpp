@@ -74,6 +74,12 @@ void add_supervise(CLI::App& app) {
                    "Seconds after the run is over before a launcher that does not end is ended")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
+  command
+      ->add_option("--start-wait", run.start_limit_s,
+                   "Seconds for which a launcher may take to start the run on --hosts before it is "
+                   "ended and the nodes are checked")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   command->add_option(
       "command", run.command,
       "The command of the run after --, as in -- mpirun -n 4 trireme train FILE.toml");

@@ -29,6 +29,7 @@ const std::vector<std::string>& known_names() {
       "TRIREME_GPU_UNDER_TEST",
       "TRIREME_ISA",
       "TRIREME_JOB_FILE",
+      "TRIREME_LAUNCHER_WAIT",
       "TRIREME_LAYOUTS",
       "TRIREME_LAYOUTS_SEED",
       "TRIREME_LONG_TESTS",
@@ -53,8 +54,7 @@ const std::vector<std::string>& known_names() {
 
 // Variables of the tests and of the substitutes for GPU libraries, which have many.
 bool is_for_tests(std::string_view name) {
-  return name.starts_with("TRIREME_TEST_") || name.starts_with("TRIREME_PTX_") ||
-         name.starts_with("TRIREME_NODE_CHECK_");
+  return name.starts_with("TRIREME_TEST_") || name.starts_with("TRIREME_PTX_");
 }
 
 // All names begin alike: what follows decides.

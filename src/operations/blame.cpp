@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "comm/suspects.h"
 #include "operations/host_list.h"
@@ -44,19 +45,28 @@ void Blame::read_line(std::string_view line) {
     if (counts) hosts_ = std::move(hosts), accuser_ = rank;
     return;
   }
-  std::vector<std::string> hosts = words_.failed_hosts(line);
-  if (hosts_.empty()) hosts_ = std::move(hosts);
+  if (!hosts_.empty()) return;
+  if (const std::string_view bad = between(line, "bad node ", ": rank "); is_host_name(bad)) {
+    hosts_.emplace_back(bad);
+    accuser_ = std::numeric_limits<int>::max();  // any rank of a run is believed before
+    return;
+  }
+  hosts_ = words_.failed_hosts(line);
 }
 
-void Blame::read(std::string_view piece) {
+void Blame::read(std::string_view piece, Stream stream) {
+  std::string& rest = rests_[static_cast<std::size_t>(stream)];
   for (std::size_t end; (end = piece.find('\n')) != std::string_view::npos;
        piece.remove_prefix(end + 1)) {
-    rest_ += piece.substr(0, end);
-    read_line(rest_);
-    rest_.clear();
+    rest += piece.substr(0, end);
+    if (stream == Stream::error) read_line(rest);
+    // Ranks write what they train on there too, samples for example.
+    else if (hosts_.empty())
+      hosts_ = words_.failed_hosts(rest);
+    rest.clear();
   }
   // A line without an end is not kept for ever.
-  rest_ += piece.substr(0, longest_line - std::min(longest_line, rest_.size()));
+  rest += piece.substr(0, longest_line - std::min(longest_line, rest.size()));
 }
 
 }  // namespace trireme

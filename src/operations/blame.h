@@ -1,6 +1,7 @@
 // Which host has failed, as the launcher and the ranks say on the standard error.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,14 +13,16 @@ namespace trireme {
 // The hosts after "suspect nodes: " in a message of a rank.
 std::vector<std::string> hosts_suspected_in(std::string_view text);
 
-// Is fed the standard error of a launcher, in pieces of any size. Against a host counts a process
+// Is fed what a launcher writes, in pieces of any size. Against a host counts a process
 // that was killed by a signal there, that the launcher has lost it, and what a rank suspects: the
 // watchdog those that do not answer, the guard against silent corruption those that compute wrong
-// numbers. A rank that ends with another message and an exit code has found something itself, and
-// what that is may be wrong on every node.
+// numbers, doctor --nodes the bad ones. A rank that ends with another message and an exit code has
+// found something itself, and what that is may be wrong on every node.
 class Blame {
  public:
-  void read(std::string_view piece);
+  // Of the standard output, only what the launcher says counts.
+  enum class Stream { error, output };
+  void read(std::string_view piece, Stream stream = Stream::error);
   // The hosts blamed first, whose failure the rest followed.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Whether a rank said it, which has not seen what happened there.
@@ -30,7 +33,7 @@ class Blame {
  private:
   void read_line(std::string_view line);
 
-  std::string rest_;  // the beginning of a line
+  std::array<std::string, 2> rests_;  // of each stream, the beginning of a line
   LauncherWords words_;
   std::vector<std::string> hosts_;
   int accuser_ = -1;  // the rank that suspects them; -1: the launcher said it

@@ -27,37 +27,34 @@ void note_signal(int signal) {
   if (signal == SIGINT) interrupt_count = interrupt_count + 1;
 }
 
-// The standard error of the child on its way to ours.
-class ErrorPipe {
+// What the child writes to one of its streams, on its way to ours.
+class Relay {
  public:
-  explicit ErrorPipe(Blame* blame) : blame_(blame) {
+  // Without `blame` the child writes to our own stream itself.
+  Relay(Blame* blame, Blame::Stream stream) : blame_(blame), stream_(stream) {
     if (!blame) return;
     if (::pipe2(ends_.data(), O_CLOEXEC) != 0) fail("cannot make a pipe: {}", std::strerror(errno));
     ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
   }
-  ~ErrorPipe() {
+  ~Relay() {
     for (const int end : ends_)
       if (end >= 0) ::close(end);
   }
   void become_in_child() const {
-    if (blame_) ::dup2(ends_[1], STDERR_FILENO);
+    if (blame_) ::dup2(ends_[1], is_error() ? STDERR_FILENO : STDOUT_FILENO);
   }
-  // Waits up to 50 ms where there is nothing to pass on.
-  void wait_and_pass_on() {
-    pollfd entry = {open_ ? ends_[0] : -1, POLLIN, 0};
-    ::poll(&entry, 1, 50);
-    pass_on();
-  }
+  pollfd poll_entry() const { return {open_ ? ends_[0] : -1, POLLIN, 0}; }
   void pass_on() {
+    FILE* const to = is_error() ? stderr : stdout;
     std::array<char, 1 << 14> buffer;
     for (;;) {
       const ssize_t n = blame_ ? ::read(ends_[0], buffer.data(), buffer.size()) : -1;
       if (n < 0 && blame_ && errno == EINTR) continue;
       if (n == 0) open_ = false;
       if (n <= 0) return;
-      blame_->read({buffer.data(), static_cast<std::size_t>(n)});
-      std::fwrite(buffer.data(), 1, static_cast<std::size_t>(n), stderr);
-      std::fflush(stderr);
+      blame_->read({buffer.data(), static_cast<std::size_t>(n)}, stream_);
+      std::fwrite(buffer.data(), 1, static_cast<std::size_t>(n), to);
+      std::fflush(to);
     }
   }
   void close_child_end() {
@@ -66,7 +63,10 @@ class ErrorPipe {
   }
 
  private:
+  bool is_error() const { return stream_ == Blame::Stream::error; }
+
   Blame* blame_;
+  Blame::Stream stream_;
   std::array<int, 2> ends_ = {-1, -1};
   bool open_ = true;
 };
@@ -109,12 +109,12 @@ class OverdueEnd {
 };
 
 [[noreturn]] void become(const std::vector<std::string>& command, pid_t parent,
-                         const ErrorPipe& errors) {
+                         const std::array<Relay, 2>& relays) {
   ::setpgid(0, 0);
   // The run saves and stops if this process is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (::getppid() != parent) ::_exit(1);
-  errors.become_in_child();
+  for (const Relay& relay : relays) relay.become_in_child();
   // srun would be stopped where it reads from a terminal that is not its own.
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
@@ -138,27 +138,35 @@ int StopSignals::interrupts() {
   return interrupt_count;
 }
 
-ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit) {
-  ErrorPipe errors(blame);
+ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit,
+                   bool reads_output) {
+  std::array<Relay, 2> relays = {Relay(blame, Blame::Stream::error),
+                                 Relay(reads_output ? blame : nullptr, Blame::Stream::output)};
+  // Waits up to 50 ms where there is nothing to pass on.
+  const auto wait_and_pass_on = [&] {
+    std::array<pollfd, 2> entries = {relays[0].poll_entry(), relays[1].poll_entry()};
+    ::poll(entries.data(), entries.size(), 50);
+    for (Relay& relay : relays) relay.pass_on();
+  };
   const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) fail("cannot start a process: {}", std::strerror(errno));
-  if (child == 0) become(command, self, errors);
+  if (child == 0) become(command, self, relays);
   ::setpgid(child, child);  // also set in the parent: a signal now must find the group
-  errors.close_child_end();
+  for (Relay& relay : relays) relay.close_child_end();
   int passed_on = 0;  // of: the first signal, a second Ctrl-C, a third one
   int status = 0;
   OverdueEnd overdue(child, limit);
   for (;;) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child || (ended < 0 && errno != EINTR)) break;
-    errors.wait_and_pass_on();
+    wait_and_pass_on();
     if (first_signal != 0 && passed_on == 0) passed_on = 1, ::kill(child, SIGUSR1);
     if (interrupt_count > 1 && passed_on == 1) passed_on = 2, ::kill(child, SIGINT);
     if (interrupt_count > 2 && passed_on == 2) passed_on = 3, ::kill(child, SIGKILL);
     overdue.look();
   }
-  errors.pass_on();
+  for (Relay& relay : relays) relay.pass_on();
   ::kill(-child, SIGKILL);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), overdue.came()};
 }

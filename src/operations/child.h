@@ -38,7 +38,9 @@ struct ChildLimit {
 // as SIGUSR1, whatever it was: mpirun and srun hand that one on to the ranks, which save and stop,
 // and would end them at once for others. A second Ctrl-C interrupts it, a third one kills it. What
 // it leaves behind in its process group is killed. With `blame` its standard error passes through
-// here on its way.
-ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit);
+// here on its way, with `reads_output` its standard output too, to which MPICH's mpiexec says what
+// it says of hosts.
+ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit,
+                   bool reads_output = false);
 
 }  // namespace trireme

@@ -17,24 +17,6 @@ std::string_view killed_under_open_mpi(std::string_view line) {
   return between(line, " on node ", " exited on signal ");
 }
 
-// "srun: error: n7: task 3: Killed", "srun: error: Node failure on n7". What srun itself ends after
-// the first failure it calls "Terminated", and an exit code is a rank's own.
-std::string_view blamed_by_srun(std::string_view line) {
-  constexpr std::string_view error = "srun: error: ", lost = "Node failure on ";
-  if (!line.starts_with(error)) return {};
-  line.remove_prefix(error.size());
-  if (line.starts_with(lost)) return without_blanks(line.substr(lost.size()));
-  // "Task launch for StepId=4.0 failed on node n7: Communication connection failure"
-  if (line.starts_with("Task launch for ")) return between(line, " failed on node ", ": ");
-  for (const std::string_view cause :
-       {"Killed", "Segmentation fault", "Bus error", "Aborted", "Illegal instruction",
-        "Floating point exception", "Out Of Memory"}) {
-    if (line.find(": task") != std::string_view::npos && line.find(cause) != std::string_view::npos)
-      return line.substr(0, line.find(": task"));
-  }
-  return {};
-}
-
 // "ssh: connect to host n7 port 22: No route to host", "ssh: Could not resolve hostname n7: ..."
 std::string_view not_reached_by_ssh(std::string_view line) {
   if (!line.starts_with("ssh: ")) return {};
@@ -79,6 +61,29 @@ std::string_view LauncherWords::blamed_by_hydra(std::string_view line) {
   if (by_code || by_string) return running_;
   if (line.find("connection to proxy ") == std::string_view::npos) return {};
   return between(line, " at host ", " failed");
+}
+
+// "srun: error: n7: task 3: Killed", "srun: error: Node failure on n7". An exit code is a rank's
+// own, and what srun itself ends after a first failure is "Terminated", or "Killed" where that
+// takes too long.
+std::string_view LauncherWords::blamed_by_srun(std::string_view line) {
+  constexpr std::string_view error = "srun: error: ", lost = "Node failure on ";
+  step_is_ending_ |=
+      line.starts_with("srun: ") && (line.find("Terminating StepId=") != std::string_view::npos ||
+                                     line.find("Job step aborted") != std::string_view::npos);
+  if (!line.starts_with(error)) return {};
+  line.remove_prefix(error.size());
+  if (line.starts_with(lost)) return without_blanks(line.substr(lost.size()));
+  // "Task launch for StepId=4.0 failed on node n7: Communication connection failure"
+  if (line.starts_with("Task launch for ")) return between(line, " failed on node ", ": ");
+  const std::size_t task = line.find(": task");
+  if (step_is_ending_ || task == std::string_view::npos) return {};
+  step_is_ending_ = line.find("Exited with exit code") != std::string_view::npos;
+  for (const std::string_view cause :
+       {"Killed", "Segmentation fault", "Bus error", "Aborted", "Illegal instruction",
+        "Floating point exception", "Out Of Memory"})
+    if (line.find(cause) != std::string_view::npos) return line.substr(0, task);
+  return {};
 }
 
 // "ORTE has lost communication with a remote daemon.", later "  Remote daemon: [[1,0],2] on node

@@ -24,9 +24,11 @@ class LauncherWords {
   std::string_view failed_host(std::string_view line);
   std::string_view blamed_by_hydra(std::string_view line);
   std::string_view lost_by_open_mpi(std::string_view line);
+  std::string_view blamed_by_srun(std::string_view line);
 
-  std::string running_;      // Hydra names the host some lines before it says what happened there
-  std::string_view wanted_;  // what comes before the host in one of the next lines of Open MPI
+  std::string running_;  // Hydra names the host some lines before it says what happened there
+  bool step_is_ending_ = false;  // since srun ends a step after its first failure
+  std::string_view wanted_;      // what comes before the host in one of the next lines of Open MPI
 };
 
 }  // namespace trireme

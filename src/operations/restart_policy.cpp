@@ -33,6 +33,7 @@ std::string why_no_restart_helps(const Ending& e) {
 }  // namespace
 
 std::string failure_text(const Ending& e) {
+  if (e.hung && !e.begun) return "its launcher did not start it";
   if (e.hung)
     return "its launcher did not end by itself" + (e.reason.empty() ? "" : ": " + e.reason);
   const std::string how = e.code < 0 ? fmt::format("signal {} ({})", -e.code, strsignal(-e.code))

@@ -15,6 +15,7 @@ struct Ending {
   std::int64_t saved = 0;  // step of the newest checkpoint now; 0: none
   bool asked = false;      // a signal asked it to save and stop
   bool hung = false;       // its launcher had to be ended, long after the run was over
+  bool begun = true;       // the run has written something
   // The same of the newest local checkpoint, where status.json, written by this start, names one.
   std::int64_t saved_locally = 0;
 };

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -104,16 +105,22 @@ class Supervisor {
  private:
   Ending start(Blame& blame) {
     const std::string before = status_text(run_.folder);
+    const std::uintmax_t log_before = log_size();
+    const auto begin = Clock::now();
     started_ = std::time(nullptr);
     if (hosts_) write_file_durably(hosts_file_->path(), hosts_->text());
+    bool has_begun = false;
     const auto is_over = [&] {
       const std::optional<RunStatus> status = status_since(before);
+      has_begun |= status || blame.a_rank_ended() || log_size() != log_before;
+      const std::chrono::duration<double> since = Clock::now() - begin;
+      if (hosts_ && !has_begun && since.count() > run_.start_limit_s) return true;
       const bool over = blame.a_rank_ended() || (status && status->state != "running");
       return over && !is_locked(run_.folder);
     };
     Ending ending;
     const ChildEnd end = run_child(with_hosts(run_.command), reads_errors() ? &blame : nullptr,
-                                   {is_over, run_.launcher_limit_s});
+                                   {is_over, run_.launcher_limit_s}, hosts_.has_value());
     ending.code = end.code;
     ending.asked = StopSignals::first() != 0;
     ending.saved = newest_step(run_.folder);
@@ -123,11 +130,16 @@ class Supervisor {
       ending.saved_locally = status->saved_locally;
     }
     ending.hung = end.hung;
-    if (end.hung) {
-      say(fmt::format("the run was over, and its launcher {} did not end within {:.3g} s: ended it",
-                      run_.command.front(), run_.launcher_limit_s));
-      ending.code = code_without_launcher(ending.state);
-    }
+    ending.begun = has_begun || ending.state != "";
+    if (!end.hung) return ending;
+    const std::string& launcher = run_.command.front();
+    say(ending.begun
+            ? fmt::format(
+                  "the run was over, and its launcher {} did not end within {:.3g} s: ended it",
+                  launcher, run_.launcher_limit_s)
+            : fmt::format("{} did not start the run within {:.4g} s (--start-wait): ended it",
+                          launcher, run_.start_limit_s));
+    ending.code = code_without_launcher(ending.state);
     return ending;
   }
 
@@ -135,6 +147,12 @@ class Supervisor {
   std::optional<RunStatus> status_since(const std::string& before) const {
     const std::string now = status_text(run_.folder);
     return now == before ? std::nullopt : parse_status(now);
+  }
+
+  std::uintmax_t log_size() const {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(run_.folder / "log.txt", error);
+    return error ? 0 : size;
   }
 
   bool reads_errors() const { return hosts_ || run_.reads_errors; }
@@ -160,20 +178,22 @@ class Supervisor {
     const bool is_certain = !hosts.empty() && !blame.is_suspicion();
     if (hosts.empty()) hosts = hosts_suspected_in(ending.reason);
     if (hosts.empty() && (ending.state.empty() || ending.hung)) hosts = hosts_that_do_not_answer();
-    if (!is_certain) return with_the_other_half(std::move(hosts));
-    suspected_before_ = false;
+    if (!is_certain) return or_the_one_that_stayed(std::move(hosts));
+    suspected_pair_.clear();
     return hosts;
   }
 
   // If two hosts do not reach each other, either may be cut off. If the next start fails in the
-  // same way with a replacement for the first, the one that stayed is the bad one.
-  std::vector<std::string> with_the_other_half(std::vector<std::string> hosts) {
+  // same way with a replacement for one of them, the one that stayed is the bad one.
+  std::vector<std::string> or_the_one_that_stayed(std::vector<std::string> hosts) {
     const bool one_of_two = hosts_->used() == 2 && hosts.size() == 1 && hosts_->uses(hosts.front());
-    const bool again = one_of_two && suspected_before_ && policy_.failures() > 1;
-    suspected_before_ = one_of_two;
-    if (!again) return hosts;
-    for (const std::string& other : hosts_->used_but_not(hosts)) hosts.push_back(other);
-    return hosts;
+    const std::vector<std::string> pair =
+        one_of_two ? hosts_->used_but_not({}) : std::vector<std::string>{};
+    std::vector<std::string> stayed;
+    for (const std::string& host : pair)
+      if (std::ranges::count(suspected_pair_, host) > 0) stayed.push_back(host);
+    suspected_pair_ = pair;
+    return stayed.size() == 1 && policy_.failures() > 1 ? stayed : hosts;
   }
 
   std::vector<std::string> hosts_that_do_not_answer() {
@@ -186,17 +206,23 @@ class Supervisor {
       Blame blame;
       const auto begin = Clock::now();
       const auto is_late = [&] { return Clock::now() - begin > std::chrono::seconds(90); };
-      const ChildEnd end = run_child(with_hosts(probe), &blame, {is_late, 1e-3});
+      const ChildEnd end = run_child(with_hosts(probe), &blame, {is_late, 1e-3}, true);
       std::istringstream names(read_file(good.path(), 1 << 26));
       std::vector<std::string> answer;
       for (std::string name; std::getline(names, name);) answer.push_back(name);
       found = answer.empty() || end.code == 0 ? blame.hosts() : hosts_->used_but_not(answer);
+      // The ranks of two hosts that do not reach each other may not know each other's names.
+      if (found.empty() && end.code != 0 && hosts_->used() == 2)
+        found.push_back(hosts_->used_but_not({}).back());
     });
     return found;
   }
 
   int code_of(const Ending& ending) const {
-    if (ending.state == "interrupted") return static_cast<int>(ExitCode::interrupted);
+    // A launcher may have lost a node, or a rank that did not end MPI, after the run was done.
+    if (const int code = code_without_launcher(ending.state);
+        code != static_cast<int>(ExitCode::failed))
+      return code;
     if (ending.asked && ending.code < 0) die_as_asked();
     return ending.code >= 0 ? ending.code : static_cast<int>(ExitCode::failed);
   }
@@ -304,7 +330,8 @@ class Supervisor {
   std::optional<HostsFile> hosts_file_;
   std::time_t started_ = 0;
   int restarts_ = 0;
-  bool suspected_before_ = false;  // one of two hosts, in the start before
+  // Of the start before, where one of its two hosts was suspected.
+  std::vector<std::string> suspected_pair_;
 };
 
 void check(const SupervisedRun& run) {

@@ -22,6 +22,9 @@ struct SupervisedRun {
   // Time that the launcher may continue after the run is over, before it is ended. MPI's own end
   // has less.
   double launcher_limit_s = 90;
+  // That the launcher may take, with hosts of its own, until the run writes its first line. Without
+  // `hosts` it may wait in a queue for as long as it likes.
+  double start_limit_s = 1800;
   bool reads_errors = false;  // of the command, on their way, without --hosts too
 };
 

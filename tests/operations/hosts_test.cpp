@@ -64,6 +64,19 @@ TEST(Blame, KnowsHydrasNumbersOfSignals) {
   for (const char* own : {"1", "2", "3", "15", "143", "x"}) EXPECT_EQ(ended_with(own), "") << own;
 }
 
+// MPICH's mpiexec names the host on its standard output, among the lines of the ranks.
+TEST(Blame, ReadsTheOutputOfALauncherToo) {
+  const auto blamed_in_output = [](const std::string& text) {
+    Blame blame;
+    blame.read("trireme: a line without ", Blame::Stream::error);
+    blame.read(text, Blame::Stream::output);
+    return blame.hosts().empty() ? "" : blame.hosts().front();
+  };
+  EXPECT_EQ(blamed_in_output("step 3 | loss 2\n=   PID 21 RUNNING AT n2\n=   EXIT CODE: 9\n"),
+            "n2");
+  EXPECT_EQ(blamed_in_output("a sample: suspect nodes: n3\nbad node n3: rank 1: x\n"), "");
+}
+
 TEST(Blame, ReadsListsOfHosts) {
   Blame blame;
   blame.read("srun: error: Node failure on n[08-10,12],m1\n");
@@ -84,6 +97,16 @@ TEST(Blame, BelievesTheLowestRankThatSuspectsSomebody) {
   EXPECT_TRUE(blame.a_rank_ended());
 }
 
+TEST(Blame, TakesWhatTheCheckOfNodesNames) {
+  EXPECT_EQ(blamed("bad node: rank 1: no messages pass between it and rank 0 (a)\n"
+                   "bad node b: rank 1: it hears 0 of the other 1 ranks\n"),
+            "b");
+  EXPECT_EQ(blamed("bad node $(reboot): rank 1: it hears 0 of the other 1 ranks\n"), "");
+  Blame blame;
+  blame.read("bad node b: rank 1: the others do not reach it\n");
+  EXPECT_TRUE(blame.is_suspicion());
+}
+
 TEST(Blame, TakesTheFirstAndLeavesTheOthers) {
   EXPECT_EQ(blamed("srun: error: a: task 1: Bus error\nsrun: error: b: task 0: Killed\n"), "a");
 }
@@ -94,6 +117,18 @@ TEST(Blame, IsNotOfRanksThatEndedThemselves) {
   EXPECT_EQ(blamed("=   PID 12 RUNNING AT nid3\n=   EXIT CODE: 1\n"), "");
   EXPECT_EQ(blamed("trireme: rank 3 (nid7): Killed\n"), "");
   EXPECT_EQ(blamed("srun: error: $(reboot): task 3: Killed\n"), "");
+}
+
+TEST(Blame, IsNotOfRanksThatSrunEnds) {
+  const std::string killed = "srun: error: n3: task 1: Killed\n";
+  EXPECT_EQ(blamed("srun: error: n2: task 0: Exited with exit code 1\n" + killed), "");
+  EXPECT_EQ(blamed("srun: launch/slurm: _step_signal: Terminating StepId=7.2\n" + killed), "");
+  EXPECT_EQ(
+      blamed("srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n" + killed),
+      "");
+  EXPECT_EQ(blamed("srun: Job step aborted: Waiting up to 7 seconds for job step to finish.\n"
+                   "srun: error: Node failure on n4\n"),
+            "n4");
 }
 
 TEST(Blame, ReadsLinesInPiecesAndBoundsThem) {

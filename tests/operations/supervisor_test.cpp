@@ -1,8 +1,10 @@
 // The loop of starts around small shell scripts that stand for a run.
 #include "operations/supervisor.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -140,6 +142,71 @@ TEST_F(SupervisorOf, ALauncherThatHangsAfterARanksLastMessageIsEnded) {
   EXPECT_EQ(lines("starts"), 2);
 }
 
+TEST_F(SupervisorOf, ALauncherThatNeverStartsTheRunIsEnded) {
+  write_file_durably(folder_ / "hosts", "a\nb\n");
+  SupervisedRun run = run_of(
+      ": {hosts}; [ $n -gt 1 ] || { sleep 1000 & wait; }; echo '{\"state\": \"done\"}' > "
+      "status.json");
+  run.hosts = (folder_ / "hosts").string();
+  run.start_limit_s = run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(lines("starts"), 2);
+  EXPECT_THAT(text("log.txt"), HasSubstr("did not start the run within 0.2 s (--start-wait)"));
+  EXPECT_THAT(text("log.txt"), HasSubstr("the run failed (its launcher did not start it)"));
+}
+
+// A status file or a line in the log says that it has begun, however long the first step takes.
+TEST_F(SupervisorOf, AStartThatHasBegunMayTakeLong) {
+  write_file_durably(folder_ / "hosts", "a\nb\n");
+  for (const std::string sign :
+       {"echo model: >> log.txt", "echo '{\"state\": \"running\"}' > status.json"}) {
+    fs::remove(folder_ / "starts");
+    SupervisedRun run = run_of(": {hosts}; " + sign + "; sleep 1");
+    run.hosts = (folder_ / "hosts").string();
+    run.start_limit_s = run.launcher_limit_s = 0.2;
+    EXPECT_EQ(supervise(run), 0) << sign;
+    EXPECT_EQ(lines("starts"), 1) << sign;
+  }
+}
+
+// Shared memory of killed ranks; not what was there before, nor what a process still uses.
+TEST_F(SupervisorOf, ARestartRemovesWhatKilledRanksHaveLeft) {
+  const std::string mark = "trireme-test-" + std::to_string(::getpid());
+  const fs::path older = "/dev/shm/vader_segment.older-" + mark;
+  const fs::path used = "/dev/shm/vader_segment.used-" + mark;
+  const fs::path left = "/dev/shm/vader_segment.left-" + mark;
+  write_file_durably(older, "x");
+  fs::last_write_time(older, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  write_file_durably(used, std::string(4096, 'x'));
+  const int file = ::open(used.c_str(), O_RDWR | O_CLOEXEC);
+  void* const memory = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
+  EXPECT_EQ(supervise(run_of("[ $n -gt 1 ] || { echo > " + left.string() + "; touch " +
+                             used.string() + "; exit 1; }")),
+            0);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(older));
+  EXPECT_TRUE(fs::exists(used));
+  ::munmap(memory, 4096);
+  ::close(file);
+  fs::remove(older);
+  fs::remove(used);
+}
+
+// Without hosts of its own a launcher may wait in a queue.
+TEST_F(SupervisorOf, ALauncherWithoutHostsMayTakeLongToStart) {
+  SupervisedRun run = run_of("sleep 1");
+  run.start_limit_s = run.launcher_limit_s = 0.2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(lines("starts"), 1);
+}
+
+// mpirun says 1 where a rank left without ending MPI.
+TEST_F(SupervisorOf, ARunThatIsDoneEndsWellWhateverItsLauncherSays) {
+  EXPECT_EQ(supervise(run_of("echo '{\"state\": \"done\"}' > status.json; exit 1")), 0);
+  EXPECT_EQ(supervise(run_of("echo '{\"state\": \"stopped\"}' > status.json; kill -9 $$")), 0);
+  EXPECT_EQ(lines("starts"), 2);
+}
+
 TEST_F(SupervisorOf, ARunThatGoesOnIsNotEnded) {
   SupervisedRun run = run_of(
       "exec 9> lock; flock 9; echo '{\"state\": \"failed\"}' > status.json; sleep 1; echo "
@@ -160,6 +227,17 @@ TEST_F(SupervisorOf, ANodeThatDoesNotAnswerIsLeftOut) {
   EXPECT_EQ(text("used"), "a\nb\na\nc\n");
 }
 
+TEST_F(SupervisorOf, AHostThatTheLauncherNamesOnItsOutputIsLeftOut) {
+  write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+  SupervisedRun run = run_of(
+      "cat {hosts} >> used; [ $n -gt 1 ] || { echo '=   PID 21 RUNNING AT b'; echo '=   EXIT CODE: "
+      "9'; exit 255; }");
+  run.hosts = (folder_ / "hosts").string();
+  run.nodes = 2;
+  EXPECT_EQ(supervise(run), 0);
+  EXPECT_EQ(text("used"), "a\nb\na\nc\n");
+}
+
 TEST_F(SupervisorOf, TheStatusOfTheRunNamesItToo) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
@@ -172,7 +250,7 @@ TEST_F(SupervisorOf, TheStatusOfTheRunNamesItToo) {
 }
 
 // Of two nodes, the one that is cut off is the one that no other can reach.
-TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOutToo) {
+TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOut) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
       "cat {hosts} >> used; [ $n -gt 2 ] || { o=$(sed -n 2p {hosts}); echo \"trireme: rank 0 (a): "
@@ -180,7 +258,7 @@ TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOutToo) {
   run.hosts = (folder_ / "hosts").string();
   run.nodes = 2;
   EXPECT_EQ(supervise(run), 0);
-  EXPECT_EQ(text("used"), "a\nb\na\nc\nb\nc\n");
+  EXPECT_EQ(text("used"), "a\nb\na\nc\nc\nb\n");
 }
 
 TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
@@ -200,6 +278,32 @@ TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
   EXPECT_EQ(supervise(run), 0);
   EXPECT_THAT(text("asked"), HasSubstr("doctor --nodes --hosts"));
   EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));
+}
+
+// Two ranks that do not reach each other do not learn each other's names.
+TEST_F(SupervisorOf, ACheckOfTwoNodesThatNamesNoneLeavesOutOneAndThenTheOther) {
+  write_file_durably(folder_ / "trireme",
+                     "#!/bin/sh\ncd " + folder_.string() +
+                         "\nif [ $1 = train ]; then echo $(cat $HOSTS_FILE) >> used; ! grep -q "
+                         "$(cat cut) $HOSTS_FILE; exit; fi\n"
+                         "echo 'bad node: rank 1: no messages pass between it and rank 0 (a)' >&2\n"
+                         "exit 1\n");
+  fs::permissions(folder_ / "trireme", fs::perms::owner_all);
+  const auto used_where_cut_off_is = [&](const std::string& host) {
+    write_file_durably(folder_ / "hosts", "a\nb\nc\n");
+    write_file_durably(folder_ / "cut", host);
+    fs::remove(folder_ / "used");
+    SupervisedRun run{
+        {"env", "HOSTS_FILE={hosts}", (folder_ / "trireme").string(), "train", "x.toml"},
+        folder_,
+        {3, 0, 0},
+        (folder_ / "hosts").string(),
+        2};
+    EXPECT_EQ(supervise(run), 0);
+    return text("used");
+  };
+  EXPECT_EQ(used_where_cut_off_is("b"), "a b\na c\n");
+  EXPECT_EQ(used_where_cut_off_is("a"), "a b\na c\nc b\n");
 }
 
 TEST_F(SupervisorOf, HostsAndTheirPlaceInTheCommandBelongTogether) {

@@ -89,6 +89,30 @@ TEST_F(BadLayout, WhereThereIsNoMpirun) {
   EXPECT_THAT(outcome.out, HasSubstr("openmpi-bin"));
 }
 
+// mpirun may wait for ever for processes that are gone, or never start them.
+TEST_F(BadLayout, AnMpirunThatHangsIsEnded) {
+  const auto outcome_with = [&](const std::string& script) {
+    write("mpirun", "#!/bin/sh\n" + script);
+    fs::permissions(folder_ / "mpirun", fs::perms::owner_all);
+    Program program(job_arguments("run", {2, "train.iters=2 optimizer.warmup_iters=1"}),
+                    path("output.txt"),
+                    {{"TRIREME_MPIRUN", path("mpirun")},
+                     {"TRIREME_LAUNCHER_WAIT", "1"},
+                     {"TRIREME_THREADS", "1"}});
+    return wait_for(program, 60);
+  };
+  const std::string said = "trireme: mpirun has gone on for ";
+  const Outcome unstarted = outcome_with("trap '' TERM; exec sleep 1000\n");
+  EXPECT_NE(unstarted.code, 0);
+  EXPECT_THAT(unstarted.out, HasSubstr(said));
+  const Outcome killed = outcome_with("shift 2; \"$@\" & kill -9 $!; wait; exec sleep 1000\n");
+  EXPECT_NE(killed.code, 0);
+  EXPECT_THAT(killed.out, HasSubstr(said));
+  const Outcome done = outcome_with("shift 2; \"$@\"; exec sleep 1000\n");
+  EXPECT_THAT(done.out, HasSubstr(said));
+  EXPECT_THAT(read("run/status.json"), HasSubstr("\"done\""));
+}
+
 // Where several MPIs are installed, mpirun may belong to another one than the build.
 TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
   fs::create_directory(folder_ / "bin");
