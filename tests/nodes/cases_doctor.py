@@ -51,7 +51,7 @@ def undisturbed(lab):
 
 @case("doctor: a link is slow", "openmpi", "tc")
 def slow_link(lab):
-    return names(lab, lambda: lab.hosts[1].narrow("200mbit"), "node2: rank 1: link to its neighbors slow", ["node1", "node3"])
+    return names(lab, lambda: lab.hosts[1].narrow("50mbit"), "node2: rank 1: link to its neighbors slow", ["node1", "node3"])
 
 
 @case("doctor: a link is dead from the start", "openmpi")

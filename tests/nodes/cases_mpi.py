@@ -1,5 +1,4 @@
 """Runs that mpirun and mpiexec start over several hosts, and what happens to them."""
-import json
 import signal
 import time
 

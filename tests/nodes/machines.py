@@ -116,7 +116,7 @@ class Host:
 
     def ranks(self):
         """Process numbers of the ranks here."""
-        return self.do("pgrep -f '/trireme train '", check=False).split()
+        return self.do("pgrep -f '^[^ ]*/trireme train '", check=False).split()
 
     def signal(self, number):
         """Sends a signal to the ranks here."""
