@@ -1,6 +1,6 @@
-// Which algorithm a vendor's library of matrix products uses for each product: its own first
-// answer, or what an earlier run has written down. Libraries promise equal bits for an equal
-// algorithm alone, so a run keeps the list.
+// The algorithm of a vendor's library for each matrix product: its own first answer, or that of an
+// earlier run's record. Libraries promise equal bits only for an equal algorithm, so a run keeps
+// the list.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// What all devices share: the count of their memory.
+// Common to all devices: the count of their memory.
 #include "backend/device.h"
 
 #include "base/error.h"

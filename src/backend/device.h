@@ -3,7 +3,7 @@
 //
 // One rule makes host order a correct program: every collective or transfer is ordered behind all
 // that the compute queue holds when it is called; waiting for it orders the compute queue behind
-// it, without stopping the host. The CPU's queues do everything at once.
+// it, without stopping the host. The CPU's queues do everything immediately.
 #pragma once
 
 #include <atomic>

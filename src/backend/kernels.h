@@ -263,7 +263,7 @@ struct Kernels {
   // null.
   void (*update_router_bias)(Queue&, A* master, T* compute, const A* choices, double rate,
                              std::int64_t experts);
-  // Keeps the load itself, over its mean, likewise: master = choices / mean.
+  // Keeps the load itself, over its mean, in the same way: master = choices / mean.
   void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
   // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped

@@ -1,4 +1,4 @@
-// What a plug-in knows of the GPUs of a machine, for `trireme doctor`: nothing here is needed to
+// A plug-in's report on the GPUs of a machine, for `trireme doctor`: nothing here is needed to
 // train.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a plug-in of a GPU exports. Plug-ins are loaded when a run asks for their device, so that
-// the program starts where none of their libraries is installed.
+// Exports of a GPU's plug-in. Plug-ins are loaded when a run asks for their device, so that the
+// program starts without their libraries.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What changes from step to step. It lies in the device's memory and kernels read it when they run,
-// so that work which was enqueued, captured or recorded once is right for every step.
+// Step-dependent values. They lie in the device's memory and kernels read them when they run, so
+// that work which was enqueued, captured or recorded once is right for every step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What planning has to know of the device that will compute: sizes of scratch follow from it.
+// Properties of the computing device that planning needs: sizes of scratch follow from it.
 #pragma once
 
 #include <cstdint>

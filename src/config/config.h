@@ -170,7 +170,7 @@ struct TrainConfig {
   SpikePolicy spike_policy = SpikePolicy::none;  // of the loss
   std::int64_t spike_window = 128;               // losses that a step's is compared with
   double spike_sigma = 6;                        // standard deviations above their median
-  std::int64_t spike_back_steps = 10;            // back: at least so many, to a checkpoint
+  std::int64_t spike_back_steps = 10;            // back: at least this many, to a checkpoint
 };
 
 // Sequences that grow while training begins (DeepSpeed's curriculum learning).
@@ -256,7 +256,7 @@ struct OffloadConfig {
   OffloadPlace optimizer = OffloadPlace::none;    // states
   OffloadPlace parameters = OffloadPlace::none;   // parts of parameters
   OffloadPlace activations = OffloadPlace::none;  // what layers save
-  std::int64_t activation_layers = 0;             // so many of a stage's first layers; 0: all
+  std::int64_t activation_layers = 0;             // this many of a stage's first layers; 0: all
   std::string path;                               // file: folder on a local disk
 };
 

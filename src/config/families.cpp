@@ -21,7 +21,7 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
 
 constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
-     "model.kv_lora_rank does not go with model.family = \"bert\": leave it out"},
+     "model.kv_lora_rank conflicts with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
      "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
      "both ways: use learned"},

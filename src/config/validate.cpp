@@ -237,7 +237,7 @@ void check_idle_keys(const ModelConfig& m) {
     fail_input("model.rope_truncate = false does nothing without model.rope_scaling = \"yarn\"");
   if (m.order_head && !m.token_types)
     fail_input(
-        "model.token_types = false does not go with model.order_head = true, which tells two "
+        "model.token_types = false conflicts with model.order_head = true, which tells two "
         "segments apart: set order_head to false too");
 }
 

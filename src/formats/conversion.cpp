@@ -1,4 +1,4 @@
-// What conversions share, and the run folder made of a foreign model.
+// Common to all conversions, and the run folder made of a foreign model.
 #include <fmt/format.h>
 
 #include "base/error.h"

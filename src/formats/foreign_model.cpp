@@ -1,4 +1,4 @@
-// What the user says of a foreign model with --set.
+// Settings of a foreign model that the user gives with --set.
 #include "formats/foreign_model.h"
 
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// What a foreign folder says of its tokenizer: special tokens and files.
+// The tokenizer of a foreign folder: special tokens and files.
 #pragma once
 
 #include <cstdint>

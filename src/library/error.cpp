@@ -1,4 +1,4 @@
-// The public error: its type stands here, once.
+// The public error: the only definition of its type.
 #include <trireme/error.h>
 
 namespace trireme::v1 {

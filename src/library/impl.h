@@ -1,4 +1,5 @@
-// What the classes of the public library hold; no header outside of src/library includes it.
+// Implementations of the classes of the public library; no header outside of src/library includes
+// it.
 #pragma once
 
 #include <trireme/config.h>

@@ -88,8 +88,8 @@ TEST_F(ToyKind, IsRefusedForWhatItsFunctionsDoNotSay) {
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }),
               HasSubstr("ToyForCausalLM has no counterpart for model.qkv_bias = false"));
   EXPECT_THAT(refusal_of_file(R"({"model_type": "toy", "depth": 2, "width": 8, "vocab_size": 30,
-                                  "colour": "red"})"),
-              HasSubstr("colour"));
+                                  "flavor": "red"})"),
+              HasSubstr("flavor"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The CPU as a device: queues run everything at once, and its memory is the host's.
+// The CPU as a device: queues run everything immediately, and its memory is the host's.
 #pragma once
 
 #include "backend/device.h"

@@ -1,5 +1,5 @@
-// Tiles by oneDNN's general product, which packs its operands by itself; what is copied here is
-// what it would pack slowly.
+// Tiles by oneDNN's general product, which packs its operands by itself; copies only what it would
+// pack slowly.
 #include "backend/cpu/gemm_float.h"
 
 #include <dnnl.h>

@@ -1,4 +1,4 @@
-// What the processor and the system offer; isa() and name_of(Isa) of kernels.h use it.
+// Features of the processor and the system; isa() and name_of(Isa) of kernels.h use it.
 #pragma once
 
 #include "backend/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// The CPU's kernels: they run at once on the global thread pool, and their results do not depend on
-// the number of threads.
+// The CPU's kernels: they run immediately on the global thread pool, and their results do not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Plain loops over the experts of a row. All sums run in a fixed order, so that what becomes of a
-// row depends on that row alone, and a loss on the rows of its unit alone.
+// Plain loops over the experts of a row. All sums run in a fixed order, so that a row's results
+// depend on that row only, and a loss only on the rows of its unit.
 #include "backend/cpu/routing.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How reductions over rows are cut: each chunk sums its rows into its own partial result, and the
-// partial results are added in order. The cut depends on the number of rows alone.
+// Partition of reductions over rows: each chunk sums its rows into its own partial result, and the
+// partial results are added in order. It depends on nothing but the number of rows.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // device's memory and the host does not wait for it: a grid has a block for every tile that any
 // offsets can give, and each block looks for its tile.
 //
-// An element has the bits that a product of its group alone would give it.
+// An element has the bits that a product of its group by itself would give it.
 #include "backend/gpu/kernels/block_prefix.h"
 #include "backend/gpu/launch.h"
 #include "backend/gpu/product.h"

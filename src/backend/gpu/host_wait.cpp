@@ -1,4 +1,4 @@
-// The host sleeps in the driver where nobody asks, and polls where somebody does.
+// The host sleeps in the driver by default, and polls if a policy is set.
 #include "backend/gpu/host_wait.h"
 
 #include <atomic>

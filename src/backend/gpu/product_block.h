@@ -2,7 +2,7 @@
 // operands come to shared memory piece by piece while the piece before is multiplied.
 //
 // Every element is summed over ascending k in steps of 16, whatever the tiles are: its bits depend
-// on its row of A and its column of B alone.
+// on nothing but its row of A and its column of B.
 #pragma once
 
 #include "backend/gpu/staged.h"

@@ -1,4 +1,4 @@
-// What `trireme doctor` is told of the GPUs behind a plug-in.
+// Report on the GPUs behind a plug-in for `trireme doctor`.
 #pragma once
 
 #include "backend/machine_report.h"

@@ -1,5 +1,5 @@
-// What ring attention keeps between its turns, and what it makes of one pair of chunks, queries and
-// keys, at a time: where each part lies in its scratch.
+// State of ring attention between its turns, and its work on one pair of chunks, queries and keys,
+// at a time: layout of its scratch.
 #pragma once
 
 #include <cstdint>

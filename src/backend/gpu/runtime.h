@@ -1,4 +1,4 @@
-// What the device and its queues ask of a GPU's runtime: the same few functions for CUDA, HIP and
+// Functions of a GPU's runtime that the device and its queues need: the same few for CUDA, HIP and
 // the emulated GPU. Every failure is an error that names the call.
 #pragma once
 

@@ -3,7 +3,7 @@
 // shared memory, where plain arithmetic reads them. What uses this is the same for all three.
 //
 // The order of a sum is fixed: steps ascending within a tile as the unit takes them, tiles as they
-// are given. So an element depends on its own row and column alone.
+// are given. So an element depends on nothing but its own row and column.
 #pragma once
 
 #include <type_traits>
@@ -67,7 +67,8 @@ GPU_FN int sum_column(int slot) {
 
 }  // namespace trireme::gpu
 
-// Of 16-bit types: load_left, load_left_transposed, load_right, load_right_transposed, multiply.
+// Functions of 16-bit types: load_left, load_left_transposed, load_right, load_right_transposed,
+// multiply.
 #if TRIREME_EMULATED
 #include "backend/gpu/emulated/tile.h"
 #else

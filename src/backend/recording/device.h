@@ -1,5 +1,5 @@
-// A device that writes down what it is told, allocates nothing and computes nothing: planning runs
-// a real step on it.
+// A device that records its calls, allocates nothing and computes nothing: planning runs a real
+// step on it.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
-// What a rank was told to do: work that is enqueued over and over under one key is written down
-// once and counted.
+// Recording of the work a rank enqueues; repeated work is stored once per key and counted.
 #pragma once
 
 #include <cstdint>

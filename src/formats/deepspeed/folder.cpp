@@ -1,4 +1,4 @@
-// Finds the files of a step, holds them against each other, and joins their tensors.
+// Finds the files of a step, compares them with each other, and joins their tensors.
 #include "formats/deepspeed/folder.h"
 
 #include <fmt/ranges.h>

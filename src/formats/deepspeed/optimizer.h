@@ -1,5 +1,5 @@
-// What an optimizer of DeepSpeed without ZeRO keeps (`optimizer` in mp_rank_XX_model_states.pt):
-// the states of all parameters of a model-parallel rank.
+// States of DeepSpeed's optimizer without ZeRO (`optimizer` in mp_rank_XX_model_states.pt): those
+// of all parameters of a model-parallel rank.
 #pragma once
 
 #include <memory>

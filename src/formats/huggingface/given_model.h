@@ -1,4 +1,4 @@
-// What a user gives of a model whose folder does not say what it is: --config, or settings.
+// The user's description of a model whose folder lacks one: --config, or settings.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What params.json of Meta's Llama folders says of a model, what it leaves open, and its writer.
+// Settings of a model in params.json of Meta's Llama folders, those that it leaves open, and its
+// writer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What checkpoints of Megatron's family have in common, whatever their files: the arguments of the
-// run, which say what model it is, and tensors with Megatron's names.
+// Common to checkpoints of Megatron's family, whatever their files: the arguments of the run, which
+// describe the model, and tensors with Megatron's names.
 #pragma once
 
 #include <initializer_list>

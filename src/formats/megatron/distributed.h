@@ -1,4 +1,4 @@
-// What Megatron's distributed optimizer keeps of a rank in a legacy checkpoint: distrib_optim.pt,
+// States of Megatron's distributed optimizer for a rank in a legacy checkpoint: distrib_optim.pt,
 // next to model_optim_rng.pt. It names no parameter: all lie in one buffer for each chunk of
 // layers.
 #pragma once

@@ -1,5 +1,5 @@
 // The states of Megatron-Core's distributed optimizer as its flat buffers have them: in folders of
-// torch_dist, unless it is told otherwise (the type dp_reshardable).
+// torch_dist by default (the type dp_reshardable).
 #pragma once
 
 #include <array>

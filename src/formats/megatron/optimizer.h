@@ -1,4 +1,4 @@
-// What the optimizer of a rank keeps in a legacy checkpoint of Megatron (`optimizer` in
+// States of a rank's optimizer in a legacy checkpoint of Megatron (`optimizer` in
 // model_optim_rng.pt, or distrib_optim.pt next to it) or in one of DeepSpeed without ZeRO: Adam's
 // moments of each parameter, and its weights in fp32.
 #pragma once

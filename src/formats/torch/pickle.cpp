@@ -1,4 +1,4 @@
-// What a pickle holds, for those who ask.
+// Queries of a pickle's contents.
 #include "formats/torch/pickle.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What calls in a pickle make: a few of them dictionaries and tensors, all others inert objects.
+// Calls in a pickle: a few of them make dictionaries and tensors, all others inert objects.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
-// The flags of Megatron's pre-training scripts, and the fate of each: one table, which the
-// parser, the help and docs/from-megatron.md read. Names, types and defaults are those of
-// Megatron-LM (core 0.12) and, where a line says so, of Megatron-DeepSpeed.
+// Megatron's pre-training flags and how each is translated: one table, which the parser, the help
+// and docs/from-megatron.md read. Names, types and defaults are those of Megatron-LM (core 0.12)
+// and, where a line says so, of Megatron-DeepSpeed.
 #pragma once
 
 #include <span>

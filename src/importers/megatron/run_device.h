@@ -1,4 +1,4 @@
-// Whose GPUs a foreign training computes on: run.device of its configuration.
+// The vendor of the GPUs of a foreign training: run.device of its configuration.
 #pragma once
 
 #include <span>

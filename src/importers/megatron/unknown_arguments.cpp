@@ -1,4 +1,4 @@
-// Which names speak of something other than the model, and what Megatron stores in every run.
+// Names that do not concern the model, and arguments that Megatron stores in every run.
 #include "importers/megatron/unknown_arguments.h"
 
 #include <fmt/ranges.h>

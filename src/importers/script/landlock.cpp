@@ -1,4 +1,4 @@
-// The rules of Landlock, as far as the kernel knows them.
+// The rules of Landlock that the kernel knows.
 #include "importers/script/landlock.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// What the processes below one use.
+// Common to the processes below one.
 #pragma once
 
 #include <sys/types.h>

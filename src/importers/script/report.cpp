@@ -1,4 +1,4 @@
-// What runs of scripts and their launches look like in words.
+// Reports of runs of scripts and of their launches.
 #include "importers/script/report.h"
 
 #include <fmt/format.h>

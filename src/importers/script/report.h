@@ -1,4 +1,4 @@
-// What runs of scripts and their launches look like in words.
+// Reports of runs of scripts and of their launches.
 #pragma once
 
 #include <string>

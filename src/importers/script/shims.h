@@ -1,4 +1,4 @@
-// What a launch script meets in place of launchers, Python and tools of clusters: one small bash
+// Replacement for launchers, Python and tools of clusters in a launch script: one small bash
 // program under all their names, which records how it was called and succeeds.
 #pragma once
 

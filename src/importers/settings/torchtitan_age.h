@@ -1,5 +1,5 @@
-// Of which versions of torchtitan a job file is, as far as its keys tell: defaults and meanings
-// have changed, and the file does not name its version.
+// The version of torchtitan of a job file, as far as its keys tell: defaults and meanings have
+// changed, and the file does not name its version.
 #pragma once
 
 #include <string>

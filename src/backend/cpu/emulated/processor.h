@@ -1,5 +1,5 @@
-// What comes first in each file that is compiled for the emulation of AMX: the file is told that
-// the processor has 512 bits, bf16 and tiles, once the compiler's own header was read without them.
+// Included first in each file that is compiled for the emulation of AMX: declares a processor with
+// 512 bits, bf16 and tiles, after the compiler's own header was read without them.
 #pragma once
 
 #include <immintrin.h>

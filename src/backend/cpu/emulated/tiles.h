@@ -1,8 +1,8 @@
 // The instructions of AMX that our kernels use, emulated: the same names as the compiler's
 // intrinsics, which they hide within their namespace. Each thread has eight tiles.
 //
-// What the processor would answer with a fault (tiles that are not configured, shapes that do not
-// fit) is an error of ours: misused() ends the test with its name.
+// A fault of the processor (tiles that are not configured, shapes that do not fit) is an error of
+// ours: misused() ends the test with its name.
 #pragma once
 
 #include <cstdint>

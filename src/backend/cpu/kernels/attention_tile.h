@@ -1,4 +1,4 @@
-// What the forward and the backward pass of attention share: sizes of blocks, masks, dropout.
+// Common to the forward and the backward pass of attention: sizes of blocks, masks, dropout.
 #pragma once
 
 #include "backend/cpu/kernels/attention_math.h"

@@ -1,4 +1,4 @@
-// What Newton-Schulz iterations do between their products: bring a matrix to norm 1, add multiples
+// Steps of Newton-Schulz iterations between their products: scale a matrix to norm 1, add multiples
 // of two matrices, and bring the result back into the shape and type of the update.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"

@@ -1,5 +1,5 @@
-// Cuts a kernel's work into tasks for the thread pool. The cuts follow from the problem's size
-// alone; work that is shorter than waking the pool is worth runs at once in the calling thread.
+// Splits a kernel's work into tasks for the thread pool. The split follows from nothing but the
+// problem's size; work that is too short to wake the pool runs in the calling thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What kernels are written in: vectors, their loads and stores, and loops and sums over rows.
+// Building blocks of kernels: vectors, their loads and stores, and loops and sums over rows.
 #pragma once
 
 #include "backend/cpu/kernels/storage.h"

@@ -100,7 +100,7 @@ TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
                 a, b, yes, no);
 }
 
-// Intrinsics where there is no operator.
+// Intrinsics for missing operators.
 #ifdef __AVX512F__
 #define TRIREME_INTRINSIC(name) _mm512_##name
 #else

@@ -2,7 +2,7 @@
 // for others at a barrier, a shuffle or a tile product. Blocks run one after another.
 //
 // Checked: a barrier that some threads never reach, threads at different barriers, reads of shared
-// memory that nobody wrote (it is filled with NaN), and under ThreadSanitizer every pair of
+// memory that was never written (it is filled with NaN), and under ThreadSanitizer every pair of
 // accesses that no barrier orders, between threads and between blocks.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What tests ask of the emulated GPU behind the plug-in's back.
+// Queries of tests to the emulated GPU that bypass the plug-in.
 #include <cstdint>
 
 #include "backend/gpu/emulated/block.h"

@@ -1,4 +1,4 @@
-// What ThreadSanitizer is told about emulated threads and streams, so that it sees the races that a
+// Annotations of emulated threads and streams for ThreadSanitizer, so that it sees the races that a
 // GPU would have and not those of the emulation. Nothing in builds without it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// report.h on the emulated GPU: as many GPUs as it is told, with links and faults as it is told.
+// report.h on the emulated GPU: the number of GPUs, links and faults come from the environment.
 #include "backend/gpu/report.h"
 
 #include <cstdlib>

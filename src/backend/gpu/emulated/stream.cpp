@@ -1,4 +1,4 @@
-// Queues of work, driven by whoever waits.
+// Queues of work, driven by the threads that wait.
 #include "backend/gpu/emulated/stream.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What the kernels of attention share: where rows lie, which keys a query sees, dropout, and sizes.
+// Common to the kernels of attention: positions of rows, keys that a query sees, dropout, and
+// sizes.
 #pragma once
 
 #include <limits>

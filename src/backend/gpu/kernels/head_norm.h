@@ -1,4 +1,4 @@
-// What kernels of norms of queries and keys are given.
+// Arguments of the kernels of norms of queries and keys.
 #pragma once
 
 #include <cstdint>

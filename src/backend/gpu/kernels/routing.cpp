@@ -1,5 +1,5 @@
-// The choice of experts and its gradient, with the losses of a router. One block for each row: what
-// becomes of a row depends on that row alone.
+// The choice of experts and its gradient, with the losses of a router. One block for each row: a
+// row's results depend on that row only.
 #include "backend/gpu/kernels/choice_counts.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/routed_row.h"

@@ -1,5 +1,5 @@
-// What a step adds up. Sums are exact: terms are split into limbs, which are added as integers, so
-// that the order of blocks does not matter.
+// Accumulators of a step. Sums are exact: terms are split into limbs, which are added as integers,
+// so that the order of blocks does not matter.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/table.h"

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, in which opaque algorithms of libraries are written down.
+// Bytes as hexadecimal digits, for the record of opaque algorithms of libraries.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Products of bytes in fp8 from their definition (Fp8Operand in device.h), on the host: what a
-// library is compared with, and what stands in for one.
+// Products of bytes in fp8 from their definition (Fp8Operand in device.h), on the host: the
+// reference of a library, and a substitute for one.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a vendor's library of matrix products has to offer: an algorithm for each product, named by
-// a text that the same version understands again.
+// Interface of a vendor's library of matrix products: an algorithm for each product, named by a
+// text that the same version understands again.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What comparisons of a library on a device share: operands in its memory, and how far two results
-// may lie apart.
+// Common to comparisons of a library on a device: operands in its memory, and the tolerance of
+// results.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Who computes each product of linear layers: a vendor's library with an algorithm that is kept, or
-// the own kernel.
+// Selects the implementation of each product of linear layers: a vendor's library with an algorithm
+// that is kept, or the own kernel.
 #pragma once
 
 #include <functional>

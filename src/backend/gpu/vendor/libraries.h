@@ -1,4 +1,4 @@
-// Which libraries' headers the build has found: plug-ins are compiled for those alone.
+// The libraries whose headers the build has found: plug-ins are compiled for those only.
 #pragma once
 
 #include "backend/gpu/which.h"

@@ -22,7 +22,7 @@
 namespace trireme::gpu {
 namespace {
 
-// Where the build has found the vendor's libraries; searched after the system's own places.
+// The vendor's libraries that the build has found; searched after the system's own places.
 #ifndef TRIREME_VENDOR_LIBRARIES
 #define TRIREME_VENDOR_LIBRARIES ""
 #endif
