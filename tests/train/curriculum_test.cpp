@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "train/engine.h"
 #include "named.h"
+#include "train/engine.h"
 
 namespace trireme {
 namespace {

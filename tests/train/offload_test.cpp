@@ -337,7 +337,8 @@ TEST_F(Offload, ActivationsLeaveMemory) {
 // Sequences that grow change what windows hold.
 TEST_F(Offload, ActivationsOfSeveralLengths) {
   Config config = config_of("fp32", 2, "llama");
-  config.curriculum = {.schedule = CurriculumSchedule::fixed_linear, .min_length = 4, .iters = 2, .length_step = 4};
+  config.curriculum = {
+      .schedule = CurriculumSchedule::fixed_linear, .min_length = 4, .iters = 2, .length_step = 4};
   const auto weights_of = [&](const Config& c) {
     Weights weights;
     run_local_ranks(1, {.timeout_s = 60}, [&](Transport& transport) {
