@@ -81,7 +81,8 @@ class Dataset(Handle):
 
     def __init__(self, config: Source, overrides: Overrides = None, *, split: str = "train", ranks: int = 0):
         pointer = c_void_p()
-        call("samples_open", Config(config, overrides)._handle, split.encode(), ranks, byref(pointer))
+        whole = Config(config, overrides)
+        call("samples_open", whole._handle, split.encode(), ranks, byref(pointer))
         self._own(pointer)
         info = _native.SamplesInfo()
         _native.library().trireme_samples_info_of(pointer, byref(info))

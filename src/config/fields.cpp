@@ -310,9 +310,9 @@ std::vector<Field> build_table() {
       FIELD(train, rampup_batch_size, count(), "samples",
             "first batch size, increment, and samples until global_batch_size is reached"),
       FIELD(train, batch_size_schedule, any(), "",
-            "sizes of the global batch as THRESHOLD:SIZE pairs, such as \"0:16 64M:32\": from so "
-            "many "
-            "consumed tokens on (or samples: 1000s); K, M, B, T; excludes global_batch_size"),
+            "sizes of the global batch as THRESHOLD:SIZE pairs, such as \"0:16 64M:32\": from "
+            "this many consumed tokens on (or samples: 1000s); K, M, B, T; excludes "
+            "global_batch_size"),
       FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
       FIELD(train, samples, count(), "samples", "length of the run; excludes iters"),
       FIELD(train, tokens, count(), "tokens",

@@ -49,7 +49,8 @@ void simplify_experts(ExpertConfig& moe) {
   const ExpertConfig plain;
   if (moe.num_experts == 0) moe = plain;
   // A single score is not divided by itself (softmax: it is).
-  if (moe.score == RouterScore::sigmoid && moe.top_k == 1) moe.normalize_weights = plain.normalize_weights;
+  if (moe.score == RouterScore::sigmoid && moe.top_k == 1)
+    moe.normalize_weights = plain.normalize_weights;
   if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
   if (moe.shared_ffn_hidden_size == 0) moe.shared_gate = plain.shared_gate;
 }

@@ -12,11 +12,20 @@ trireme_config* config_handle(const Config& config) {
 
 namespace {
 
+template <class T>
+nlohmann::ordered_json json_of(T* value) {
+  return *value;
+}
+nlohmann::ordered_json json_of(const ChoiceSlot& choice) {
+  return std::string(choice.name());
+}
+
 std::string config_json(const Config& config) {
   Config copy = config;
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const Field& field : all_fields())
-    std::visit([&](auto* value) { json[field.section][field.name] = *value; }, field.slot(copy));
+    json[field.section][field.name] =
+        std::visit([](auto value) { return json_of(value); }, field.slot(copy));
   return json.dump();
 }
 

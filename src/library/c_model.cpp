@@ -206,8 +206,7 @@ trireme_status trireme_model_generate(trireme_model* model, const int32_t* ids,
       check_sequence({prompts[i], {}}, model->model->config().model, fmt::format("prompt {}", i));
       longest = std::max(longest, static_cast<std::int64_t>(prompts[i].size()));
     }
-    trireme::Generator& generator =
-        generator_of(*model, count, longest + options->max_new_tokens);
+    trireme::Generator& generator = generator_of(*model, count, longest + options->max_new_tokens);
     give(generator.generate(prompts, how,
                             [&](std::size_t sequence, std::int32_t id) {
                               if (options->on_token &&

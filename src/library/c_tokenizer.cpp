@@ -55,8 +55,8 @@ void make_parts(const std::int64_t* offsets, std::int64_t count, Element** out,
     for (std::int64_t i = borders[task]; i < borders[task + 1]; ++i) out_offsets[i + 1] += total;
     total += static_cast<std::int64_t>(parts[task].size());
   }
-  auto* const all = static_cast<Element*>(
-      allocate_bytes(static_cast<std::size_t>(total) * sizeof(Element)));
+  auto* const all =
+      static_cast<Element*>(allocate_bytes(static_cast<std::size_t>(total) * sizeof(Element)));
   for (std::size_t task = 0; task < tasks; ++task)
     std::copy(parts[task].begin(), parts[task].end(), all + begins[task]);
   *out = all;
@@ -65,9 +65,12 @@ void make_parts(const std::int64_t* offsets, std::int64_t count, Element** out,
 void encode_one(const Tokenizer& tokenizer, std::string_view text, trireme_encode_kind kind,
                 std::vector<std::int32_t>& ids) {
   switch (kind) {
-    case TRIREME_ENCODE_PLAIN: return tokenizer.encode(text, ids);
-    case TRIREME_ENCODE_DOCUMENT: return tokenizer.encode_document(text, ids);
-    case TRIREME_ENCODE_PROMPT: return tokenizer.encode_prompt(text, ids);
+    case TRIREME_ENCODE_PLAIN:
+      return tokenizer.encode(text, ids);
+    case TRIREME_ENCODE_DOCUMENT:
+      return tokenizer.encode_document(text, ids);
+    case TRIREME_ENCODE_PROMPT:
+      return tokenizer.encode_prompt(text, ids);
     case TRIREME_ENCODE_SPECIAL: {
       const Encoding encoding = tokenizer.encode_with_special(text);
       ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
@@ -152,7 +155,7 @@ void trireme_tokenizer_close(trireme_tokenizer* tokenizer) {
 void trireme_tokenizer_info_of(const trireme_tokenizer* tokenizer, trireme_tokenizer_info* info) {
   const trireme::Tokenizer& t = *tokenizer->tokenizer;
   const trireme::SpecialIds& s = t.special();
-  *info = {t.vocab_size(), s.eod, s.bos, s.eos,          s.pad,
+  *info = {t.vocab_size(), s.eod, s.bos, s.eos,  s.pad,
            s.unk,          s.cls, s.sep, s.mask, t.fingerprint()};
 }
 

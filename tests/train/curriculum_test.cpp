@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "named.h"
 #include "train/engine.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ Config config_of(const std::string& schedule, std::int64_t min, std::int64_t ful
                  std::int64_t iters, std::int64_t step) {
   Config config;
   config.model.seq_length = full;
-  config.curriculum = {schedule, min, iters, step, 2};
+  config.curriculum = {named(schedule), min, iters, step, 2};
   return config;
 }
 
@@ -90,7 +91,7 @@ Config engine_config(const std::string& family, std::int64_t seq, bool curriculu
   resolve(m);
   config.run.precision = Precision::fp32;
   config.train.micro_batch_size = 2;
-  if (curriculum) config.curriculum = {"fixed_linear", 8, 10, 8, 2};
+  if (curriculum) config.curriculum = {CurriculumSchedule::fixed_linear, 8, 10, 8, 2};
   return config;
 }
 

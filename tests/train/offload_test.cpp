@@ -239,7 +239,7 @@ void expect_the_same_bits(const Activations& c, const fs::path& folder) {
   config.parallel.tp = c.tp;
   config.parallel.zero = c.zero;
   config.parallel.recompute = named(c.recompute);
-  if (c.schedule == ScheduleKind::interleaved) config.parallel.virtual_stages = 2;
+  if (config.parallel.schedule == ScheduleKind::interleaved) config.parallel.virtual_stages = 2;
   const Result expected = train(config, c.ranks, 2);
   const Result result = train(in_files(config, folder, c.layers), c.ranks, 2);
   EXPECT_EQ(result.losses, expected.losses);
@@ -337,7 +337,8 @@ TEST_F(Offload, ActivationsLeaveMemory) {
 // Sequences that grow change what windows hold.
 TEST_F(Offload, ActivationsOfSeveralLengths) {
   Config config = config_of("fp32", 2, "llama");
-  config.curriculum = {.schedule = "fixed_linear", .min_length = 4, .iters = 2, .length_step = 4};
+  config.curriculum = {
+      .schedule = CurriculumSchedule::fixed_linear, .min_length = 4, .iters = 2, .length_step = 4};
   const auto weights_of = [&](const Config& c) {
     Weights weights;
     run_local_ranks(1, {.timeout_s = 60}, [&](Transport& transport) {

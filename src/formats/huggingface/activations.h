@@ -35,7 +35,7 @@ constexpr std::optional<MlpActivation> activation_named(std::string_view theirs)
 
 // The first of theirs for one of ours. Those that the files cannot name get another one: reading
 // the file again shows it.
-constexpr const char* huggingface_activation(std::string_view ours) {
+constexpr const char* huggingface_activation(MlpActivation ours) {
   for (const auto& activation : huggingface_activations)
     if (ours == activation.ours) return activation.theirs;
   return huggingface_activations[0].theirs;

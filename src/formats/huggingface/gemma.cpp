@@ -12,12 +12,12 @@ namespace {
 constexpr LlamaDefaults kGemma{.kv_heads = 16,
                                .head_dim = 256,
                                .positions = 8192,
-                               .activation = MlpActivation::gelu_pytorch_tanh,
+                               .activation = "gelu_pytorch_tanh",
                                .tie_embeddings = true};
 constexpr LlamaDefaults kGemma2{.kv_heads = 4,
                                 .head_dim = 256,
                                 .positions = 8192,
-                                .activation = MlpActivation::gelu_pytorch_tanh,
+                                .activation = "gelu_pytorch_tanh",
                                 .tie_embeddings = true};
 
 void refuse_two_directions(const HuggingFaceReader& json) {
@@ -30,7 +30,7 @@ void refuse_two_directions(const HuggingFaceReader& json) {
 ModelConfig read_gemma(const HuggingFaceReader& json) {
   LlamaDefaults defaults = kGemma;
   const bool gelu = json.text("hidden_act", kGemma.activation) == "gelu";
-  if (gelu) defaults.activation = MlpActivation::gelu;
+  if (gelu) defaults.activation = "gelu";
   ModelConfig m = read_llama_like(json, defaults);
   if (json.has("hidden_activation"))
     require_llama_activation(json, "hidden_activation", kGemma.activation);

@@ -182,7 +182,7 @@ HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
     if (!m.rope_truncate) yarn["truncate"] = false;
     return yarn;
   }
-  return {{"rope_type", m.rope_scaling},
+  return {{"rope_type", name_of(m.rope_scaling)},
           {"factor", m.rope_scaling_factor},
           {"low_freq_factor", m.rope_low_freq_factor},
           {"high_freq_factor", m.rope_high_freq_factor},

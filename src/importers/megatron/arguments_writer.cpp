@@ -23,8 +23,18 @@ TorchValue text_value(const char* text) {
   return {std::string(text)};
 }
 
-std::string theirs(const std::string& position) {
-  return position == "rope" || position == "none" ? position : "learned_absolute";
+const char* theirs(PositionEncoding position) {
+  switch (position) {
+    case PositionEncoding::rope:
+      return "rope";
+    case PositionEncoding::none:
+      return "none";
+    case PositionEncoding::learned:
+    case PositionEncoding::alibi:  // reading the arguments again shows it
+    case PositionEncoding::by_family:
+      break;
+  }
+  return "learned_absolute";
 }
 
 // Megatron's name of a kind of tokenizer, or None.
@@ -39,12 +49,13 @@ bool is_bert(const ModelConfig& m) {
 }
 
 void add_positions(TorchDict& args, const ModelConfig& m) {
-  args.push_back({"position_embedding_type", {theirs(m.position)}});
+  args.push_back({"position_embedding_type", text_value(theirs(m.position))});
   args.push_back({"add_position_embedding", {true}});
   args.push_back({"rotary_base", whole_or_real(m.rope_base)});
   args.push_back({"rotary_percent", {m.rope_percent}});
   args.push_back({"rotary_interleaved", {false}});
-  const bool linear = m.rope_scaling == RopeScaling::linear, scaled = m.rope_scaling == RopeScaling::llama3;
+  const bool linear = m.rope_scaling == RopeScaling::linear,
+             scaled = m.rope_scaling == RopeScaling::llama3;
   args.push_back({"rotary_seq_len_interpolation_factor",
                   linear ? whole_or_real(m.rope_scaling_factor) : TorchValue{}});
   args.push_back({"use_rope_scaling", {scaled}});
@@ -134,7 +145,8 @@ std::optional<std::string> shown(const TorchValue& value) {
 
 // What arguments say and Megatron's models leave unread.
 void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
-  const bool legacy = layout.kind == MegatronKind::legacy, rotates = m.position == PositionEncoding::rope;
+  const bool legacy = layout.kind == MegatronKind::legacy,
+             rotates = m.position == PositionEncoding::rope;
   const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
   const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
   if (!legacy && is_tanh && !m.bias)

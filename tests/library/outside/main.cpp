@@ -1,5 +1,6 @@
 // A program outside of the project: trains, catches errors, destroys everything and trains again,
 // all in one process. Run with a folder that it may fill; exit code 0 if everything is as promised.
+#include <trireme/trireme.h>
 #include <trireme/trireme.hpp>
 
 #include <cmath>
@@ -154,12 +155,83 @@ void check(const std::string& folder) {
   expect_error([&] { of_family("again"); }, ExitCode::bad_input, "is none of gpt, llama, bert");
 }
 
+void expect_status(trireme_status found, trireme_status status, const std::string& part) {
+  expect(found == status && (found == TRIREME_OK ||
+                             std::string(trireme_last_error()).find(part) != std::string::npos),
+         "a status " + std::to_string(status) + " with '" + part + "', found " +
+             std::to_string(found) + ": " + trireme_last_error());
+}
+
+// The interface in C: handles that come and go, and a checkpoint of the runs above.
+void check_c(const std::string& folder) {
+  expect(trireme_c_version() == TRIREME_C_VERSION, "the version of the interface in C");
+  for (int i = 0; i < 1000; ++i) {
+    const char* const overrides[] = {"train.iters=7"};
+    trireme_config* config = nullptr;
+    expect_status(trireme_config_parse("", nullptr, overrides, 1, &config), TRIREME_OK, "");
+    if (i == 0) {
+      char* json = nullptr;
+      expect_status(trireme_config_json(config, &json), TRIREME_OK, "");
+      expect(std::string(json).find("\"iters\":7") != std::string::npos, "the key that was set");
+      trireme_free(json);
+    }
+    trireme_config_close(config);
+  }
+  trireme_config* none = nullptr;
+  expect_status(trireme_config_parse("[train]\nitters = 3", "x", nullptr, 0, &none),
+                TRIREME_BAD_INPUT, "iters");
+  expect_status(trireme_config_load(nullptr, nullptr, 0, &none), TRIREME_BAD_INPUT, "missing");
+  expect(none == nullptr, "no output of a call that failed");
+  trireme_config_close(nullptr);
+
+  trireme_checkpoint* checkpoint = nullptr;
+  expect_status(trireme_checkpoint_open((folder + "/parts").c_str(), &checkpoint), TRIREME_OK, "");
+  for (std::int64_t i = 0; i < trireme_checkpoint_count(checkpoint); ++i) {
+    trireme_tensor tensor;
+    expect_status(trireme_checkpoint_tensor(checkpoint, i, &tensor), TRIREME_OK, "");
+    std::vector<char> memory(static_cast<std::size_t>(tensor.bytes));
+    expect_status(trireme_checkpoint_read(checkpoint, i, 0, memory.data(), tensor.bytes),
+                  TRIREME_OK, "");
+    expect_status(trireme_checkpoint_read(checkpoint, i, 0, memory.data(), tensor.bytes - 1),
+                  TRIREME_BAD_INPUT, tensor.name);
+  }
+  trireme_checkpoint_close(checkpoint);
+
+  trireme_model* model = nullptr;
+  expect_status(trireme_model_open((folder + "/parts").c_str(), nullptr, 0, &model), TRIREME_OK,
+                "");
+  const std::int32_t ids[] = {1, 2, 3, 4};
+  const std::int64_t offsets[] = {0, 4}, given[] = {1}, too_many[] = {5};
+  std::vector<float> logits(4 * 32);
+  double sum = 0;
+  std::uint8_t greedy = 0;
+  expect_status(trireme_model_logits(model, ids, 4, nullptr, logits.data()), TRIREME_OK, "");
+  expect_status(trireme_model_log_likelihoods(model, ids, offsets, given, 1, &sum, &greedy, nullptr,
+                                              nullptr),
+                TRIREME_OK, "");
+  expect(sum < 0 && std::isfinite(sum), "a likelihood");
+  expect_status(trireme_model_log_likelihoods(model, ids, offsets, too_many, 1, &sum, &greedy,
+                                              nullptr, nullptr),
+                TRIREME_BAD_INPUT, "expected 1 to 4");
+  trireme_generate_options options;
+  trireme_generate_defaults(&options);
+  options.max_new_tokens = 3;
+  std::int32_t* out = nullptr;
+  std::int64_t out_offsets[2] = {};
+  expect_status(trireme_model_generate(model, ids, offsets, 1, &options, &out, out_offsets),
+                TRIREME_OK, "");
+  expect(out_offsets[1] == 7, "three tokens after the prompt");
+  trireme_free(out);
+  trireme_model_close(model);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int code = trireme::run_program([&] {
     if (argc != 2) throw trireme::Error(trireme::ExitCode::bad_input, "expected a folder");
     check(argv[1]);
+    check_c(argv[1]);
   });
   return code != 0 ? code : faults > 0 ? 1 : 0;
 }
