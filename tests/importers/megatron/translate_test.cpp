@@ -154,7 +154,7 @@ TEST(Translate, Fp8KeepsTheRecipesThatAreThere) {
 
 TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   const OptimizerConfig plain = config("--optimizer muon").optimizer;
-  EXPECT_EQ(plain.name, "muon");
+  EXPECT_EQ(plain.name, OptimizerKind::muon);
   EXPECT_EQ(plain.muon_momentum, 0.9);
   EXPECT_FALSE(plain.muon_nesterov);
   EXPECT_EQ(plain.muon_coefficients, MuonCoefficients::quintic);
@@ -172,7 +172,7 @@ TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   EXPECT_EQ(given.muon_scale_factor, 0.2);
   EXPECT_EQ(config("--optimizer dist_muon").parallel.zero, 1);
   const OptimizerConfig lion = config("--optimizer lion --lion-beta1 0.9").optimizer;
-  EXPECT_EQ(lion.name, "lion");
+  EXPECT_EQ(lion.name, OptimizerKind::lion);
   EXPECT_EQ(lion.lion_beta1, 0.9);
   EXPECT_EQ(lion.lion_beta2, 0.98);
 }
