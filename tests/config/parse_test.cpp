@@ -71,7 +71,7 @@ TEST(ParseConfig, UnknownKeyNamesPlaceAndNearest) {
 
 TEST(ParseConfig, UnknownSectionNamesTheSections) {
   EXPECT_THAT(
-      refusal("[optimizer]\nlr = 1\n"),
+      refusal("[optimiz]\nlr = 1\n"),
       AllOf(HasSubstr("run.toml:1: unknown section [optimizer]; the sections are run, model, "
                       "moe, data, train"),
             HasSubstr("did you mean \"optimizer\"?")));

@@ -166,7 +166,7 @@ TEST(Validate, WidthsOfLatentAttention) {
   EXPECT_THAT(with({"model.position=learned"}), HasSubstr("model.position = \"rope\""));
   EXPECT_THAT(with({"model.qk_norm=true"}), HasSubstr("model.qk_norm"));
   EXPECT_EQ(with({"run.device=cuda"}), "accepted");
-  EXPECT_THAT(with({"fp8.recipe=tensorwise"}), HasSubstr("model.kv_lora_rank yet"));
+  EXPECT_THAT(with({"fp8.recipe=tensorwise"}), HasSubstr("model.kv_lora_rank"));
   EXPECT_THAT(refused({"model.v_head_dim=64"}),
               HasSubstr("does nothing without model.kv_lora_rank"));
   EXPECT_THAT(refused({"model.family=bert", "model.kv_lora_rank=64", "model.qk_nope_head_dim=48",

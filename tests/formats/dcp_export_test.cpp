@@ -8,6 +8,7 @@
 #include "formats/assembled.h"
 #include "formats/dcp/folder.h"
 #include "formats/dcp/model.h"
+#include "formats/huggingface/export.h"
 #include "refusal.h"
 
 namespace trireme {
@@ -17,7 +18,7 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-fs::path interop_data(const std::string& name) {
+fs::path stored(const std::string& name) {
   return fs::path(TRIREME_TESTS) / "formats/data" / name;
 }
 
@@ -25,17 +26,17 @@ class DcpRoundTrip : public testing::Test {
  protected:
   // A run with the states that PyTorch saved.
   void import_states() {
-    import_model(open_dcp_folder(interop_data("dcp/huggingface"), {}, config_), folder_ / "run",
+    import_model(open_dcp_folder(stored("dcp/huggingface"), {}, config_), folder_ / "run",
                  "trireme", nullptr);
   }
 
   ScratchFolder folder_;
-  fs::path config_ = interop_data("hf/llama/config.json");
+  fs::path config_ = stored("hf/llama/config.json");
 };
 
 TEST_F(DcpRoundTrip, KeepsEveryBit) {
   import_states();
-  const ForeignModel first = open_dcp_folder(interop_data("dcp/huggingface"), {}, config_);
+  const ForeignModel first = open_dcp_folder(stored("dcp/huggingface"), {}, config_);
   for (const DcpNames names : {DcpNames::huggingface, DcpNames::torchtitan}) {
     const fs::path out = folder_ / (names == DcpNames::torchtitan ? "titan" : "huggingface");
     const ConversionReport report = export_dcp(folder_ / "run", out, names, {});
@@ -75,7 +76,7 @@ TEST_F(DcpRoundTrip, FilesAreAsLargeAsTheyMay) {
 
 // A model that torchtitan's names do not know.
 TEST_F(DcpRoundTrip, OtherModelsHaveNoNamesOfTorchtitan) {
-  import_huggingface(interop_data("hf/gpt2"), folder_ / "run", "trireme", nullptr);
+  import_huggingface(stored("hf/gpt2"), folder_ / "run", "trireme", nullptr);
   EXPECT_THAT(
       refusal_of([&] { export_dcp(folder_ / "run", folder_ / "dcp", DcpNames::torchtitan, {}); }),
       HasSubstr("for Llama alone"));

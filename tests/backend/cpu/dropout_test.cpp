@@ -17,7 +17,7 @@ std::vector<double> multipliers(Isa set, const Dropout& dropout, std::int64_t ro
 constexpr StepBlock block{.seed = 0x123456789abcdef0, .step = 41};
 
 Dropout make(float probability, const std::vector<std::int64_t>& samples, std::int64_t seq) {
-  Dropout d{.probability = probability, .block = &block, .site = 7};
+  Dropout d{{.probability = probability, .site = 7}, &block};
   d.sample_ids = samples.data();
   d.seq_length = seq;
   return d;

@@ -87,7 +87,7 @@ TYPED_TEST(Norm, AddsTheResidualFirst) {
     const Guarded<T> w(random_values<T>(shape.cols, 6)), b(random_values<T>(shape.cols, 7));
     const std::int64_t samples[] = {11, 4};
     constexpr StepBlock block{.seed = 5, .step = 9};
-    Dropout dropped{.probability = 0.3f, .block = &block, .site = 2, .sample_ids = samples};
+    Dropout dropped{{.probability = 0.3f, .site = 2}, &block, samples};
     dropped.seq_length = 3;
     for (const Dropout& dropout : {Dropout{}, dropped}) {
       // The fused form equals the addition followed by the norm, bit for bit.

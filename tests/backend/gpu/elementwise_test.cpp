@@ -138,14 +138,14 @@ TEST_P(Elementwise, DropsWhatTheCpuDrops) {
         const OnDevice<std::int64_t> ids(device, samples);
         const OnDevice<T> x(device, ones), y(device, ones.size());
         device.kernels<T>().add(device.queue(), y.get(), nullptr, x.get(), rows, site.cols,
-                                {.probability = site.probability,
-                                 .block = block.get(),
-                                 .site = 11,
-                                 .sample_ids = ids.get(),
-                                 .seq_length = seq,
-                                 .first_row = site.first_row,
-                                 .first_column = site.first_column,
-                                 .cut = site.cut});
+                                {{.probability = site.probability,
+                                  .site = 11,
+                                  .first_row = site.first_row,
+                                  .cut = site.cut},
+                                 block.get(),
+                                 ids.get(),
+                                 seq,
+                                 site.first_column});
         return y.values();
       });
       expect_equal(both);
@@ -169,8 +169,7 @@ TEST_P(Elementwise, AddsWhatDropoutKeeps) {
           const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 3}});
           const OnDevice<std::int64_t> ids(device, samples);
           const OnDevice<T> x(device, a), d(device, b);
-          const Dropout dropout{
-              .probability = 0.2f, .block = block.get(), .sample_ids = ids.get(), .seq_length = 1};
+          const Dropout dropout{{.probability = 0.2f}, block.get(), ids.get(), 1};
           device.kernels<T>().add(device.queue(), d.get(), x.get(), d.get(), rows, cols, dropout);
           return d.values();
         }),
