@@ -164,16 +164,16 @@ TEST_P(Elementwise, AddsWhatDropoutKeeps) {
   const std::vector<std::int64_t> samples = {4, 5, 6};
   for_storage_types([&]<class T>(T) {
     const auto a = normal_values<T>(rows * cols, 1), b = normal_values<T>(rows * cols, 2);
-    expect_close(
-        on_both([&](Device& device) {
-          const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 3}});
-          const OnDevice<std::int64_t> ids(device, samples);
-          const OnDevice<T> x(device, a), d(device, b);
-          const Dropout dropout{{.probability = 0.2f}, block.get(), ids.get(), 1};
-          device.kernels<T>().add(device.queue(), d.get(), x.get(), d.get(), rows, cols, dropout);
-          return d.values();
-        }),
-        tolerance_of<T>());
+    expect_close(on_both([&](Device& device) {
+                   const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 3}});
+                   const OnDevice<std::int64_t> ids(device, samples);
+                   const OnDevice<T> x(device, a), d(device, b);
+                   const Dropout dropout{{.probability = 0.2f}, block.get(), ids.get(), 1};
+                   device.kernels<T>().add(device.queue(), d.get(), x.get(), d.get(), rows, cols,
+                                           dropout);
+                   return d.values();
+                 }),
+                 tolerance_of<T>());
   });
 }
 
