@@ -113,10 +113,13 @@ constexpr Dealt sharing[] = {
     {8, 2, 1, "", "none", 2, 2, "ulysses"},
 };
 constexpr Dealt cutting[] = {
-    {2, 1, 1, "", "none", 1, 1, "", 2},        {2, 2, 0, "", "full", 1, 1, "", 2},
-    {4, 4, 3, "", "selective", 1, 1, "", 2},   {4, 1, 0, "1f1b", "none", 1, 1, "", 2},
-    {8, 4, 2, "", "none", 1, 2, "ulysses", 2}, {8, 2, 1, "", "none", 2, 1, "", 2},
-    {8, 2, 1, "zbv", "none", 1, 2, "", 2},
+    {2, 1, 1, "", "none", 1, 1, "all_gather", 2},
+    {2, 2, 0, "", "full", 1, 1, "all_gather", 2},
+    {4, 4, 3, "", "selective", 1, 1, "all_gather", 2},
+    {4, 1, 0, "1f1b", "none", 1, 1, "all_gather", 2},
+    {8, 4, 2, "", "none", 1, 2, "ulysses", 2},
+    {8, 2, 1, "", "none", 2, 1, "all_gather", 2},
+    {8, 2, 1, "zbv", "none", 1, 2, "all_gather", 2},
 };
 
 Config without_capacity(const std::string& precision) {
@@ -146,13 +149,13 @@ TEST_P(SharedTokens, GiveTheSameBits) {
     config.parallel.exact_block = 1;
     static std::map<std::pair<std::string, int>, Result> alone;
     const auto [expected, added] = alone.try_emplace({precision, layout.tp});
-    const Dealt reference{layout.tp, 1, 0, "", "none", 1, 1, "", layout.tp};
+    const Dealt reference{layout.tp, 1, 0, "", "none", 1, 1, "all_gather", layout.tp};
     if (added) expected->second = train(on(config, reference), layout.tp);
     expect_equal(train(on(config, layout), layout.ranks), expected->second);
   }
 }
 
-constexpr Dealt of_both{4, 4, 1, "", "none", 1, 2, "", 2};
+constexpr Dealt of_both{4, 4, 1, "", "none", 1, 2, "all_gather", 2};
 INSTANTIATE_TEST_SUITE_P(ContextAndTensor, SharedTokens, testing::Values(of_both));
 INSTANTIATE_TEST_SUITE_P(SlowContext, SharedTokens, testing::ValuesIn(sharing));
 INSTANTIATE_TEST_SUITE_P(SlowTensor, SharedTokens, testing::ValuesIn(cutting));
@@ -161,8 +164,8 @@ INSTANTIATE_TEST_SUITE_P(SlowTensor, SharedTokens, testing::ValuesIn(cutting));
 // micro-batch.
 TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   const Config config = without_capacity("bf16");
-  const Result expected = train(on(config, {2, 1, 0, "", "none", 1, 1, "", 2}), 2);
-  expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "", 2}), 4), expected);
+  const Result expected = train(on(config, {2, 1, 0, "", "none", 1, 1, "all_gather", 2}), 2);
+  expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "all_gather", 2}), 4), expected);
 }
 
 // Expert tensor parallelism.
@@ -176,8 +179,8 @@ constexpr Dealt sliced[] = {
     cut({4, 1, 1}, 4),
     cut({8, 2, 3, "zb1p", "selective"}, 2),
     cut({8, 2, 1, "", "none", 2}, 2),
-    cut({2, 1, 0, "", "none", 1, 1, "", 2}, 2),
-    cut({4, 1, 1, "", "none", 1, 2, "", 2}, 4),
+    cut({2, 1, 0, "", "none", 1, 1, "all_gather", 2}, 2),
+    cut({4, 1, 1, "", "none", 1, 2, "all_gather", 2}, 4),
     cut({8, 2, 2, "", "none", 1, 2, "ulysses", 2}, 2),
 };
 
@@ -199,7 +202,7 @@ TEST_P(SlicedExperts, GiveTheSameBits) {
     Config config = without_capacity(precision);
     config.parallel.exact_block = 1;
     const int ranks = std::max(tp, slices);
-    const Dealt reference = cut({ranks, 1, 0, "", "none", 1, 1, "", tp}, slices);
+    const Dealt reference = cut({ranks, 1, 0, "", "none", 1, 1, "all_gather", tp}, slices);
     expect_equal(train(on(config, GetParam()), GetParam().ranks),
                  train(on(config, reference), ranks));
   }
@@ -231,8 +234,8 @@ TEST(DealtExpertsOf, MuonAndNarrowMoments) {
     expect_equal(train(on(config, layout), layout.ranks), expected);
   }
   config.model.moe.capacity_factor = 0;
-  const Result cut = train(on(config, {2, 1, 0, "", "none", 1, 1, "", 2}), 2);
-  expect_equal(train(on(config, {4, 2, 2, "", "none", 1, 1, "", 2}), 4), cut);
+  const Result cut = train(on(config, {2, 1, 0, "", "none", 1, 1, "all_gather", 2}), 2);
+  expect_equal(train(on(config, {4, 2, 2, "", "none", 1, 1, "all_gather", 2}), 4), cut);
 }
 
 // Trains with routers that see no difference between experts at first: all rows go to the first
