@@ -18,10 +18,10 @@
  *
  * Threads. Different handles may be used from different threads, with two exceptions: a job and the
  * trainers on it belong to one thread at a time, and only one call at a time computes (training,
- * evaluation, logits, generation), since all use one pool of threads. Tokenizers and token files may
- * be used from several threads at once. Nothing is done between calls but what a trainer prepares:
- * it reads samples ahead and writes checkpoints. A process that has called anything here must not go
- * on in a child of fork().
+ * evaluation, logits, generation), since all use one pool of threads. Tokenizers and token files
+ * may be used from several threads at once. Nothing is done between calls but what a trainer
+ * prepares: it reads samples ahead and writes checkpoints. A process that has called anything here
+ * must not go on in a child of fork().
  */
 #ifndef TRIREME_TRIREME_H
 #define TRIREME_TRIREME_H
@@ -38,8 +38,8 @@ extern "C" {
 
 typedef enum trireme_status {
   TRIREME_OK = 0,
-  TRIREME_FAILED = 1,      /* something went wrong while it ran: a full disk, a NaN, a lost process */
-  TRIREME_BAD_INPUT = 2,   /* a file, a key or an argument is wrong */
+  TRIREME_FAILED = 1,    /* something went wrong while it ran: a full disk, a NaN, a lost process */
+  TRIREME_BAD_INPUT = 2, /* a file, a key or an argument is wrong */
   TRIREME_INTERRUPTED = 3, /* a signal or a callback asked for an end */
 } trireme_status;
 
@@ -50,8 +50,8 @@ TRIREME_C_API const char* trireme_last_error(void);
 TRIREME_C_API void trireme_free(void* memory);
 
 /* --- configuration: the keys of docs/configuration.md ---
- * Reading one from several threads at once is safe. Refused: unknown keys, wrong types, values out of
- * range. What contradicts itself is refused where a trainer is made or a plan. */
+ * Reading one from several threads at once is safe. Refused: unknown keys, wrong types, values out
+ * of range. What contradicts itself is refused where a trainer is made or a plan. */
 
 typedef struct trireme_config trireme_config;
 
@@ -63,13 +63,14 @@ TRIREME_C_API trireme_status trireme_config_parse(const char* toml, const char* 
 TRIREME_C_API trireme_status trireme_config_load(const char* file, const char* const* overrides,
                                                  size_t count, trireme_config** config);
 TRIREME_C_API void trireme_config_close(trireme_config* config);
-/* The whole configuration, defaults included, as TOML or as JSON: {"train": {"iters": 100, ...}}. */
+/* The whole configuration, defaults included, as TOML or as JSON: {"train": {"iters": 100, ...}}.
+ */
 TRIREME_C_API trireme_status trireme_config_toml(const trireme_config* config, char** text);
 TRIREME_C_API trireme_status trireme_config_json(const trireme_config* config, char** text);
 
 /* --- a job: this process, or all that mpirun or srun started together ---
- * Made before anything else that starts threads. Of one process it can be made as often as one likes;
- * of several, once. */
+ * Made before anything else that starts threads. Of one process it can be made as often as one
+ * likes; of several, once. */
 
 typedef struct trireme_job trireme_job;
 
@@ -78,16 +79,17 @@ TRIREME_C_API trireme_status trireme_job_open(const trireme_config* config, trir
 TRIREME_C_API int32_t trireme_job_rank(const trireme_job* job);
 TRIREME_C_API int32_t trireme_job_size(const trireme_job* job);
 TRIREME_C_API int32_t trireme_job_local_rank(const trireme_job* job); /* on this machine */
-/* Sums `values` [count] over all processes in the order of ranks, in place: the same bits on each. */
+/* Sums `values` [count] over all processes in the order of ranks, in place: the same bits on each.
+ */
 TRIREME_C_API trireme_status trireme_job_sum(trireme_job* job, double* values, size_t count);
 /* One value of each process, by rank: `all` [size of the job]. */
 TRIREME_C_API trireme_status trireme_job_gather(trireme_job* job, double value, double* all);
 TRIREME_C_API trireme_status trireme_job_barrier(trireme_job* job);
 /* The orderly end of several processes: waits until all of them have called it. Alone: nothing. */
 TRIREME_C_API trireme_status trireme_job_leave(trireme_job* job);
-/* The other end of several processes: one of them prints the message, all end with the code, and this
- * does not return. Alone: nothing. For errors of the caller's own, which the others would wait for;
- * errors that a trainer returns in a job of several processes need it too. */
+/* The other end of several processes: one of them prints the message, all end with the code, and
+ * this does not return. Alone: nothing. For errors of the caller's own, which the others would wait
+ * for; errors that a trainer returns in a job of several processes need it too. */
 TRIREME_C_API void trireme_job_abort(trireme_job* job, int32_t code, const char* message);
 TRIREME_C_API void trireme_job_close(trireme_job* job);
 
@@ -108,8 +110,8 @@ typedef struct trireme_sample {
 typedef struct trireme_samples_of_program {
   int64_t size;
   const char* identity; /* what tells the list from another; may be null */
-  /* Writes sample `index`; anything but 0 ends the step with an error. Called from other threads than
-   * the trainer's, several at once, ahead of training. */
+  /* Writes sample `index`; anything but 0 ends the step with an error. Called from other threads
+   * than the trainer's, several at once, ahead of training. */
   int32_t (*fill)(void* user, int64_t index, const trireme_sample* sample);
   void* user; /* lives as long as the trainer */
 } trireme_samples_of_program;
@@ -158,9 +160,9 @@ typedef struct trireme_summary {
 typedef struct trireme_trainer trireme_trainer;
 
 /* Checks everything, plans and allocates the memory, opens the data, and resumes from the newest
- * checkpoint of run.dir. The job outlives the trainer; `options` may be null. All processes of a job
- * make the same calls in the same order. After an error of trireme_trainer_step() the trainer can only
- * be closed; what it saved is untouched. */
+ * checkpoint of run.dir. The job outlives the trainer; `options` may be null. All processes of a
+ * job make the same calls in the same order. After an error of trireme_trainer_step() the trainer
+ * can only be closed; what it saved is untouched. */
 TRIREME_C_API trireme_status trireme_trainer_open(trireme_job* job, const trireme_config* config,
                                                   const trireme_trainer_options* options,
                                                   trireme_trainer** trainer);
@@ -187,8 +189,8 @@ TRIREME_C_API trireme_status trireme_trainer_run(trireme_trainer* trainer,
 TRIREME_C_API void trireme_trainer_close(trireme_trainer* trainer);
 
 /* --- trained models ---
- * Weights are in memory once: for logits and likelihoods, or for generation, which needs other memory;
- * they are read again where the use changes. */
+ * Weights are in memory once: for logits and likelihoods, or for generation, which needs other
+ * memory; they are read again where the use changes. */
 
 typedef struct trireme_model trireme_model;
 
@@ -199,10 +201,10 @@ typedef struct trireme_model_info {
   int32_t next_token; /* 0: it fills in masked tokens, as BERT */
 } trireme_model_info;
 
-/* `path`: the folder of a run, of checkpoints, of one checkpoint, or of another program in any format
- * that `trireme convert` reads; the latter is converted into a temporary folder, which goes with the
- * handle. `overrides` as in trireme_config_parse(), e.g. "run.precision=fp32"; of another program's
- * folder those of [model] count for the conversion. */
+/* `path`: the folder of a run, of checkpoints, of one checkpoint, or of another program in any
+ * format that `trireme convert` reads; the latter is converted into a temporary folder, which goes
+ * with the handle. `overrides` as in trireme_config_parse(), e.g. "run.precision=fp32"; of another
+ * program's folder those of [model] count for the conversion. */
 TRIREME_C_API trireme_status trireme_model_open(const char* path, const char* const* overrides,
                                                 size_t count, trireme_model** model);
 TRIREME_C_API void trireme_model_close(trireme_model* model);
@@ -222,18 +224,18 @@ TRIREME_C_API trireme_status trireme_model_logits(trireme_model* model, const in
  * natural logarithms of the probabilities of its tokens from the given[i]-th on (at least 1), each
  * given all before it, and whether each of them is the likeliest. `progress`, which may be null, is
  * called after each sequence; anything but 0 ends the call with TRIREME_INTERRUPTED. */
-TRIREME_C_API trireme_status trireme_model_log_likelihoods(
-    trireme_model* model, const int32_t* ids, const int64_t* offsets, const int64_t* given,
-    int64_t count, double* sums, uint8_t* greedy,
-    int32_t (*progress)(void* user, int64_t done), void* user);
+TRIREME_C_API trireme_status
+trireme_model_log_likelihoods(trireme_model* model, const int32_t* ids, const int64_t* offsets,
+                              const int64_t* given, int64_t count, double* sums, uint8_t* greedy,
+                              int32_t (*progress)(void* user, int64_t done), void* user);
 
 typedef struct trireme_generate_options {
   size_t size; /* sizeof(trireme_generate_options) */
   int64_t max_new_tokens;
   int32_t sample; /* 0: the likeliest token, always */
   float temperature;
-  int64_t top_k; /* 0: off */
-  float top_p;   /* 1: off */
+  int64_t top_k;            /* 0: off */
+  float top_p;              /* 1: off */
   float repetition_penalty; /* 1: off */
   uint64_t seed;
   const int32_t* stop_ids; /* [stop_count]: end a sequence, and stay in it */
@@ -247,8 +249,8 @@ typedef struct trireme_generate_options {
 
 /* Fills in the defaults of `trireme generate`. */
 TRIREME_C_API void trireme_generate_defaults(trireme_generate_options* options);
-/* Continues `count` prompts, prompt i being ids[offsets[i] .. offsets[i + 1]), none empty. The outputs
- * hold the prompts: `out_ids` is allocated, `out_offsets` [count + 1] is the caller's. */
+/* Continues `count` prompts, prompt i being ids[offsets[i] .. offsets[i + 1]), none empty. The
+ * outputs hold the prompts: `out_ids` is allocated, `out_offsets` [count + 1] is the caller's. */
 TRIREME_C_API trireme_status trireme_model_generate(trireme_model* model, const int32_t* ids,
                                                     const int64_t* offsets, int64_t count,
                                                     const trireme_generate_options* options,
@@ -259,9 +261,9 @@ TRIREME_C_API trireme_status trireme_model_generate(trireme_model* model, const 
 typedef struct trireme_tokenizer trireme_tokenizer;
 
 typedef struct trireme_tokenizer_info {
-  int32_t vocab_size; /* one more than the largest id */
+  int32_t vocab_size;                              /* one more than the largest id */
   int32_t eod, bos, eos, pad, unk, cls, sep, mask; /* -1 where there is none */
-  uint64_t fingerprint; /* equal where ids are the same */
+  uint64_t fingerprint;                            /* equal where ids are the same */
 } trireme_tokenizer_info;
 
 /* By its type, as in data.tokenizer, and its files; those that the type does not need are null. */
@@ -283,8 +285,8 @@ typedef enum trireme_encode_kind {
   TRIREME_ENCODE_SPECIAL = 3,  /* with the special tokens around it: [CLS] ... [SEP] */
 } trireme_encode_kind;
 
-/* `count` texts, text i being bytes[offsets[i] .. offsets[i + 1]), on all threads of the pool. `ids` is
- * allocated; `id_offsets` [count + 1] is the caller's. */
+/* `count` texts, text i being bytes[offsets[i] .. offsets[i + 1]), on all threads of the pool.
+ * `ids` is allocated; `id_offsets` [count + 1] is the caller's. */
 TRIREME_C_API trireme_status trireme_tokenizer_encode(const trireme_tokenizer* tokenizer,
                                                       const char* bytes, const int64_t* offsets,
                                                       int64_t count, trireme_encode_kind kind,
@@ -334,8 +336,8 @@ TRIREME_C_API void trireme_samples_info_of(const trireme_samples* samples,
 /* Which samples step `step` (from 1) learns from: [first, first + count). */
 TRIREME_C_API trireme_status trireme_samples_of_step(const trireme_samples* samples, int64_t step,
                                                      int64_t* first, int64_t* count);
-/* Samples [first, first + count) into the caller's arrays, each [count, seq_length]; null: not asked
- * for. */
+/* Samples [first, first + count) into the caller's arrays, each [count, seq_length]; null: not
+ * asked for. */
 TRIREME_C_API trireme_status trireme_samples_read(const trireme_samples* samples, int64_t first,
                                                   int64_t count, int32_t* tokens, int32_t* targets,
                                                   float* loss_weights, int32_t* positions,
@@ -355,8 +357,8 @@ typedef struct trireme_tensor {
   int64_t bytes; /* as stored */
 } trireme_tensor;
 
-/* A run, a checkpoint, or a folder of another program in any format that `trireme convert` reads. Only
- * tables are read; tensors are when they are asked for. */
+/* A run, a checkpoint, or a folder of another program in any format that `trireme convert` reads.
+ * Only tables are read; tensors are when they are asked for. */
 TRIREME_C_API trireme_status trireme_checkpoint_open(const char* path,
                                                      trireme_checkpoint** checkpoint);
 TRIREME_C_API void trireme_checkpoint_close(trireme_checkpoint* checkpoint);
@@ -366,15 +368,15 @@ TRIREME_C_API trireme_status trireme_checkpoint_tensor(const trireme_checkpoint*
 /* {"format": "trireme", "folder": ..., "step": ..., "config": TOML or null, "note": ...} */
 TRIREME_C_API trireme_status trireme_checkpoint_json(const trireme_checkpoint* checkpoint,
                                                      char** text);
-/* All elements of a tensor into the caller's memory of `bytes` bytes, checked against their checksums
- * where the format has any. `as_f32`: converted to 32-bit floats; else as stored. */
+/* All elements of a tensor into the caller's memory of `bytes` bytes, checked against their
+ * checksums where the format has any. `as_f32`: converted to 32-bit floats; else as stored. */
 TRIREME_C_API trireme_status trireme_checkpoint_read(trireme_checkpoint* checkpoint, int64_t index,
                                                      int32_t as_f32, void* memory, int64_t bytes);
 
 /* --- plans: JSON as `trireme plan --json` prints it, of docs/time.md and docs/search.md --- */
 
-/* `ranks`: 0: the fewest that [parallel] takes. `machine`: a name or a file, or null. `memory`: of a
- * rank, "64GiB", or null. What does not fit is no error: "verdict" says so. */
+/* `ranks`: 0: the fewest that [parallel] takes. `machine`: a name or a file, or null. `memory`: of
+ * a rank, "64GiB", or null. What does not fit is no error: "verdict" says so. */
 TRIREME_C_API trireme_status trireme_plan(const trireme_config* config, int64_t ranks,
                                           const char* machine, const char* memory, char** json);
 TRIREME_C_API trireme_status trireme_search(const trireme_config* config, int64_t ranks,

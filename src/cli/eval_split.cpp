@@ -20,11 +20,11 @@ SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples)
   const std::int64_t eod_id = resolve_vocabulary(config);
   const std::int64_t rows = config.train.micro_batch_size;
   if (samples == 0)
-    samples = config.train.eval_iters * evaluation_batch_size(config, fewest_ranks_of(config.parallel));
+    samples =
+        config.train.eval_iters * evaluation_batch_size(config, fewest_ranks_of(config.parallel));
   if (samples == 0) fail_input("the run has train.eval_iters = 0: say how many with --samples");
   samples = round_up(samples, rows);
-  const auto data =
-      open_split(config, eod_id, split, samples, fewest_ranks_of(config.parallel));
+  const auto data = open_split(config, eod_id, split, samples, fewest_ranks_of(config.parallel));
 
   const BuildOptions build = build_options(config);
   const std::unique_ptr<Stage> stage = model.build(build);

@@ -119,8 +119,9 @@ void Scorer::rows(std::int64_t first, const UseRow& use) const {
 
 std::vector<float> Scorer::order_logits() const {
   std::vector<float> logits;
-  read_rows(stage(), ResultOutput::order_logits, 0, 1, 2, 2,
-            [&](std::int64_t, std::span<const float> row) { logits.assign(row.begin(), row.end()); });
+  read_rows(
+      stage(), ResultOutput::order_logits, 0, 1, 2, 2,
+      [&](std::int64_t, std::span<const float> row) { logits.assign(row.begin(), row.end()); });
   return logits;
 }
 

@@ -30,8 +30,8 @@ struct Likelihood {
 // A stage is built for each length: sequences of one length should follow each other.
 class Scorer {
  public:
-  // Reads the weights. `longest`: tokens of the longest sequence so far; for a longer one the weights
-  // are read again.
+  // Reads the weights. `longest`: tokens of the longest sequence so far; for a longer one the
+  // weights are read again.
   Scorer(TrainedModel& model, std::int64_t longest);
 
   bool has_order_head() const;
@@ -45,9 +45,9 @@ class Scorer {
   void rows(std::int64_t first, const UseRow& use) const;
   std::vector<float> order_logits() const;  // [2]; of a model with a sentence-order head
 
-  // Of the tokens from the `given`-th on, which is at least 1; the last one is only predicted. Refused
-  // (exit code 2): a model that does not predict the next token, and ids that it does not have,
-  // naming the sequence `where`.
+  // Of the tokens from the `given`-th on, which is at least 1; the last one is only predicted.
+  // Refused (exit code 2): a model that does not predict the next token, and ids that it does not
+  // have, naming the sequence `where`.
   Likelihood likelihood(const std::vector<std::int32_t>& ids, std::int64_t given,
                         const std::string& where);
 

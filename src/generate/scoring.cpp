@@ -35,9 +35,8 @@ void write_logits(TrainedModel& model, const std::vector<ScoredSequence>& sequen
     for (const std::size_t s : members) {
       const std::size_t tensor = s * per_sequence;
       scorer.run(sequences[s]);
-      scorer.rows(0, [&](std::int64_t row, std::span<const float> logits) {
-        write(tensor, row, logits);
-      });
+      scorer.rows(
+          0, [&](std::int64_t row, std::span<const float> logits) { write(tensor, row, logits); });
       if (order_head) write(tensor + 1, 0, scorer.order_logits());
     }
   }

@@ -205,8 +205,9 @@ PlanAnswer answer_plan(Config& config, const PlanRequest& request) {
   if (limit == 0 && machine.speed && stack.is_own())
     limit = static_cast<std::int64_t>(machine.speed->memory_bytes);
   const int count = static_cast<int>(ranks);
-  PlanAnswer answer{count, limit, machine, &stack, plan_layout(config, count, machine.target),
-                    {}, {}, {}, std::move(notes)};
+  PlanAnswer answer{
+      count, limit, machine, &stack,          plan_layout(config, count, machine.target),
+      {},    {},    {},      std::move(notes)};
   if (answer.machine.speed) answer.time = plan_time(answer.plan, config, answer.machine, stack);
   if (request.startup) answer.start = start_of(request, config, count, answer.machine);
   if (limit > 0)

@@ -32,9 +32,9 @@ struct PlanAnswer {
   Machine machine;
   const Stack* stack = nullptr;
   LayoutPlan plan;
-  std::optional<TimePlan> time;       // where the machine has figures
-  std::optional<StartPlan> start;     // where it was asked for
-  std::optional<Verdict> verdict;     // where there is a limit
+  std::optional<TimePlan> time;    // where the machine has figures
+  std::optional<StartPlan> start;  // where it was asked for
+  std::optional<Verdict> verdict;  // where there is a limit
   std::vector<std::string> notes;
 };
 

@@ -61,7 +61,8 @@ nlohmann::json search_json(const FoundLayout& found, const Config& config, int r
 
 nlohmann::json search_json(const LayoutSearch& search, const Config& config, const RankSet& set) {
   nlohmann::json best = nlohmann::json::array();
-  for (const FoundLayout& found : search.best) best.push_back(search_json(found, config, set.ranks));
+  for (const FoundLayout& found : search.best)
+    best.push_back(search_json(found, config, set.ranks));
   const SearchCounts& counts = search.counts;
   nlohmann::json json = {{"best", best},
                          {"limit", search.limit},

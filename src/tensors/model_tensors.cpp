@@ -45,7 +45,8 @@ void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
   const std::string layer = fmt::format("layers.{}.", number);
   const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
   const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
-  const bool both = m.norm_placement == NormPlacement::both, post = m.norm_placement == NormPlacement::post;
+  const bool both = m.norm_placement == NormPlacement::both,
+             post = m.norm_placement == NormPlacement::post;
   const bool output = both || m.norm_placement == NormPlacement::output;
   if (both || (!output && !post)) list.norm(layer + "input_norm");
   list.linear(layer + "attention.qkv", all_heads, h, m.qkv_bias);
@@ -75,7 +76,8 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
   const std::int64_t h = m.hidden_size;
   List list(m);
   list.add("embedding.word.weight", {m.vocab_size, h});
-  if (m.position == PositionEncoding::learned) list.add("embedding.position.weight", {m.max_positions, h});
+  if (m.position == PositionEncoding::learned)
+    list.add("embedding.position.weight", {m.max_positions, h});
   if (bert && m.token_types) list.add("embedding.token_type.weight", {2, h});
   if (m.embedding_norm || m.norm_placement == NormPlacement::post) list.norm("embedding.norm");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) add_layer(list, m, layer);

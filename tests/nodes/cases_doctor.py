@@ -15,7 +15,7 @@ def start(lab, flags, ranks=3):
 
 
 def names(lab, disturb, said, good, after=0):
-    """The disturbance comes so many seconds after the start."""
+    """Seconds from the start to the disturbance."""
     begin = time.time()
     if after == 0:
         disturb()

@@ -25,7 +25,7 @@ def supervised(lab, mpi, run, hosts=(1, 2, 3), nodes=2, flags=""):
                      f"--restart-wait 1 {flags} -- {launch(lab, mpi, nodes)} train run.toml run.dir={run}")
 
 
-def goes_on_without(lab, mpi, lost, fault=None, before=None, hosts=(1, 2, 3), nodes=2, restarts=1, flags="--launcher-wait 15"):
+def continues_without(lab, mpi, lost, fault=None, before=None, hosts=(1, 2, 3), nodes=2, restarts=1, flags="--launcher-wait 15"):
     """The fault comes in mid-run, or before the start; the run must continue on the other hosts, with the same bits."""
     run = lab.folder()
     if before:
@@ -63,32 +63,32 @@ def mpich_same_bits(lab):
 
 @case("openmpi: a host loses its power", "openmpi")
 def openmpi_power(lab):
-    return goes_on_without(lab, "openmpi", "node2", lab.hosts[1].power_off)
+    return continues_without(lab, "openmpi", "node2", lab.hosts[1].power_off)
 
 
 @case("openmpi: the host of rank 0 loses its power", "openmpi")
 def openmpi_power_of_first(lab):
-    return goes_on_without(lab, "openmpi", "node1", lab.hosts[0].power_off)
+    return continues_without(lab, "openmpi", "node1", lab.hosts[0].power_off)
 
 
 @case("openmpi: a host is cut off from messages", "openmpi")
 def openmpi_data(lab):
-    return goes_on_without(lab, "openmpi", "node2", lambda: lab.hosts[1].cut("data"))
+    return continues_without(lab, "openmpi", "node2", lambda: lab.hosts[1].cut("data"))
 
 
 @case("openmpi: of three hosts that of rank 0 is cut off from messages", "openmpi")
 def openmpi_data_of_first(lab):
-    return goes_on_without(lab, "openmpi", "node1", lambda: lab.hosts[0].cut("data"), hosts=(1, 2, 3, 4), nodes=3)
+    return continues_without(lab, "openmpi", "node1", lambda: lab.hosts[0].cut("data"), hosts=(1, 2, 3, 4), nodes=3)
 
 
 @case("openmpi: a rank is killed", "openmpi")
 def openmpi_killed(lab):
-    return goes_on_without(lab, "openmpi", "node2", lambda: lab.hosts[1].signal(signal.SIGKILL))
+    return continues_without(lab, "openmpi", "node2", lambda: lab.hosts[1].signal(signal.SIGKILL))
 
 
 @case("openmpi: a rank is stopped", "openmpi")
 def openmpi_stopped(lab):
-    return goes_on_without(lab, "openmpi", "node2", lambda: lab.hosts[1].signal(signal.SIGSTOP))
+    return continues_without(lab, "openmpi", "node2", lambda: lab.hosts[1].signal(signal.SIGSTOP))
 
 
 @case("openmpi: mpirun loses a host when the run is nearly done", "openmpi")
@@ -106,12 +106,12 @@ def openmpi_control(lab):
 
 @case("openmpi: mpirun does not reach a host at the start", "openmpi")
 def openmpi_unreached(lab):
-    return goes_on_without(lab, "openmpi", "node2", before=lab.hosts[1].cut)
+    return continues_without(lab, "openmpi", "node2", before=lab.hosts[1].cut)
 
 
 @case("openmpi: messages do not reach a host at the start", "openmpi")
 def openmpi_unreached_by_messages(lab):
-    return goes_on_without(lab, "openmpi", "node2", before=lambda: lab.hosts[1].cut("data"))
+    return continues_without(lab, "openmpi", "node2", before=lambda: lab.hosts[1].cut("data"))
 
 
 def continues(lab, run, job, begin, settings=""):
@@ -125,7 +125,7 @@ def continues(lab, run, job, begin, settings=""):
 @case("openmpi: messages do not reach the host of rank 0 at the start", "openmpi")
 def openmpi_first_unreached_by_messages(lab):
     """Of two hosts, nobody can say which one is cut off: the other is left out first."""
-    return goes_on_without(lab, "openmpi", "node1", before=lambda: lab.hosts[0].cut("data"), restarts=2)
+    return continues_without(lab, "openmpi", "node1", before=lambda: lab.hosts[0].cut("data"), restarts=2)
 
 
 @case("openmpi: a link is down for 5 s", "openmpi")
@@ -195,19 +195,19 @@ def openmpi_signal(lab):
 
 @case("mpich: a rank is killed", "mpich")
 def mpich_killed(lab):
-    return goes_on_without(lab, "mpich", "node2", lambda: lab.hosts[1].signal(signal.SIGKILL))
+    return continues_without(lab, "mpich", "node2", lambda: lab.hosts[1].signal(signal.SIGKILL))
 
 
 @case("mpich: a host loses its power", "mpich")
 def mpich_power(lab):
-    return goes_on_without(lab, "mpich", "node2", lab.hosts[1].power_off)
+    return continues_without(lab, "mpich", "node2", lab.hosts[1].power_off)
 
 
 @case("mpich: a host is cut off from messages", "mpich")
 def mpich_data(lab):
-    return goes_on_without(lab, "mpich", "node2", lambda: lab.hosts[1].cut("data"))
+    return continues_without(lab, "mpich", "node2", lambda: lab.hosts[1].cut("data"))
 
 
 @case("mpich: mpiexec does not reach a host at the start", "mpich")
 def mpich_unreached(lab):
-    return goes_on_without(lab, "mpich", "node2", before=lab.hosts[1].cut)
+    return continues_without(lab, "mpich", "node2", before=lab.hosts[1].cut)

@@ -12,7 +12,7 @@ def with_slurm(lab):
     return lab.slurm
 
 
-def goes_on_without(lab, fault, mpi="pmix", restarts=1, seconds=300):
+def continues_without(lab, fault, mpi="pmix", restarts=1, seconds=300):
     """The fault comes in mid-run, to a node that has a rank and not the batch script; the job must continue on its spare node,
     and end with the same bits."""
     with_slurm(lab)
@@ -56,23 +56,23 @@ def same_bits_mpich(lab):
 
 @case("slurm: a rank is killed", "openmpi", "slurm")
 def killed(lab):
-    return goes_on_without(lab, lambda host: host.signal(signal.SIGKILL))
+    return continues_without(lab, lambda host: host.signal(signal.SIGKILL))
 
 
 @case("slurm: a node loses its power", "openmpi", "slurm")
 def power(lab):
-    return goes_on_without(lab, Host.power_off)
+    return continues_without(lab, Host.power_off)
 
 
 @case("slurm: a node is cut off from messages", "openmpi", "slurm")
 def data(lab):
     """Of two nodes, nobody can say which one is cut off: the other may be left out first."""
-    return goes_on_without(lab, lambda host: host.cut("data"), restarts=2, seconds=400)
+    return continues_without(lab, lambda host: host.cut("data"), restarts=2, seconds=400)
 
 
 @case("slurm: a node loses its power, with MPICH", "mpich", "slurm")
 def power_mpich(lab):
-    return goes_on_without(lab, Host.power_off, mpi="pmi2")
+    return continues_without(lab, Host.power_off, mpi="pmi2")
 
 
 @case("slurm: the time of the job is over", "openmpi", "slurm")

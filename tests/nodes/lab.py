@@ -228,7 +228,7 @@ class Lab:
         expect(mine == alone, f"metrics.jsonl of {folder} differs from that of one process")
 
     def last_restart(self, text, lost, most=1):
-        """What the supervisor says at its last restart, of so many at most: that this host is left out."""
+        """What the supervisor says at its last restart (one of at most `most`), which has to leave this host out."""
         lines = [line for line in text.splitlines() if line.startswith("trireme: the run failed (")]
         expect(lines, "it was not started again")
         expect(lines[-1].endswith(f", without the node {lost}"), f"'{lost}' was not left out: {lines[-1]}")

@@ -206,9 +206,9 @@ void check_c(const std::string& folder) {
   double sum = 0;
   std::uint8_t greedy = 0;
   expect_status(trireme_model_logits(model, ids, 4, nullptr, logits.data()), TRIREME_OK, "");
-  expect_status(trireme_model_log_likelihoods(model, ids, offsets, given, 1, &sum, &greedy, nullptr,
-                                              nullptr),
-                TRIREME_OK, "");
+  expect_status(
+      trireme_model_log_likelihoods(model, ids, offsets, given, 1, &sum, &greedy, nullptr, nullptr),
+      TRIREME_OK, "");
   expect(sum < 0 && std::isfinite(sum), "a likelihood");
   expect_status(trireme_model_log_likelihoods(model, ids, offsets, too_many, 1, &sum, &greedy,
                                               nullptr, nullptr),
