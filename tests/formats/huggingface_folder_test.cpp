@@ -198,8 +198,8 @@ class HuggingFaceFolder : public testing::Test {
   // Writes the weights again, without those whose names begin with one of these.
   void leave_out(const std::vector<std::string>& prefixes) {
     std::vector<Piece> kept;
-    for (const SafetensorsEntry& entry :
-         SafetensorsFile(reference_ / "model.safetensors").tensors()) {
+    const SafetensorsFile whole(reference_ / "model.safetensors");
+    for (const SafetensorsEntry& entry : whole.tensors()) {
       const auto begins = [&](const std::string& prefix) { return entry.name.starts_with(prefix); };
       if (std::ranges::none_of(prefixes, begins)) kept.push_back({entry.name});
     }

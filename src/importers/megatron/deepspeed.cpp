@@ -31,7 +31,7 @@ constexpr std::string_view kRead[] = {
     "zero_optimization.offload_param.device", "zero_optimization.offload_param.nvme_path",
     "activation_checkpointing.partition_activations", "activation_checkpointing.cpu_checkpointing",
     "bf16.enabled", "bfloat16.enabled", "fp16.enabled", "fp16.loss_scale", "fp16.loss_scale_window",
-    "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency",
+    "fp16.hysteresis", "fp16.min_loss_scale", "fp16.initial_scale_power", "data_efficiency.enabled",
     "curriculum_learning.enabled", "curriculum_learning.curriculum_type",
     "curriculum_learning.min_difficulty", "curriculum_learning.max_difficulty",
     "curriculum_learning.schedule_type",
