@@ -21,7 +21,7 @@
  * evaluation, logits, generation), since all use one pool of threads. Tokenizers and token files
  * may be used from several threads at once. Nothing is done between calls but what a trainer
  * prepares: it reads samples ahead and writes checkpoints. A process that has called anything here
- * must not go on in a child of fork().
+ * must not be continued in a child of fork().
  */
 #ifndef TRIREME_TRIREME_H
 #define TRIREME_TRIREME_H

@@ -70,11 +70,10 @@ TEST(ParseConfig, UnknownKeyNamesPlaceAndNearest) {
 }
 
 TEST(ParseConfig, UnknownSectionNamesTheSections) {
-  EXPECT_THAT(
-      refusal("[optimiz]\nlr = 1\n"),
-      AllOf(HasSubstr("run.toml:1: unknown section [optimiz]; the sections are run, model, "
-                      "moe, data, train"),
-            HasSubstr("did you mean \"optimizer\"?")));
+  EXPECT_THAT(refusal("[optimiz]\nlr = 1\n"),
+              AllOf(HasSubstr("run.toml:1: unknown section [optimiz]; the sections are run, model, "
+                              "moe, data, train"),
+                    HasSubstr("did you mean \"optimizer\"?")));
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));
 }
 
