@@ -50,7 +50,7 @@ struct Placed {
 Placed dispatch(const Routed& routed, std::int64_t capacity, bool by_weight) {
   Placed placed;
   std::vector<std::int32_t> workspace(rows * top_k);
-  kernels().dispatch(cpu::queue(), {rows, experts, top_k, capacity, seq, by_weight},
+  kernels().dispatch(cpu::queue(), {{experts, capacity, seq, by_weight}, rows, top_k},
                      placed.places.data(), placed.offsets.data(), routed.chosen.data(),
                      routed.weights.data(), workspace.data());
   return placed;
