@@ -8,7 +8,7 @@
 namespace {
 
 std::string golden_model() {
-  return trireme::read_file(trireme::fs::path(__FILE__).parent_path() / "data/sentencepiece.model");
+  return trireme::read_file(TRIREME_TESTS "/tokenizer/data/sentencepiece.model");
 }
 
 }  // namespace
