@@ -2,7 +2,7 @@
 
 add_library(trireme_flags INTERFACE)
 # g++ 12 reports -Wrestrict falsely on concatenated strings.
-target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wshadow -Wswitch-enum -Wno-missing-field-initializers -Wno-restrict)
+target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
 # Neither messages nor debug information show where the tree lies.
 target_compile_options(trireme_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)

@@ -13,8 +13,8 @@ inline double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// How many times the processor time of work(size) the processor time of work(8 * size) is: about 8
-// for linear work, 64 for quadratic work. Each is the least of three.
+// Processor time of work(8 * size) over that of work(size), each the least of three: about 8 for
+// linear work, 64 for quadratic work.
 template <class Work>
 double growth_over_8(const Work& work, int size) {
   const auto least = [&](int of) {
@@ -30,7 +30,7 @@ double growth_over_8(const Work& work, int size) {
   return least(8 * size) / small;
 }
 
-// Between the growths of linear and of quadratic work.
-constexpr double kSubquadratic = 30;
+// Bound between the growth of linear work and that of quadratic work.
+constexpr double subquadratic = 30;
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ typedef enum trireme_status {
 } trireme_status;
 
 TRIREME_C_API int32_t trireme_c_version(void);
-TRIREME_C_API const char* trireme_version(void); /* of the program: "0.1.0" */
+TRIREME_C_API const char* trireme_version(void); /* of the program: "0.2.0" */
 /* The sentence of the last failure in this thread, until its next one; "" before the first. */
 TRIREME_C_API const char* trireme_last_error(void);
 TRIREME_C_API void trireme_free(void* memory);
@@ -99,7 +99,7 @@ TRIREME_C_API void trireme_job_close(trireme_job* job);
 typedef struct trireme_sample {
   int64_t length;         /* model.seq_length */
   int32_t* tokens;        /* inputs; 0 at first */
-  int32_t* targets;       /* what each position shall predict; 0 at first */
+  int32_t* targets;       /* the token that each position predicts; 0 at first */
   float* loss_weights;    /* 1: counts, as at first; 0: does not */
   int32_t* positions;     /* 0, 1, 2 ... at first; others need data.reset_position_ids */
   int32_t* first_visible; /* 0 at first; others need data.reset_attention_mask */
@@ -202,9 +202,9 @@ typedef struct trireme_model_info {
 } trireme_model_info;
 
 /* `path`: the folder of a run, of checkpoints, of one checkpoint, or of another program in any
- * format that `trireme convert` reads; the latter is converted into a temporary folder, which goes
- * with the handle. `overrides` as in trireme_config_parse(), e.g. "run.precision=fp32"; of another
- * program's folder those of [model] count for the conversion. */
+ * format that `trireme convert` reads; the latter is converted into a temporary folder, which
+ * trireme_model_close() removes. `overrides` as in trireme_config_parse(), e.g.
+ * "run.precision=fp32"; of another program's folder those of [model] count for the conversion. */
 TRIREME_C_API trireme_status trireme_model_open(const char* path, const char* const* overrides,
                                                 size_t count, trireme_model** model);
 TRIREME_C_API void trireme_model_close(trireme_model* model);

@@ -22,7 +22,7 @@ def plan(
 def search(
     config: Source, overrides: Overrides = None, *, ranks: int, machine: str, memory: Optional[str] = None
 ) -> Dict[str, Any]:
-    """The fastest layouts that fit on so many devices of a machine, as `trireme plan --search --json` prints them:
+    """The fastest layouts that fit on `ranks` devices of a machine, as `trireme plan --search --json` prints them:
     "best" is a list, fastest first, each with its "overrides" for `Trainer`."""
     whole = Config(config, overrides)
     return json.loads(text_from("search", whole._handle, ranks, machine.encode(), memory.encode() if memory else None))

@@ -3,11 +3,13 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <vector>
 
 namespace trireme {
@@ -51,6 +53,17 @@ fs::path find_beside_program(const std::string& file, const fs::path& built) {
     if (fs::exists(path, error)) return path;
   }
   return {};
+}
+
+std::vector<fs::path> find_on_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  std::vector<fs::path> found;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const fs::path file = fs::path(folder) / name;
+    if (!folder.empty() && access(file.c_str(), X_OK) == 0) found.push_back(file);
+  }
+  return found;
 }
 
 std::vector<std::string> own_command() {

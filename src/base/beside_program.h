@@ -1,4 +1,4 @@
-// The program's own files: parts that it loads when they are needed, and what starts it again.
+// Programs and their files: the parts that this one loads, what starts it again, others on PATH.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +12,9 @@ namespace trireme {
 // `built`, where the build has put it, except in portable archives. Empty if nowhere.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
+
+// The executable files of that name in the folders of PATH, in their order.
+std::vector<std::filesystem::path> find_on_path(const std::string& name);
 
 // The words that start this program again: its file and its arguments. Where it was started with a
 // loader of its own, as in a portable archive, the script that did so (TRIREME_PROGRAM) and the

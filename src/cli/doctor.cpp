@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/isa.h"
+#include "base/beside_program.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -120,11 +120,7 @@ Finding products() {
 
 bool is_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (access((folder + "/" + name).c_str(), X_OK) == 0) return true;
-  return false;
+  return !find_on_path(name).empty();
 }
 
 Finding mpi() {

@@ -2,10 +2,9 @@
 #include "comm/mpi_library.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <vector>
 
 #include "base/beside_program.h"
@@ -47,18 +46,10 @@ std::optional<MpiInterface> linked_interface(const fs::path& file) {
 }
 
 std::vector<fs::path> launchers_on_path() {
-  std::vector<fs::path> found;
-  const char* const path = std::getenv("PATH");
-  const std::string folders = path ? path : "";
-  for (std::size_t at = 0; at <= folders.size();) {
-    const std::size_t end = std::min(folders.find(':', at), folders.size());
-    for (const char* name : {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.openmpi"}) {
-      const fs::path file = fs::path(folders.substr(at, end - at)) / name;
-      if (end > at && access(file.c_str(), X_OK) == 0) found.push_back(file);
-    }
-    at = end + 1;
-  }
-  return found;
+  std::vector<fs::path> launchers;
+  for (const char* name : {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.openmpi"})
+    for (const fs::path& file : find_on_path(name)) launchers.push_back(file);
+  return launchers;
 }
 
 // The library in the folders of an installation, whose programs are in `programs`.
@@ -106,6 +97,10 @@ MpiPart find_mpi_part(const GetVariable& get) {
     if (!part.empty() && !find_mpi_launcher(interface).empty()) return {part, interface};
   }
   return {};
+}
+
+bool has_parts_for_interfaces() {
+  return std::ranges::any_of(interfaces, [](MpiInterface one) { return !part_for(one).empty(); });
 }
 
 fs::path find_mpi_launcher(MpiInterface interface) {

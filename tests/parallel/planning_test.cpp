@@ -149,7 +149,7 @@ TEST(Shards, AreFoundInTimeThatGrowsWithTheLayers) {
     }
     EXPECT_GT(slices, 0);
   };
-  EXPECT_LT(growth_over_8(plan_shards, 125), kSubquadratic);
+  EXPECT_LT(growth_over_8(plan_shards, 125), subquadratic);
 }
 
 }  // namespace

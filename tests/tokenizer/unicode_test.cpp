@@ -89,7 +89,7 @@ TEST(NormalForm, ManyMarksOnALetterTakeNoLongerThanOther) {
     }
     EXPECT_EQ(BertNormalizer().apply(text), "a");
   };
-  EXPECT_LT(growth_over_8(normalize, 4'000), kSubquadratic);
+  EXPECT_LT(growth_over_8(normalize, 4'000), subquadratic);
 }
 
 TEST(BertNormalizer, LeavesOutTheIdeographsThatTheReferenceLeavesOut) {
