@@ -96,8 +96,9 @@ class Outside {
   key_t key() const { return 0x7100000 + getpid(); }
   pid_t victim() const { return victim_; }
   int priority_of_victim() const { return getpriority(PRIO_PROCESS, static_cast<id_t>(victim_)); }
-  // What the victim began with is what this test runs with, which may be the least there is.
-  int other_priority() const { return own_priority_ == 19 ? 18 : 19; }
+  // The victim has the priority of this test. Where that is the lowest, only root can change it.
+  static bool has_lowest_priority() { return getpriority(PRIO_PROCESS, 0) == 19; }
+  static int other_priority() { return has_lowest_priority() ? 18 : 19; }
   int pipe() const { return pipe_; }
   int stream(const std::string& kind) const {
     return kind == "tcp" ? tcp_ : kind == "abstract" ? abstract_ : unix_;
@@ -163,7 +164,6 @@ class Outside {
   uid_t user_;
   int pipe_ = -1, unix_ = -1, abstract_ = -1, tcp_ = -1, udp_ = -1;
   pid_t victim_ = -1;
-  const int own_priority_ = getpriority(PRIO_PROCESS, 0);
 };
 
 bool got_connection(int fd) {
@@ -254,7 +254,8 @@ std::vector<Way> ways_out() {
        "perl -e 'defined shmget($ENV{KEY}, 64, 0666 | 01000) or exit 1'",
        [](const Outside& o) { return shmget(o.key(), 0, 0) >= 0; }},
       {"priority of another process", "renice -n $OTHER_PRIORITY -p $VICTIM",
-       [](const Outside& o) { return o.priority_of_victim() == o.other_priority(); }},
+       [](const Outside& o) { return o.priority_of_victim() == o.other_priority(); }, true,
+       Outside::has_lowest_priority()},
       {"keys",
        fmt::format("perl -e 'syscall({}, \"user\", \"trireme-test\", \"x\", 1, -3) > 0 or "
                    "exit 1'",
