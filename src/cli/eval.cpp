@@ -9,12 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
-#include "base/foreign_bytes.h"
 #include "cli/commands.h"
 #include "cli/eval_split.h"
+#include "cli/text_stream.h"
 #include "data/indexed_dataset.h"
-#include "data/text_documents.h"
-#include "tokenizer/utf8.h"
 
 namespace trireme::cli {
 namespace {
@@ -30,43 +28,11 @@ struct EvalArguments {
   std::vector<std::string> overrides;
 };
 
-struct Stream {
-  std::vector<std::int32_t> ids;
-  std::int64_t bytes = 0;
-};
-
-// Context of the first document. A model whose documents open with a token of their own (BOS) needs
-// none; any other gets the end of an earlier document, as in training, so that the first token can
-// be scored too.
-std::vector<std::int32_t> before_first_document(const Tokenizer& tokenizer) {
-  std::vector<std::int32_t> opening;
-  tokenizer.encode_prompt("", opening);
-  if (!opening.empty() || tokenizer.eod_id() < 0) return {};
-  return {tokenizer.eod_id()};
-}
-
-// Documents one after the other as preprocessing writes them, with the token that ends documents
-// between them.
-Stream read_text(const EvalArguments& a, const Tokenizer& tokenizer) {
-  const std::string file = read_file(a.text);
-  refuse_unless_text(a.text, file);
-  Stream stream;
-  stream.bytes = static_cast<std::int64_t>(file.size());
-  stream.ids = before_first_document(tokenizer);
-  const std::string text = is_valid_utf8(file) ? file : to_valid_utf8(file);
-  for_each_document(text, a.documents, [&](std::string_view document) {
-    tokenizer.encode_document(document, stream.ids);
-    if (tokenizer.eod_id() >= 0 && a.documents != DocumentForm::file)
-      stream.ids.push_back(tokenizer.eod_id());
-  });
-  return stream;
-}
-
 // Without a tokenizer the size of the text is not known, and the first token is not scored.
-Stream read_indexed(const EvalArguments& a, TrainedModel& model) {
+TextStream read_indexed(const EvalArguments& a, TrainedModel& model) {
   const IndexedDataset data(a.data);
   const Tokenizer* tokenizer = model.config().data.tokenizer.empty() ? nullptr : &model.tokenizer();
-  Stream stream;
+  TextStream stream;
   if (tokenizer) stream.ids = before_first_document(*tokenizer);
   for (std::int64_t s = 0; s < data.sequences(); ++s) {
     const std::size_t at = stream.ids.size();
@@ -146,7 +112,9 @@ void evaluate(const EvalArguments& a) {
   if (a.text.empty() && a.data.empty()) return evaluate_run(a, model);
   if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
   model.require_next_token();
-  const Stream stream = a.text.empty() ? read_indexed(a, model) : read_text(a, model.tokenizer());
+  const TextStream stream = a.text.empty()
+                                ? read_indexed(a, model)
+                                : read_text_stream(a.text, a.documents, model.tokenizer());
   if (stream.ids.size() < 2)
     fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
   const Evaluation e = evaluate_tokens(model, stream.ids, stream.bytes, a.options);

@@ -1,5 +1,5 @@
 // `trireme generate`: continues prompts with a trained model.
-#include "generate/generator.h"
+#include "cli/generate.h"
 
 #include <fmt/format.h>
 
@@ -114,6 +114,15 @@ void generate(GenerateArguments& a) {
 }
 
 }  // namespace
+
+void print_continuation(const std::string& model, const std::string& prompt,
+                        const GenerateOptions& options) {
+  GenerateArguments a;
+  a.model = model;
+  a.prompts = {prompt};
+  a.options = options;
+  generate(a);
+}
 
 void add_generate(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue prompts with a trained model");

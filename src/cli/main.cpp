@@ -17,6 +17,7 @@ ExitCode run(int argc, char** argv) {
   CLI::App app{"Trireme pre-trains large language models.", "trireme"};
   app.set_version_flag("--version", "trireme " TRIREME_VERSION);
   app.require_subcommand(1);
+  cli::add_try(app);
   cli::add_train(app);
   cli::add_config(app);
   cli::add_plan(app);

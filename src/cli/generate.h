@@ -1,0 +1,14 @@
+// `trireme generate` for other commands.
+#pragma once
+
+#include <string>
+
+#include "generate/generator.h"
+
+namespace trireme::cli {
+
+// Prints the prompt and what the model of a run or of a checkpoint adds to it.
+void print_continuation(const std::string& model, const std::string& prompt,
+                        const GenerateOptions& options);
+
+}  // namespace trireme::cli

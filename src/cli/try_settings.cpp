@@ -1,0 +1,129 @@
+// Two sizes of one recipe, and the choice between them.
+#include "cli/try_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "backend/cpu/isa.h"
+#include "config/fields.h"
+#include "train/setup.h"
+#include "train/step_bench.h"
+
+namespace trireme::cli {
+namespace {
+
+constexpr std::int64_t fewest_steps = 150;       // better than xz on the text that is shipped
+constexpr std::int64_t enough_full_steps = 600;  // better than full_try_steps of the small size
+
+struct TryShape {
+  int hidden_size, seq_length;
+  double dropout;  // for what is read several times
+};
+
+TryShape shape_of(TrySize size) {
+  switch (size) {
+    case TrySize::small:
+      return {128, 128, 0};
+    case TrySize::full:
+      return {256, 256, 0.1};
+  }
+  return {};
+}
+
+// Where bf16 is as fast as fp32 or slower, fp32 learns as much.
+const char* try_precision() {
+  return cpu::isa() == cpu::Isa::amx ? "bf16" : "fp32";
+}
+
+double seconds_of_step(const TryFiles& files, TrySize size,
+                       const std::function<void(const std::string&)>& tell) {
+  Config config = parse_config(try_settings(files, size, full_try_steps), "try.toml");
+  resolve_vocabulary(config);
+  return bench_step(config, 2, false, tell).seconds;
+}
+
+}  // namespace
+
+std::string try_settings(const TryFiles& files, TrySize size, std::int64_t steps) {
+  const TryShape shape = shape_of(size);
+  const auto quoted = [](const fs::path& path) { return toml_string(path.string()); };
+  const std::int64_t part = std::max<std::int64_t>(1, steps / 5);
+  return fmt::format(
+      R"(# Written by `trireme try`, which has prepared the text, the tokenizer and the token files.
+[run]
+dir = {dir}
+precision = "{precision}"
+
+[model]
+family = "llama"
+num_layers = 4
+hidden_size = {hidden}
+num_heads = 4
+seq_length = {length}
+hidden_dropout = {dropout}
+
+[data]
+train_path = [{train}]
+valid_path = [{heldout}]
+tokenizer = "gpt2"
+vocab_file = {vocabulary}
+merge_file = {merges}
+
+[train]
+micro_batch_size = 16
+global_batch_size = 16
+iters = {steps}
+eval_interval = {part}
+eval_iters = 4
+log_interval = {log}
+
+[optimizer]
+name = "muon"
+lr = 6e-3
+muon_lr = 1e-2
+min_lr = 6e-5
+decay_style = "cosine"
+warmup_iters = {warmup}
+weight_decay = 0.1
+beta2 = 0.95
+
+[checkpoint]
+interval = {part}
+)",
+      fmt::arg("dir", quoted(files.run)), fmt::arg("precision", try_precision()),
+      fmt::arg("hidden", shape.hidden_size), fmt::arg("length", shape.seq_length),
+      fmt::arg("dropout", shape.dropout),
+      fmt::arg("train", quoted(files.data() / "train_text_document")),
+      fmt::arg("heldout", quoted(files.data() / "heldout_text_document")),
+      fmt::arg("vocabulary", quoted(files.tokenizer() / "vocab.json")),
+      fmt::arg("merges", quoted(files.tokenizer() / "merges.txt")), fmt::arg("steps", steps),
+      fmt::arg("part", part), fmt::arg("log", std::max<std::int64_t>(1, steps / 15)),
+      fmt::arg("warmup", std::min<std::int64_t>(50, steps / 20)));
+}
+
+TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
+                         const std::function<void(const std::string&)>& tell) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto left = [&] {
+    return seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  // Steps that fit, with a reserve for other work of the machine. The evaluation reads every token
+  // twice, at a third of a training step's price.
+  const auto fitting = [&](TrySize size) {
+    const double step = seconds_of_step(files, size, tell);
+    const double tokens = 16.0 * shape_of(size).seq_length;
+    const double in_the_end = static_cast<double>(heldout_bytes) / 3 * 2 / 3 / tokens;
+    return static_cast<std::int64_t>(0.9 * left() / step - in_the_end);
+  };
+  const std::int64_t small = fitting(TrySize::small);
+  if (small > 2 * full_try_steps) {  // a step of the full size takes several times as long
+    const std::int64_t full = fitting(TrySize::full);
+    if (full >= enough_full_steps) return {TrySize::full, std::min(full, full_try_steps)};
+  }
+  return {TrySize::small, std::clamp(small, fewest_steps, full_try_steps)};
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,43 @@
+// The model and the schedule that `trireme try` trains.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/file.h"
+#include "config/config.h"
+
+namespace trireme::cli {
+
+enum class TrySize {
+  small,  // learns most in few minutes on a processor without matrix units
+  full,   // the recipe of 1,500 steps
+};
+
+inline constexpr std::int64_t full_try_steps = 1500;
+
+// The files of a run of `trireme try`.
+struct TryFiles {
+  fs::path run;
+
+  fs::path data() const { return run / "data"; }
+  fs::path text(const std::string& part) const { return data() / (part + ".txt"); }
+  fs::path tokenizer() const { return data() / "tokenizer"; }
+  fs::path settings() const { return run / "try.toml"; }
+};
+
+// The configuration as a TOML file.
+std::string try_settings(const TryFiles& files, TrySize size, std::int64_t steps);
+
+struct TryLength {
+  TrySize size = TrySize::small;
+  std::int64_t steps = 0;
+};
+
+// What fits into that time, measured with steps of this machine; `tell` hears of each and may
+// throw. A slow machine takes longer instead: below a number of steps a model learns too little to
+// be of interest. `heldout_bytes` are evaluated in the end.
+TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
+                         const std::function<void(const std::string&)>& tell);
+
+}  // namespace trireme::cli
