@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "formats/huggingface/model.h"
 #include "formats/huggingface/names.h"
 #include "formats/huggingface/tokenizer.h"
 #include "formats/huggingface_references.h"
@@ -22,6 +23,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(HuggingFaceNames, AreThoseOfTheReferenceImplementation) {
   for (const std::string& name : reference_models) {
@@ -55,9 +57,10 @@ TEST(HuggingFaceNames, AcceptOlderFiles) {
             "bert.embeddings.LayerNorm.weight");
   EXPECT_EQ(canonical_huggingface_name(bert_kind, "cls.predictions.transform.LayerNorm.beta"),
             "cls.predictions.transform.LayerNorm.bias");
-  EXPECT_TRUE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.bias"));
-  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "lm_head.weight"));
-  EXPECT_FALSE(is_huggingface_buffer(gpt2_kind, "transformer.h.0.attn.c_attn.bias"));
+  const HuggingFaceModel gpt2{&gpt2_kind, {}, {}, ""};
+  EXPECT_TRUE(is_left_out_of_huggingface(gpt2, "transformer.h.0.attn.bias"));
+  EXPECT_FALSE(is_left_out_of_huggingface(gpt2, "lm_head.weight"));
+  EXPECT_FALSE(is_left_out_of_huggingface(gpt2, "transformer.h.0.attn.c_attn.bias"));
 }
 
 TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
@@ -235,6 +238,29 @@ TEST_F(HuggingFaceFolder, ABertMayLackTheSentenceOrderHead) {
     leave_out({"bert.embeddings.token_type_embeddings."});
     EXPECT_THAT(refusal(), HasSubstr("token_type_embeddings.weight'"));
   }
+}
+
+// What folders of other formats go by, whose tensors have the same names.
+TEST_F(HuggingFaceFolder, NamesSayWhetherABertHasTheSentenceOrderHead) {
+  use("bert");
+  const HuggingFaceModel read = read_huggingface_config(folder_);
+  HuggingFaceModel whole = read, masked = read, pooled = read;
+  EXPECT_EQ(fit_to_names(whole, {"bert.pooler.dense.weight", "cls.seq_relationship.weight"}), "");
+  EXPECT_TRUE(whole.model.order_head);
+  EXPECT_FALSE(is_left_out_of_huggingface(whole, "bert.pooler.dense.weight"));
+  EXPECT_THAT(fit_to_names(masked, {"cls.predictions.bias"}), Not(HasSubstr("pooler")));
+  EXPECT_FALSE(masked.model.order_head);
+  EXPECT_THAT(fit_to_names(pooled, {"bert.pooler.dense.weight"}), HasSubstr("pooler"));
+  EXPECT_TRUE(is_left_out_of_huggingface(pooled, "bert.pooler.dense.weight"));
+}
+
+TEST_F(HuggingFaceFolder, StatesNextToTheWeightsAreSaid) {
+  EXPECT_THAT(open_huggingface_folder(folder_).note, Not(HasSubstr("optimizer")));
+  write_text("optimizer.pt", "");
+  EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("in 'optimizer.pt', are left out"));
+  fs::remove(folder_ / "optimizer.pt");
+  fs::create_directory(folder_ / "global_step3");
+  EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("/global_step3' to read them"));
 }
 
 TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -38,6 +40,15 @@ SHARED_CASES = {
     "tight": dict(tp=2, pp=2, dp=1, older="tight"),
     "buckets": dict(llama=True, tp=1, pp=2, dp=1, older="buckets"),
 }
+EXPERT_CASES = {
+    "experts": dict(llama=True, tp=1, pp=1, experts=4),
+    "experts_of_ranks": dict(llama=True, tp=1, pp=2, experts=4, ep=2, shared=10),
+    "some_layers": dict(llama=True, tp=2, pp=1, experts=4, ep=2, frequency=[0, 1, 1, 1]),
+}
+NAMES = {"mlp.experts.up": "mlp.experts.experts.linear_fc1", "mlp.experts.down": "mlp.experts.experts.linear_fc2",
+         "mlp.router": "mlp.router", "mlp.shared.up": "mlp.shared_experts.linear_fc1",
+         "mlp.shared.down": "mlp.shared_experts.linear_fc2", "attention.qkv": "self_attention.linear_qkv",
+         "attention.out": "self_attention.linear_proj"}
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("megatron"), reason="megatron-core is not installed")
 
@@ -76,6 +87,34 @@ def compare(trireme, folder, kind, tmp_path):
 @pytest.mark.parametrize("case", [*CASES, *SHARED_CASES])
 def test_torch_dist_is_read(trireme, tmp_path, folders, case):
     compare(trireme, folders / case, "torch_dist", tmp_path)
+
+
+def read_by_torch(step):
+    """All tensors of a folder, as torch.distributed.checkpoint reads them."""
+    reader = dcp.FileSystemReader(str(step))
+    stored = reader.read_metadata().state_dict_metadata
+    state = {name: torch.empty(one.size, dtype=one.properties.dtype) for name, one in stored.items()
+             if isinstance(one, TensorStorageMetadata)}
+    dcp.load(state, storage_reader=reader, no_dist=True)
+    return state
+
+
+@pytest.mark.parametrize("case", EXPERT_CASES)
+def test_experts_are_read(trireme, tmp_path, case):
+    make({tmp_path / "made": EXPERT_CASES[case]})
+    want = read_by_torch(next(tmp_path.glob("made/torch_dist/iter_*")))
+    trireme("convert", tmp_path / "made/torch_dist", tmp_path / "run")
+    compared = 0
+    for name, tensor in read_checkpoint(tmp_path / "run").items():
+        _, layer, *module = name.removesuffix(".weight").split(".", 2)
+        theirs = NAMES.get(module[0]) if module else None
+        if theirs is None:
+            continue
+        stacked = want.get(f"decoder.layers.{theirs}.weight")
+        whole = want[f"decoder.layers.{layer}.{theirs}.weight"] if stacked is None else stacked[int(layer)]
+        assert torch.equal(tensor, whole.reshape(tensor.shape)), name
+        compared += 1
+    assert compared == {"experts": 20, "experts_of_ranks": 28, "some_layers": 17}[case]
 
 
 @pytest.mark.parametrize("case", SHARED_CASES)

@@ -130,6 +130,7 @@ class DcpModel {
     if (find_prefix(mapping.theirs[0].name)) {
       if (m.vocab_size == 0 && words_->shape.size() == 2)
         model_.model.vocab_size = words_->shape[0];
+      if (!given_.is_run) add_note(note_, fit_to_names(model_, own_names()));
       return;
     }
     fail_input(
@@ -137,6 +138,13 @@ class DcpModel {
         "torchtitan{}",
         folder_->where(), mapping.theirs[0].name, model_.kind->class_name, titan_words,
         first_names());
+  }
+
+  std::vector<std::string> own_names() const {
+    std::vector<std::string> names;
+    for (const DcpTensor& tensor : folder_->metadata().tensors)
+      if (tensor.name.starts_with(prefix_)) names.push_back(tensor.name.substr(prefix_.size()));
+    return names;
   }
 
   std::string first_names() const {
@@ -160,7 +168,7 @@ class DcpModel {
       }
       const std::string own = tensor.name.substr(prefix_.size());
       const std::string name = titan_ ? huggingface_name_of_llama(own) : own;
-      if (is_huggingface_buffer(*model_.kind, name) || own.ends_with("freqs_cis")) continue;
+      if (is_left_out_of_huggingface(model_, name) || own.ends_with("freqs_cis")) continue;
       const std::string original = tied_huggingface_tensor(model_, name);
       if (!original.empty()) {
         copies.emplace_back(&tensor, original);

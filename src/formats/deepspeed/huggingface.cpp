@@ -29,6 +29,7 @@ class DeepspeedModel {
     open_states();
     find_module();
     model_ = apply_settings(given_, note_);
+    if (!given_.is_run) add_note(note_, fit_to_names(model_, names()));
   }
 
   ForeignModel open() {
@@ -90,9 +91,16 @@ class DeepspeedModel {
     if (!module_ && !states_.weights)
       fail_input("'{}' has no model ('module'), and '{}' no files of ZeRO's ranks",
                  model_states_->name(), step_.string());
-    const WeightFile& names = states_.weights ? *states_.weights : *module_;
-    for (const WeightEntry& entry : names.tensors())
+    for (const WeightEntry& entry : stored().tensors())
       if (entry.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
+  }
+
+  const WeightFile& stored() const { return states_.weights ? *states_.weights : *module_; }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const WeightEntry& entry : stored().tensors()) names.push_back(canonical(entry.name));
+    return names;
   }
 
   // Without what wrappers put before the names.
@@ -120,7 +128,7 @@ class DeepspeedModel {
     for (std::size_t i = 0; saved && i < saved->tensors().size(); ++i) {
       const WeightEntry& entry = saved->tensors()[i];
       const std::string name = canonical(entry.name);
-      if (is_huggingface_buffer(*model_.kind, name)) continue;
+      if (is_left_out_of_huggingface(model_, name)) continue;
       if (std::string original = tied_huggingface_tensor(model_, name); !original.empty()) {
         copies.emplace_back(&entry, std::move(original));
         continue;
@@ -139,7 +147,7 @@ class DeepspeedModel {
       added.insert(name);
     }
     for (const auto& [name, at] : exact) {
-      if (added.contains(name) || !tied_huggingface_tensor(model_, name).empty()) continue;
+      if (added.contains(name) || is_not_wanted(name)) continue;
       if (saved) {
         fail_input("'{}' holds the states of '{}', and '{}' does not hold that tensor",
                    states_.weights->name(), at.second->name, model_states_->name());
@@ -149,6 +157,11 @@ class DeepspeedModel {
     for (const auto& [copy, original] : copies) require_copy_of(*copy, original);
     if (!states_.weights) return;
     add_note(note_, "the weights are those of the optimizer, in fp32");
+  }
+
+  bool is_not_wanted(const std::string& name) const {
+    return is_left_out_of_huggingface(model_, name) ||
+           !tied_huggingface_tensor(model_, name).empty();
   }
 
   static bool has_moments_at_huggingface(const std::string& name) {
@@ -172,8 +185,7 @@ class DeepspeedModel {
       const WeightFile& moments = *states_.moments[static_cast<std::size_t>(which)];
       for (const WeightEntry& entry : moments.tensors()) {
         const std::string name = canonical(entry.name);
-        if (tied_huggingface_tensor(model_, name).empty())
-          add(moments, entry, moment_name(name, which));
+        if (!is_not_wanted(name)) add(moments, entry, moment_name(name, which));
       }
     }
     add_moments(out.mapping, moment_name);

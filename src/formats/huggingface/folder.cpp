@@ -238,18 +238,11 @@ WeightFiles open_huggingface_weights(const fs::path& folder) {
 }
 
 std::string fit_to_files(HuggingFaceModel& model, const WeightFiles& files) {
-  if (!model.kind->masked_class || files.empty()) return "";
-  bool pooler = false;
-  for (const auto& file : files) {
-    for (const WeightEntry& entry : file->tensors()) {
-      const std::string name = canonical_huggingface_name(*model.kind, entry.name);
-      if (name.starts_with("cls.seq_relationship.")) return "";
-      pooler = pooler || name.starts_with(huggingface_pooler);
-    }
-  }
-  model.model.order_head = false;
-  return fmt::format("the model has no sentence-order head (model.order_head = false){}",
-                     pooler ? ", and its pooler, which only that head reads, is left out" : "");
+  std::vector<std::string> names;
+  for (const auto& file : files)
+    for (const WeightEntry& entry : file->tensors())
+      names.push_back(canonical_huggingface_name(*model.kind, entry.name));
+  return fit_to_names(model, names);
 }
 
 HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, WeightFiles files,
@@ -276,8 +269,7 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   for (const auto& file : files_) {
     for (const WeightEntry& entry : file->tensors()) {
       const std::string name = canonical_huggingface_name(*model.kind, entry.name);
-      if (is_huggingface_buffer(*model.kind, name)) continue;
-      if (!model.model.order_head && name.starts_with(huggingface_pooler)) continue;
+      if (is_left_out_of_huggingface(model, name)) continue;
       if (auto original = tied_huggingface_tensor(model, name); !original.empty()) {
         copies.emplace_back(Place{file.get(), &entry}, std::move(original));
         continue;

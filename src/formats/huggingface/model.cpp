@@ -1,11 +1,32 @@
 // A Hugging Face folder as a model: its configuration, its weights and its tokenizer.
 #include "formats/huggingface/model.h"
 
+#include <fmt/format.h>
+
 #include "formats/huggingface/folder.h"
 #include "formats/huggingface/names.h"
 #include "formats/huggingface/tokenizer.h"
 
 namespace trireme {
+namespace {
+
+// Trainers save the states of the optimizer next to the weights, and this format has the weights.
+std::string note_of_states(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (name.starts_with("global_step") && item.is_directory(error)) {
+      return fmt::format(
+          "the states of the optimizer, in '{}', are left out: give '{}' to read them", name,
+          item.path().string());
+    }
+    if (name == "optimizer.pt" || name == "optimizer.bin")
+      return fmt::format("the states of the optimizer, in '{}', are left out", name);
+  }
+  return "";
+}
+
+}  // namespace
 
 ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings) {
   HuggingFaceModel model = read_huggingface_config(folder);
@@ -23,6 +44,7 @@ ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings
     return import_huggingface_tokenizer(folder, to, *kind);
   };
   add_note(out.note, model.note);
+  add_note(out.note, note_of_states(folder));
   return out;
 }
 

@@ -1,12 +1,17 @@
 // One function per kind of model, in the form of a table.
 #include "formats/huggingface/names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
 
 namespace trireme {
 namespace {
+
+// What the (canonical) names of BERT's pooler begin with.
+constexpr std::string_view pooler = "bert.pooler.";
 
 class Table {
  public:
@@ -364,9 +369,23 @@ std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::s
   return is_head || out.starts_with(prefix) ? out : prefix + out;
 }
 
-bool is_huggingface_buffer(const HuggingFaceKind& kind, std::string_view name) {
-  return std::ranges::any_of(kind.names->buffers,
+bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view name) {
+  if (!model.model.order_head && name.starts_with(pooler)) return true;
+  return std::ranges::any_of(model.kind->names->buffers,
                              [&](std::string_view end) { return name.ends_with(end); });
+}
+
+std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>& names) {
+  if (!model.kind->masked_class || names.empty()) return "";
+  const auto any_begins = [&](std::string_view with) {
+    return std::ranges::any_of(names,
+                               [&](const std::string& one) { return one.starts_with(with); });
+  };
+  if (any_begins("cls.seq_relationship.")) return "";
+  model.model.order_head = false;
+  return fmt::format(
+      "the model has no sentence-order head (model.order_head = false){}",
+      any_begins(pooler) ? ", and its pooler, which only that head reads, is left out" : "");
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {

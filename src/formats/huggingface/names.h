@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/huggingface/config.h"
 #include "tensors/mapping.h"
@@ -23,13 +24,14 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model,
 // or lack, and with today's names for LayerNorm's parameters.
 std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::string& name);
 
-// Whether a tensor of that (canonical) name is not a weight but a buffer that older versions
-// stored: causal masks, rotary frequencies, position ids. Those, and only those, are ignored.
-bool is_huggingface_buffer(const HuggingFaceKind& kind, std::string_view name);
+// Whether a tensor of that (canonical) name is not read: buffers that older versions stored (causal
+// masks, rotary frequencies, position ids), and the pooler of a BERT without the sentence-order
+// head, which alone reads it. All others are.
+bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view name);
 
-// What the (canonical) names of BERT's pooler begin with, which its sentence-order head alone
-// reads.
-inline constexpr std::string_view huggingface_pooler = "bert.pooler.";
+// Takes the sentence-order head from a BERT whose tensors, of these (canonical) names, are not
+// those of one. Returns a note, or "". A config.json does not say it.
+std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>& names);
 
 // The (canonical) name of the weight that a tensor of that (canonical) name must be a copy of, such
 // as a tied head of the embedding; "" for any other tensor.

@@ -7,7 +7,7 @@ own dist_checkpointing, with the states of its own FP32Optimizer, and as Megatro
     make_torch_dist_folders.py CASES(json)         # for tests/reference: from folders to cases
 
 A case has llama or bert (else it is a GPT), tp, pp and may have layers, hidden, stacked, virtual (chunks of layers of a
-stage), and dp: the ranks that share the states of the distributed optimizer, in its flat buffers, of a model in dtype
+stage), experts with ep (the ranks that have a part of them each; no FOLDER/legacy then, nor states) and shared, and dp: the ranks that share the states of the distributed optimizer, in its flat buffers, of a model in dtype
 ("bfloat16" unless it is told), with bucket, the size of these, and sharding, another form ("fully_reshardable"). With
 dp, FOLDER/distributed is written too: what this optimizer saves with --ckpt-format torch (distrib_optim.pt), or, with
 older "tight" or "buckets", what this script makes of the same states as releases 0.6 and 0.7 and those up to 0.5 laid
@@ -46,7 +46,7 @@ def name_devices():
         name(self, *to, **how) if to or how else name(self).replace("torch.", "torch.cuda."))
 
 
-def arguments(tp, pp, llama=False, bert=False, layers=4, hidden=32, **_):
+def arguments(tp, pp, llama=False, bert=False, layers=4, hidden=32, experts=None, shared=None, frequency=1, **_):
     return dict(
         bert_binary_head=bert,
         num_layers=layers, hidden_size=hidden, kv_channels=hidden // 4, num_attention_heads=4, ffn_hidden_size=24, swiglu=llama,
@@ -54,7 +54,9 @@ def arguments(tp, pp, llama=False, bert=False, layers=4, hidden=32, **_):
         normalization="RMSNorm" if llama else "LayerNorm", norm_epsilon=1e-5, max_position_embeddings=16,
         seq_length=16, position_embedding_type="rope" if llama else "learned_absolute", rotary_base=10000,
         rotary_percent=1.0, bias_gelu_fusion=not bert, untie_embeddings_and_output_weights=llama, hidden_dropout=0.0,
-        attention_dropout=0.0, num_experts=None, window_size=None, padded_vocab_size=64, vocab_size=61,
+        attention_dropout=0.0, num_experts=experts, moe_ffn_hidden_size=12 if experts else None, moe_router_topk=2,
+        moe_shared_expert_intermediate_size=shared, moe_layer_freq=frequency, moe_aux_loss_coeff=0.01,
+        moe_router_load_balancing_type="aux_loss", window_size=None, padded_vocab_size=64, vocab_size=61,
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp, global_batch_size=8, lr=1e-3,
         adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1, consumed_train_samples=24)
 
@@ -64,7 +66,7 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
     from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
     from megatron.core.models.bert.bert_model import BertModel
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
     from megatron.core.transformer.transformer_config import TransformerConfig
     llama = args["swiglu"]
     config = TransformerConfig(
@@ -74,7 +76,12 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
         gated_linear_unit=llama, add_bias_linear=args["add_bias_linear"], normalization=args["normalization"],
         activation_func=torch.nn.functional.silu if llama else torch.nn.functional.gelu, layernorm_epsilon=1e-5,
         hidden_dropout=0.0, attention_dropout=0.0, tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
-        pipeline_dtype=torch.float32, virtual_pipeline_model_parallel_size=chunks)
+        pipeline_dtype=torch.float32, virtual_pipeline_model_parallel_size=chunks,
+        **dict(num_moe_experts=args["num_experts"], moe_ffn_hidden_size=args["moe_ffn_hidden_size"],
+               moe_layer_freq=args["moe_layer_freq"], moe_token_dispatcher_type="allgather",
+               moe_shared_expert_intermediate_size=args["moe_shared_expert_intermediate_size"],
+               expert_model_parallel_size=parallel_state.get_expert_model_parallel_world_size()
+               ) if args["num_experts"] else {})
     is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     ends = dict(vocab_size=64, max_sequence_length=args["max_position_embeddings"], pre_process=is_first,
@@ -82,13 +89,17 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
     if args["bert_binary_head"]:
         model = BertModel(config, 2, bert_layer_local_spec, **ends)
     else:
-        model = GPTModel(config, get_gpt_layer_local_spec(normalization=args["normalization"]),
+        spec = (get_gpt_decoder_block_spec(config, use_transformer_engine=False) if args["num_experts"] else
+                get_gpt_layer_local_spec(normalization=args["normalization"]))
+        model = GPTModel(config, spec,
                          position_embedding_type=args["position_embedding_type"], **ends)
     # What several ranks hold is the same on all of them, as the tied embedding of the last stage is.
     stage = parallel_state.get_pipeline_model_parallel_rank()
     for name, parameter in model.named_parameters():
         cut = getattr(parameter, "tensor_model_parallel", False)
         place = parallel_state.get_tensor_model_parallel_rank() if cut else 0
+        if "local_experts" in name:
+            place = (parallel_state.get_expert_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank())
         if name == "output_layer.weight" and not llama:
             name = "embedding.word_embeddings.weight"
         torch.manual_seed(hash((name, place, 0 if "embedding" in name else stage + 100 * (chunk or 0))))
@@ -178,7 +189,7 @@ def write(rank, folder, case, store):
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=processes(case))
     from megatron.core import dist_checkpointing, parallel_state
     virtual = case.get("virtual")
-    parallel_state.initialize_model_parallel(tp, pp, virtual)
+    parallel_state.initialize_model_parallel(tp, pp, virtual, expert_model_parallel_size=case.get("ep", 1))
     args = arguments(**case)
     chunks = [make_model(args, tp, pp, virtual, chunk) for chunk in (range(virtual) if virtual else [None])]
     keys = [f"model{number}" for number in range(virtual)] if virtual else ["model"]
@@ -190,14 +201,16 @@ def write(rank, folder, case, store):
         rounded = {key: chunk.state_dict() for key, chunk in zip(keys, chunks)}
         for number, key in enumerate(keys):
             weights[key] = {name: exact.get((number, name), tensor) for name, tensor in weights[key].items()}
-    else:
+    elif "experts" not in case:
         optimizer = make_optimizer(*chunks)
     metadata = dict(non_homogeneous_layers=not case.get("stacked", True))
     sharded = {key: chunk.sharded_state_dict(metadata=metadata) for key, chunk in zip(keys, chunks)}
     if not virtual:
         sharded = sharded["model"]
     more = dict(metadata=dict(distrib_optim_sharding_type=case.get("sharding", "dp_reshardable"))) if dp else {}
-    state = dict(common, **sharded, optimizer=optimizer.sharded_state_dict(sharded, **more))
+    state = dict(common, **sharded)
+    if "experts" not in case:
+        state["optimizer"] = optimizer.sharded_state_dict(sharded, **more)
     place = folder / "torch_dist" / f"iter_{STEP:07d}"
     place.mkdir(parents=True, exist_ok=True)
     torch.distributed.barrier()
@@ -208,19 +221,19 @@ def write(rank, folder, case, store):
     if dp:
         older = older_states(chunks, exact, case["older"]) if "older" in case else None
         save_distributed(folder / "distributed" / rank_folder, optimizer, dict(common, **rounded), older)
-    if parallel_state.get_data_parallel_rank() == 0:
+    if parallel_state.get_data_parallel_rank() == 0 and "experts" not in case:
         legacy = folder / "legacy" / rank_folder
         legacy.mkdir(parents=True)
         torch.save(dict(common, **weights), legacy / "model_optim_rng.pt")
     if rank == 0:
-        for kind in ("torch_dist", "legacy", *(["distributed"] if dp else [])):
+        for kind in ("torch_dist", *([] if "experts" in case else ["legacy"]), *(["distributed"] if dp else [])):
             (folder / kind / "latest_checkpointed_iteration.txt").write_text(str(STEP))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
 def processes(case):
-    return case["tp"] * case["pp"] * case.get("dp", 1)
+    return case["tp"] * case["pp"] * case.get("dp", case.get("ep", 1))
 
 
 def run_processes(function, count, *given):
