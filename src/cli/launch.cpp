@@ -63,12 +63,12 @@ bool has_shared_memory(int processes) {
 }
 
 // The processes open no port to other machines: what they tell the launcher goes over the loopback
-// interface, and messages through shared memory. (Open MPI 4's mpirun itself listens everywhere.)
-// In the words of Open MPI 4, of PRRTE and PMIx (Open MPI 5), of MPICH's Hydra and of UCX.
+// interface, and messages through shared memory. (Open MPI's mpirun itself listens everywhere, and
+// that of version 5 does not start where it is given the loopback interface alone.) In the words of
+// Open MPI 4, of PMIx (Open MPI 5), of MPICH's Hydra and of UCX.
 void stay_on_this_machine(int processes) {
   if (const std::string loopback = loopback_interface(); !loopback.empty()) {
-    for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_oob_tcp_if_include",
-                             "PMIX_MCA_ptl_tcp_if_include", "PRTE_MCA_prte_if_include",
+    for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "PMIX_MCA_ptl_tcp_if_include",
                              "HYDRA_IFACE", "UCX_NET_DEVICES"})
       set_default(name, loopback);
   }
