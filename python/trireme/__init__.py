@@ -22,9 +22,9 @@ Calls release the GIL. `help(trireme.Trainer)` and so on say more; docs/python.m
 """
 
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if _TYPE_CHECKING:
+TYPE_CHECKING = False  # type checkers know the name; importing `typing` would take most of the time
+if TYPE_CHECKING:
     from ._errors import Error, InputError, Interrupted
     from .checkpoint import Checkpoint
     from .config import Config
