@@ -77,6 +77,7 @@ std::string summary(const ImportArgsOptions& options, const megatron::Import& im
       text += fmt::format("#   {}: {}\n", one_line(note.flag), one_line(note.text));
   };
   list("Not carried over:", import.lost);
+  if (import.lost_beyond > 0) text += fmt::format("#   and {} more\n", import.lost_beyond);
   list("Notes:", import.notes);
   return text;
 }
@@ -97,6 +98,7 @@ void print_json(const megatron::Import& import) {
       {"toml", import.toml},
       {"incomplete", import.incomplete},
       {"not_carried_over", to_json(import.lost)},
+      {"not_carried_over_beyond", import.lost_beyond},
       {"notes", to_json(import.notes)}};
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -175,7 +177,7 @@ void run_import_args(const ImportArgsOptions& options) {
   fail_input(
       "{} parts of the script could not be carried over, so this would be a different training: "
       "see 'Not carried over' above",
-      import.lost.size());
+      import.lost.size() + import.lost_beyond);
 }
 
 }  // namespace

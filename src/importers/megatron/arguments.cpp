@@ -187,8 +187,10 @@ bool knows_argument(std::string_view name) {
 ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument,
                                Experts experts) {
   const Translation translation =
-      translate(flags_of(where, argument, experts),
-                {.program = bert ? Program::bert : Program::gpt, .lenient = true, .read_file = {}});
+      translate(flags_of(where, argument, experts), {.program = bert ? Program::bert : Program::gpt,
+                                                     .model_only = true,
+                                                     .lenient = true,
+                                                     .read_file = {}});
   for (const Note& lost : translation.lost) {
     // Flags of the run, which do not matter here, are missing from the words.
     if (!lost.flag.starts_with("--")) continue;

@@ -98,9 +98,10 @@ bool is_harmless(const Flag& flag, const std::vector<std::string>& values) {
 }
 
 void unknown_flag(const std::string& name, Program program, Complaints& complaints) {
-  if (complaints.full()) return;
   std::vector<std::string> names;
-  for (const Flag& flag : all_flags()) names.push_back(flag.name);
+  // The search takes its time, and its answer would not be read.
+  if (!complaints.full())
+    for (const Flag& flag : all_flags()) names.push_back(flag.name);
   const std::string near = nearest_name(name, names);
   complaints.add(
       shown(name),
@@ -170,9 +171,13 @@ class Reader {
 
 void Complaints::add(const std::string& flag, const std::string& text) {
   if (!lenient_) fail_input("{}: {}", flag, text);
-  if (full()) return;
   Note note{flag, text};
-  if (std::find(lost_.begin(), lost_.end(), note) == lost_.end()) lost_.push_back(std::move(note));
+  if (std::find(lost_.begin(), lost_.end(), note) != lost_.end()) return;
+  if (full()) {
+    beyond_.emplace(flag, text);
+  } else {
+    lost_.push_back(std::move(note));
+  }
 }
 
 bool Complaints::full() const {

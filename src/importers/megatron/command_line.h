@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "importers/megatron/flags.h"
@@ -12,18 +13,21 @@
 
 namespace trireme::megatron {
 
-// Where complaints go: to an exception, or (lenient) into a list.
+// Where complaints go: to an exception, or (lenient) into a list, which holds 200 of them; those
+// beyond are counted.
 class Complaints {
  public:
   Complaints(bool lenient, std::vector<Note>& lost) : lenient_(lenient), lost_(lost) {}
   // Throws bad_input "flag: text", or notes it and returns.
   void add(const std::string& flag, const std::string& text);
-  // Lenient: nothing more is noted.
+  // Lenient: the text of no other complaint will be read.
   bool full() const;
+  std::size_t beyond() const { return beyond_.size(); }
 
  private:
   bool lenient_;
   std::vector<Note>& lost_;
+  std::set<std::pair<std::string, std::string>> beyond_;
 };
 
 struct CommandLine {

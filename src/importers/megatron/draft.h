@@ -18,10 +18,11 @@ inline constexpr const char* kDefault = "Megatron's default";
 
 class Draft {
  public:
-  Draft(Program program, CommandLine& line, Complaints& complaints, Translation& translation)
-      : program_(program), line_(line), complaints_(complaints), translation_(translation) {}
+  Draft(const TranslateOptions& options, CommandLine& line, Complaints& complaints,
+        Translation& translation)
+      : options_(options), line_(line), complaints_(complaints), translation_(translation) {}
 
-  Program program() const { return program_; }
+  Program program() const { return options_.program; }
   CommandLine& line() { return line_; }
   Complaints& complaints() { return complaints_; }
 
@@ -40,6 +41,9 @@ class Draft {
   void set(const std::string& key, const std::string& value, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void note(const std::string& flag, const std::string& text);
+  // What a flag means here is not quite what it means there: complains unless the user has said
+  // that it is meant, by giving the key, which has been set, with its value as an override.
+  void ask(const std::string& flag, const std::string& text, const std::string& key);
   // Complains about required flags that are missing.
   void miss(const std::string& flags);
 
@@ -47,7 +51,7 @@ class Draft {
   bool contradicts(const std::string& flag, const std::string& other, const std::string& why);
 
  private:
-  Program program_;
+  const TranslateOptions& options_;
   CommandLine& line_;
   Complaints& complaints_;
   Translation& translation_;
@@ -79,5 +83,7 @@ void translate_run(Draft& draft);
 void translate_optimizer(Draft& draft);
 void translate_checkpoint(Draft& draft);
 void translate_parallel(Draft& draft);
+// A note about each flag that none of these has read, for want of another one.
+void note_unread(Draft& draft, const Translation& done);
 
 }  // namespace trireme::megatron

@@ -338,7 +338,7 @@ std::vector<Flag> deepspeed_flags() {
       ignored("--create-moe-param-group", none, "all parameters are sharded alike"),
       rule("--moe-loss-coeff", number, "moe.aux_loss_coeff", "with --deepspeed; absent: 0.1"),
       rule("--moe-train-capacity-factor", number, "moe.capacity_factor",
-           "with --deepspeed; absent: 1.0; of a sequence, with a note"),
+           "with --deepspeed; absent: 1.0; of each sequence, which has to be agreed to"),
       rule("--disable-moe-token-dropping", none, "moe.capacity_factor", "`0`"),
       to_key("--train-tokens", integer, "train.tokens", "",
              "ends the run, if --train-iters or --train-samples do not end it earlier"),

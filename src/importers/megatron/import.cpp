@@ -22,7 +22,6 @@ using script::ScriptRun;
 namespace {
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
-constexpr std::size_t kMostShown = 100;
 
 // The shims put this in front of what the author of a script left to fill in: <Specify path>.
 constexpr const char* kBlank = "FILL_IN:";
@@ -75,8 +74,7 @@ std::vector<Launch> distinct_launches(const ScriptRun& run) {
 }
 
 void add_once(std::vector<Note>& notes, Note note) {
-  if (notes.size() < kMostShown && std::find(notes.begin(), notes.end(), note) == notes.end())
-    notes.push_back(std::move(note));
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
 }
 
 // Whether a command that failed only prepares files and programs of the job: what is missing of
@@ -237,6 +235,7 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   result.toml = to_toml(translation);
   result.launch = script::launch_line(size, options.file);
   result.lost.insert(result.lost.end(), translation.lost.begin(), translation.lost.end());
+  result.lost_beyond = translation.lost_beyond;
   result.notes.insert(result.notes.end(), translation.notes.begin(), translation.notes.end());
   note_run(run, launch, result);
   note_blanks(launch.arguments, result.notes);

@@ -14,12 +14,13 @@ namespace trireme::megatron {
 struct Import {
   int line = 0;  // of the launch in the script
   Program program = Program::gpt;
-  std::string toml;         // with comments that name the origin of each value
-  std::string launch;       // "mpirun -n 4 trireme train FILE.toml"
-  std::int64_t ranks = 0;   // 0: not known
-  std::string incomplete;   // why the configuration cannot be trained yet; empty where it can
-  std::vector<Note> lost;   // could not be carried over: the training would be a different one
-  std::vector<Note> notes;  // carried over or harmless, but worth a line
+  std::string toml;             // with comments that name the origin of each value
+  std::string launch;           // "mpirun -n 4 trireme train FILE.toml"
+  std::int64_t ranks = 0;       // 0: not known
+  std::string incomplete;       // why the configuration cannot be trained yet; empty where it can
+  std::vector<Note> lost;       // could not be carried over: the training would be a different one
+  std::size_t lost_beyond = 0;  // the number of those that are not listed
+  std::vector<Note> notes;      // carried over or harmless, but worth a line
 };
 
 struct ImportOptions {

@@ -96,9 +96,10 @@ void balance(Draft& draft) {
                                              : "batch",
                  draft.has(flag) ? flag : kDefault);
   if (type == "global_aux_loss") {
-    draft.note(flag,
-               "how often experts are chosen is that of the whole step before, and not of the "
-               "micro-batches so far, which depends on their order");
+    draft.ask(flag,
+              "how often experts are chosen is here that of the whole step before, and in Megatron "
+              "that of the micro-batches so far",
+              "moe.aux_loss");
   }
   set_if_given(draft, "moe.aux_loss_coeff", "--moe-aux-loss-coeff");
 }
@@ -109,7 +110,13 @@ void capacity(Draft& draft) {
   if (draft.number(flag, 0) < 0)
     return draft.note(flag, "below 0 no token is dropped, as in Megatron");
   draft.set("moe.capacity_factor", draft.value(flag), flag);
-  draft.note(flag, "the capacity is that of a sequence here, not of a rank's micro-batch");
+  if (const std::int64_t batch = draft.integer("--micro-batch-size", 1); batch > 1) {
+    draft.ask(flag,
+              fmt::format("the capacity is that of each sequence here, and in Megatron that of a "
+                          "micro-batch, which has {} of them",
+                          batch),
+              "moe.capacity_factor");
+  }
   const std::string policy = draft.value("--moe-token-drop-policy");
   draft.set_text("moe.drop_policy", policy == "position" ? "position" : "weight",
                  policy.empty() ? kDefault : "--moe-token-drop-policy");
@@ -214,42 +221,59 @@ void translate_deepspeed(Draft& draft) {
             draft.has("--moe-loss-coeff") ? draft.value("--moe-loss-coeff") : "0.1",
             from("--moe-loss-coeff"));
   if (top_k > 1)
-    draft.note("--topk",
-               "the balance loss counts all choices of a token, not the first alone, no second "
-               "choice is drawn at random, and a choice that is dropped does not raise the weights "
-               "of the others");
+    draft.ask("--topk",
+              "the balance loss counts all choices of a token here, and not the first alone, no "
+              "second choice is drawn at random, and a choice that is dropped does not raise the "
+              "weights of the others",
+              "moe.top_k");
   if (!draft.has("--disable-bias-linear")) {
-    draft.note("--num-experts",
-               "experts have no biases here; in Megatron-DeepSpeed they have one after the first "
-               "of their two products. All other layers keep theirs");
+    draft.ask("--num-experts",
+              "experts have no biases here, and in Megatron-DeepSpeed they have one after the "
+              "first of their two products: add --disable-bias-linear, which takes the biases of "
+              "all layers, or keep those of the other layers",
+              "model.bias");
   }
   residual(draft);
   const std::string cut = "--enable-expert-tensor-parallelism";
   if (const std::int64_t tp = draft.integer("--tensor-model-parallel-size", 1);
       draft.has(cut) && tp > 1)
     draft.set("parallel.expert_tp", fmt::format("{}", tp), cut);
-  if (draft.has("--disable-moe-token-dropping")) return;
+  if (draft.has("--disable-moe-token-dropping")) {
+    const std::string factor = "--moe-train-capacity-factor";
+    if (draft.has(factor)) draft.note(factor, "no effect with --disable-moe-token-dropping");
+    return;
+  }
   draft.set(
       "moe.capacity_factor",
       draft.has("--moe-train-capacity-factor") ? draft.value("--moe-train-capacity-factor") : "1.0",
       from("--moe-train-capacity-factor"));
-  draft.note("--num-experts",
-             "the capacity is that of a sequence, a full expert keeps the tokens with the largest "
-             "weights, and evaluation drops none; --disable-moe-token-dropping drops none at all");
+  draft.ask("--num-experts",
+            "the capacity of an expert is that of each sequence here, a full one keeps the tokens "
+            "with the largest weights, and evaluation drops none; in Megatron-DeepSpeed it is that "
+            "of a micro-batch, and which tokens are kept is drawn at random: add "
+            "--disable-moe-token-dropping, with which neither drops any",
+            "moe.capacity_factor");
   least_capacity(draft, top_k);
 }
 
 // Flags of the other program, which it would not know.
 void note_others(Draft& draft, bool deepspeed) {
-  for (const char* flag : {"--topk", "--expert-interval", "--moe-loss-coeff", "--mlp-type",
-                           "--moe-train-capacity-factor", "--disable-moe-token-dropping",
-                           "--enable-expert-tensor-parallelism"}) {
+  static constexpr std::string_view deepspeeds[] = {"--num-experts",
+                                                    "--topk",
+                                                    "--expert-interval",
+                                                    "--moe-loss-coeff",
+                                                    "--mlp-type",
+                                                    "--moe-train-capacity-factor",
+                                                    "--disable-moe-token-dropping",
+                                                    "--enable-expert-tensor-parallelism"};
+  for (const std::string_view name : std::span(deepspeeds).subspan(1)) {
+    const std::string flag(name);
     if (!deepspeed && draft.has(flag)) draft.note(flag, "has an effect only with --deepspeed");
   }
   for (const Flag& other : all_flags()) {
-    const bool megatron =
-        other.name.starts_with("--moe-router-") || other.name == "--expert-tensor-parallel-size";
-    if (deepspeed && megatron && draft.has(other.name))
+    const bool of_experts = other.keys.starts_with("moe.") || other.keys == "parallel.expert_tp";
+    const bool shared = std::ranges::find(deepspeeds, other.name) != std::end(deepspeeds);
+    if (deepspeed && of_experts && !shared && draft.has(other.name))
       draft.note(other.name, "has no effect with --deepspeed");
   }
 }

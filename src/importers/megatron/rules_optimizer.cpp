@@ -63,14 +63,11 @@ void muon(Draft& draft) {
             nesterov ? nesterov : default_of_megatron);
   const std::string flag = "--muon-tp-mode", mode = draft.value(flag);
   if (draft.integer("--tensor-model-parallel-size", 1) == 1) return;
-  if (mode == "blockwise") {
-    draft.complaints().add(flag,
-                           "blockwise takes a rank's part of a matrix for a matrix, and here they "
-                           "are whole: use duplicated");
-  } else if (mode.empty()) {
-    draft.note(flag,
-               "matrices that tensor parallelism splits are taken whole, as with duplicated; older "
-               "versions of Megatron take the parts for matrices");
+  if (mode.empty() || mode == "blockwise") {
+    draft.complaints().add(
+        flag,
+        "blockwise, the default of some versions of Megatron, takes a rank's "
+        "part of a matrix for a matrix, and here they are whole: use duplicated");
   }
 }
 
@@ -85,12 +82,6 @@ void translate_optimizer(Draft& draft) {
   const std::string name = draft.value("--optimizer");
   if (name == "muon" || name == "dist_muon") muon(draft);
   if (name == "lion") lion(draft);
-  for (const char* flag :
-       {"--muon-momentum", "--muon-num-ns-steps", "--muon-extra-scale-factor", "--muon-scale-mode",
-        "--muon-coefficient-type", "--muon-nesterov", "--muon-use-nesterov"}) {
-    if (draft.has(flag) && name != "muon" && name != "dist_muon")
-      draft.note(flag, "no effect without --optimizer muon, as in Megatron");
-  }
 }
 
 }  // namespace trireme::megatron

@@ -218,12 +218,12 @@ void profile(Draft& draft) {
                              1;
   const std::int64_t last = draft.integer("--profile-step-end", 12);
   if (draft.has("--profile") && first <= last) {
-    draft.set("train.trace_steps", fmt::format("[{}, {}]", first, last), "--profile");
-  } else if (draft.has("--profile") || draft.has("--profile-step-start") ||
-             draft.has("--profile-step-end")) {
-    draft.note(draft.has("--profile") ? "--profile" : "--profile-step-start",
-               draft.has("--profile") ? "no effect: its last step comes before its first"
-                                      : "no effect without --profile, as in Megatron");
+    std::string origin = "--profile";
+    for (const char* flag : {"--profile-step-start", "--profile-step-end"})
+      if (draft.has(flag)) origin += fmt::format(", {}", flag);
+    draft.set("train.trace_steps", fmt::format("[{}, {}]", first, last), origin);
+  } else if (draft.has("--profile")) {
+    draft.note("--profile", "no effect: its last step comes before its first");
   }
 }
 

@@ -178,8 +178,16 @@ void Draft::note(const std::string& flag, const std::string& text) {
   translation_.notes.push_back({flag, text});
 }
 
+void Draft::ask(const std::string& flag, const std::string& text, const std::string& key) {
+  const std::string answer = fmt::format("{}={}", key, translation_.settings[index_.at(key)].value);
+  const bool agreed = std::ranges::any_of(
+      line_.overrides, [&](const std::string& given) { return given.starts_with(key + "="); });
+  if (agreed || options_.model_only) return note(flag, text);
+  complaints_.add(flag, fmt::format("{}; to agree, add {}", text, answer));
+}
+
 void Draft::miss(const std::string& flags) {
-  complaints_.add(program_ == Program::gpt ? "pretrain-gpt" : "pretrain-bert", "needs " + flags);
+  complaints_.add(program() == Program::gpt ? "pretrain-gpt" : "pretrain-bert", "needs " + flags);
   translation_.missing = flags;
 }
 
@@ -194,7 +202,7 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   Translation translation;
   Complaints complaints(options.lenient, translation.lost);
   CommandLine line = parse_command_line(arguments, options.program, complaints);
-  Draft draft(options.program, line, complaints, translation);
+  Draft draft(options, line, complaints, translation);
   read_deepspeed(draft, options);
   read_blend_files(draft, options);
   reconcile(draft);
@@ -207,8 +215,10 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   translate_run(draft);
   translate_checkpoint(draft);
   translate_parallel(draft);
+  note_unread(draft, translation);
   translation.overrides = line.overrides;
   sort(translation.settings);
+  translation.lost_beyond = complaints.beyond();
   return translation;
 }
 

@@ -30,12 +30,15 @@ struct Translation {
   std::vector<Setting> settings;       // in the order of the table of keys
   std::vector<Note> notes;             // accepted, but worth a line: mostly flags without effect
   std::vector<Note> lost;              // lenient: what could not be carried over, and why
+  std::size_t lost_beyond = 0;         // lenient: the number of those not listed
   std::string missing;                 // lenient: required flags that are not there
   std::vector<std::string> overrides;  // arguments of the form section.key=value, in order
 };
 
 struct TranslateOptions {
   Program program = Program::gpt;
+  // Of what a checkpoint's model computes: how it was trained does not matter.
+  bool model_only = false;
   // Collects problems in Translation::lost and continues, instead of throwing the first one.
   bool lenient = false;
   // The text of a file that a flag names, or nothing where there is no such file. Where the

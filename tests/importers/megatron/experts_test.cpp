@@ -9,9 +9,11 @@
 namespace trireme::megatron {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string mixtral =
     "--disable-bias-linear --swiglu --num-experts 8 --moe-router-topk 2 "
@@ -102,8 +104,12 @@ TEST(Experts, RoutersThatCannotBeCarriedOver) {
       1);
 }
 
-TEST(Experts, DropsArePerSequenceWithANote) {
-  const std::string more = mixtral + "--moe-expert-capacity-factor 1.25 --moe-token-drop-policy ";
+TEST(Experts, DropsArePerSequenceWhereTheUserAgrees) {
+  const std::string drops = mixtral + "--moe-expert-capacity-factor 1.25 ";
+  EXPECT_THAT(refusal(drops), HasSubstr("to agree, add moe.capacity_factor=1.25"));
+  EXPECT_THAT(noted(translated(drops + "--micro-batch-size 1")),
+              Not(Contains("--moe-expert-capacity-factor")));
+  const std::string more = drops + "moe.capacity_factor=1.25 --moe-token-drop-policy ";
   const ExpertConfig moe = config(more + "position").model.moe;
   EXPECT_EQ(moe.capacity_factor, 1.25);
   EXPECT_EQ(moe.drop_policy, DropPolicy::position);
@@ -113,7 +119,8 @@ TEST(Experts, DropsArePerSequenceWithANote) {
 }
 
 TEST(Experts, OfMegatronDeepSpeed) {
-  const std::string more = "--deepspeed --disable-bias-linear --num-experts 8 --num-layers 4 ";
+  const std::string plain = "--deepspeed --disable-bias-linear --num-experts 8 --num-layers 4 ";
+  const std::string more = plain + "moe.capacity_factor=1.0 ";
   const ExpertConfig moe = config(more + "--moe-loss-coeff 0.01").model.moe;
   EXPECT_EQ(moe.top_k, 1);
   EXPECT_EQ(moe.first_layer, 1);
@@ -121,12 +128,13 @@ TEST(Experts, OfMegatronDeepSpeed) {
   EXPECT_FALSE(moe.normalize_weights);
   EXPECT_EQ(moe.aux_loss_coeff, 0.01);
   EXPECT_EQ(moe.capacity_factor, 1.0);
-  EXPECT_EQ(config(more + "--disable-moe-token-dropping").model.moe.capacity_factor, 0);
-  EXPECT_TRUE(config(more + "--topk 2").model.moe.normalize_weights);
+  const std::string none_dropped = plain + "--disable-moe-token-dropping ";
+  EXPECT_EQ(config(none_dropped).model.moe.capacity_factor, 0);
+  EXPECT_THAT(refusal(plain), HasSubstr("add --disable-moe-token-dropping"));
+  EXPECT_THAT(refusal(none_dropped + "--topk 2"), HasSubstr("to agree, add moe.top_k=2"));
+  EXPECT_TRUE(config(none_dropped + "--topk 2 moe.top_k=2").model.moe.normalize_weights);
   EXPECT_THAT(refusal(more + "--moe-min-capacity 1000000"), HasSubstr("--moe-min-capacity"));
-  EXPECT_EQ(config(more + "--moe-min-capacity 1000000 --disable-moe-token-dropping")
-                .model.moe.capacity_factor,
-            0);
+  EXPECT_EQ(config(none_dropped + "--moe-min-capacity 1000000").model.moe.capacity_factor, 0);
 }
 
 // A run of 1.3 billion parameters with 128 experts in every second layer, as Megatron-DeepSpeed's
@@ -147,8 +155,15 @@ const std::string moe_128 =
     "--log-validation-ppl-to-tensorboard --deepspeed --pipeline-model-parallel-size 1 "
     "--no-pipeline-parallel --deepspeed-activation-checkpointing ";
 
+// What the user has agreed to: no biases in experts, and whole sequences where tokens are dropped.
+const std::string yes_to_128 = "model.bias=true moe.capacity_factor=1.0 ";
+
 TEST(Experts, OfTheScriptFor128) {
-  const Config run = config(moe_128);
+  EXPECT_THAT(refusal(moe_128), AllOf(HasSubstr("--num-experts: experts have no biases here"),
+                                      HasSubstr("add --disable-bias-linear"),
+                                      HasSubstr("to agree, add model.bias=true")));
+  EXPECT_THAT(refusal(moe_128 + "model.bias=true"), HasSubstr("drawn at random"));
+  const Config run = config(moe_128 + yes_to_128);
   EXPECT_EQ(run.model.moe.num_experts, 128);
   EXPECT_EQ(run.model.moe.top_k, 1);
   EXPECT_EQ(run.model.moe.capacity_factor, 1);
@@ -159,7 +174,7 @@ TEST(Experts, OfTheScriptFor128) {
   EXPECT_EQ(run.parallel.ep, 64);
   EXPECT_TRUE(run.model.bias);  // of all layers but the experts
   EXPECT_EQ(run.optimizer.decay_tokens, 300000000000);
-  EXPECT_THAT(noted(translated(moe_128)), Contains("--num-experts"));
+  EXPECT_THAT(noted(translated(moe_128 + yes_to_128)), Contains("--num-experts"));
   EXPECT_NO_THROW(validate_layout(run, 64));
 }
 
@@ -173,14 +188,17 @@ TEST(Experts, OfDeepSpeedAreCutOnRequest) {
 }
 
 TEST(Experts, ResidualOnesAreMixedWithAnMlpOfTheirWidth) {
-  const ExpertConfig moe = config(moe_128 + "--mlp-type residual").model.moe;
+  const ExpertConfig moe = config(moe_128 + yes_to_128 + "--mlp-type residual").model.moe;
   EXPECT_TRUE(moe.residual);
   EXPECT_EQ(moe.shared_ffn_hidden_size, 4 * 2048);
-  EXPECT_EQ(config(moe_128 + "--mlp-type standard").model.moe.shared_ffn_hidden_size, 0);
+  EXPECT_EQ(config(moe_128 + yes_to_128 + "--mlp-type standard").model.moe.shared_ffn_hidden_size,
+            0);
 }
 
 TEST(Experts, AListHasANumberForEachLayerWithThem) {
-  const std::string more = "--deepspeed --disable-bias-linear --num-layers 4 --num-experts ";
+  const std::string more =
+      "--deepspeed --disable-bias-linear --disable-moe-token-dropping --num-layers 4 "
+      "--num-experts ";
   EXPECT_EQ(config(more + "8 8").model.moe.num_experts, 8);
   EXPECT_TRUE(config(more + "8 8").model.moe.experts_by_layer.empty());
   const ExpertConfig pyramid = config(more + "8 16").model.moe;
@@ -201,8 +219,10 @@ TEST(Experts, ABalanceOverTheBatchLooksBack) {
   const std::string more =
       "--disable-bias-linear --swiglu --num-experts 8 --moe-aux-loss-coeff "
       "1e-2 --moe-router-load-balancing-type global_aux_loss";
-  EXPECT_EQ(config(more).model.moe.aux_loss, BalanceScope::global);
-  EXPECT_THAT(noted(translated(more)), Contains("--moe-router-load-balancing-type"));
+  EXPECT_THAT(refusal(more), HasSubstr("to agree, add moe.aux_loss=\"global\""));
+  const std::string all = more + " moe.aux_loss=global";
+  EXPECT_EQ(config(all).model.moe.aux_loss, BalanceScope::global);
+  EXPECT_THAT(noted(translated(all)), Contains("--moe-router-load-balancing-type"));
 }
 
 TEST(LatentAttention, HasMegatronsWidths) {
@@ -244,7 +264,7 @@ TEST(Windows, OfSomeLayers) {
 TEST(Experts, RanksThatShareThem) {
   EXPECT_EQ(config(mixtral + "--expert-model-parallel-size 4").parallel.ep, 4);
   EXPECT_EQ(config("--deepspeed --disable-bias-linear --num-experts 8 --num-layers 4 "
-                   "--moe-expert-parallel-size 2")
+                   "--disable-moe-token-dropping --moe-expert-parallel-size 2")
                 .parallel.ep,
             2);
   EXPECT_EQ(config(mixtral).parallel.ep, 1);
