@@ -201,8 +201,9 @@ def outcome_of(trireme, kind, key, content, folder, rng):
         return ("refused", "") if named else ("wrong", f"{key} is not named: {done.stderr}")
     if done.returncode != 0:
         return "wrong", f"exit code {done.returncode}: {done.stderr}"
-    lines = [line for line in random_lines(rng, model, 3) if line]
     is_bert = "bert" in kind
+    most = model.config.max_position_embeddings if is_bert else None
+    lines = [line[:most] for line in random_lines(rng, model, 3)]
     got = score(trireme, folder / "run", lines, folder, [[0] * len(x) for x in lines]
                 if is_bert else None)
     for s, line in enumerate(lines):
