@@ -50,11 +50,21 @@ struct Field {
   std::string name;
   FieldSlot (*slot)(Config&);
   FieldLimits limits;
-  std::string unit;         // of a number: "tokens", "iterations"; "" where it has none
-  std::string description;  // one line, no full stop
-  bool by_family = false;   // the default follows from model.family
+  std::string unit;                  // of a number: "tokens", "iterations"; "" if it has none
+  std::string description;           // one line, no full stop
+  bool follows_family = false;       // the default follows from model.family
+  bool changes_weights = false;      // it says what is computed with weights of the same shapes
+  std::vector<std::string> aliases;  // its names in other systems
+
+  Field(std::string in, std::string called, FieldSlot (*at)(Config&), FieldLimits values,
+        std::string measure, std::string meaning);
 
   std::string key() const { return section + "." + name; }
+
+  // What rows of the table add to those.
+  Field by_family() const;
+  Field of_weights() const;
+  Field also(std::string_view names) const;  // with blanks between them
 };
 
 // All fields; those of a section stand together, in the order of the struct.
@@ -66,6 +76,9 @@ const std::vector<std::string>& section_names();
 // The field `section.name`; null if there is none.
 const Field* find_field(const std::string& section, const std::string& name);
 const Field* find_field(const std::string& key);  // "section.name"
+
+// Keys that say what is computed with weights of the same shapes.
+std::vector<std::string> weight_keys();
 
 // "an integer", "a list of strings", ...: how messages call the type of a slot.
 std::string type_name(const FieldSlot& slot);

@@ -1,10 +1,12 @@
 // The tables behind the hints.
 #include "config/foreign_names.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <span>
 
 #include "config/fields.h"
 
@@ -26,11 +28,9 @@ constexpr const char* kDataParallel =
     "data parallelism is what tp, pp and cp leave of the ranks: start more processes, or lower "
     "those";
 constexpr const char* kExperts = "use moe.num_experts (docs/training.md)";
-constexpr const char* kPrecision = "use run.precision: bf16, fp16, fp32 or fp64";
 constexpr const char* kShard =
     "use parallel.zero: 1 shards the optimizer states, 2 gradients too, 3 parameters too (as FSDP "
     "does)";
-constexpr const char* kRecompute = "use parallel.recompute: none, selective or full";
 constexpr const char* kOffload =
     "use offload.optimizer for the states of the optimizer, offload.parameters for the parts of "
     "parameters with parallel.zero = 3, and offload.activations for what layers save";
@@ -40,6 +40,8 @@ struct ForeignKey {
   const char* hint;
 };
 
+// Names whose hint says more than which key has their meaning: aliases of keys stand in the keys'
+// rows.
 constexpr ForeignKey kKeys[] = {
     // length of the run
     {"epochs", kEpochs},
@@ -54,7 +56,6 @@ constexpr ForeignKey kKeys[] = {
     {"train_steps", kSteps},
     {"max_iters", kSteps},
     {"training_steps", kSteps},
-    {"train_samples", "use train.samples"},
     {"max_tokens", kTokens},
     {"total_tokens", kTokens},
     {"train_tokens", kTokens},
@@ -62,9 +63,6 @@ constexpr ForeignKey kKeys[] = {
     {"batch_size", kBatch},
     {"train_batch_size", kBatch},
     {"total_batch_size", kBatch},
-    {"per_device_train_batch_size", "use train.micro_batch_size"},
-    {"train_micro_batch_size_per_gpu", "use train.micro_batch_size"},
-    {"local_batch_size", "use train.micro_batch_size"},
     {"gradient_accumulation_steps", kAccumulation},
     {"gradient_accumulation", kAccumulation},
     {"grad_accum", kAccumulation},
@@ -73,123 +71,29 @@ constexpr ForeignKey kKeys[] = {
     {"micro_batches", kAccumulation},
     {"accumulate_grad_batches", kAccumulation},
     // optimizer
-    {"learning_rate", "use optimizer.lr"},
-    {"max_lr", "use optimizer.lr"},
-    {"max_learning_rate", "use optimizer.lr"},
-    {"peak_lr", "use optimizer.lr"},
-    {"lr_scheduler_type", "use optimizer.decay_style"},
-    {"lr_scheduler", "use optimizer.decay_style"},
-    {"lr_decay_style", "use optimizer.decay_style"},
-    {"lr_decay_iters", "use optimizer.decay_iters"},
-    {"lr_decay_steps", "use optimizer.decay_iters"},
-    {"warmup_steps", "use optimizer.warmup_iters"},
-    {"lr_warmup_iters", "use optimizer.warmup_iters"},
-    {"lr_warmup_steps", "use optimizer.warmup_iters"},
-    {"warmup_ratio", "use optimizer.warmup_fraction"},
-    {"max_grad_norm", "use optimizer.clip_grad"},
-    {"max_norm", "use optimizer.clip_grad"},
-    {"gradient_clipping", "use optimizer.clip_grad"},
-    {"grad_clip", "use optimizer.clip_grad"},
-    {"gradient_clip_val", "use optimizer.clip_grad"},
-    {"adam_beta1", "use optimizer.beta1"},
-    {"adam_beta2", "use optimizer.beta2"},
     {"betas", "use optimizer.beta1 and optimizer.beta2"},
-    {"adam_eps", "use optimizer.eps"},
-    {"adam_epsilon", "use optimizer.eps"},
-    {"optim", "use optimizer.name: adamw, adam, sgd, lion or muon"},
-    {"optimizer_type", "use optimizer.name: adamw, adam, sgd, lion or muon"},
     {"adjust_lr_fn",
      "use optimizer.muon_scale: \"original\", or \"match_rms\" for match_rms_adamw"},
-    {"ns_steps", "use optimizer.muon_steps"},
-    {"newton_schulz_steps", "use optimizer.muon_steps"},
-    {"ns_coefficients", "use optimizer.muon_coefficients"},
-    {"nesterov", "use optimizer.muon_nesterov"},
-    {"wd", "use optimizer.weight_decay"},
     // model
-    {"n_layer", "use model.num_layers"},
-    {"n_layers", "use model.num_layers"},
-    {"num_hidden_layers", "use model.num_layers"},
-    {"layers", "use model.num_layers"},
-    {"depth", "use model.num_layers"},
-    {"n_head", "use model.num_heads"},
-    {"n_heads", "use model.num_heads"},
-    {"num_attention_heads", "use model.num_heads"},
-    {"n_kv_heads", "use model.num_kv_heads"},
-    {"num_key_value_heads", "use model.num_kv_heads"},
-    {"num_query_groups", "use model.num_kv_heads"},
-    {"n_embd", "use model.hidden_size"},
-    {"dim", "use model.hidden_size"},
-    {"d_model", "use model.hidden_size"},
-    {"embed_dim", "use model.hidden_size"},
-    {"intermediate_size", "use model.ffn_hidden_size"},
-    {"ffn_dim", "use model.ffn_hidden_size"},
-    {"d_ff", "use model.ffn_hidden_size"},
-    {"seq_len", "use model.seq_length"},
-    {"block_size", "use model.seq_length"},
-    {"context_length", "use model.seq_length"},
-    {"max_seq_len", "use model.seq_length"},
-    {"n_positions", "use model.max_positions"},
-    {"max_position_embeddings", "use model.max_positions"},
-    {"rope_theta", "use model.rope_base"},
-    {"sliding_window", "use model.attention_window"},
-    {"window_size", "use model.attention_window"},
-    {"rms_norm_eps", "use model.norm_eps"},
-    {"layer_norm_epsilon", "use model.norm_eps"},
     {"dropout", "use model.hidden_dropout and model.attention_dropout"},
-    {"tie_word_embeddings", "use model.tie_embeddings"},
-    {"hidden_act", "use model.activation"},
-    {"model_type", "use model.family: gpt, llama or bert"},
-    {"arch", "use model.family: gpt, llama or bert"},
     {"flavor", "use model.preset, for example \"llama3-8b\""},
     {"model_name", "use model.preset, for example \"gpt3-13b\""},
     {"num_experts", kExperts},
     {"n_experts", kExperts},
     {"num_local_experts", kExperts},
-    {"num_experts_per_tok", "use moe.top_k"},
-    {"moe_intermediate_size", "use moe.ffn_hidden_size"},
     {"moe", kExperts},
-    {"top_k", "use moe.top_k"},
     // parallelism
     {"dp", kDataParallel},
     {"data_parallel", kDataParallel},
     {"data_parallel_size", kDataParallel},
     {"dp_degree", kDataParallel},
-    {"data_parallel_replicate_degree", "use parallel.dp_replicate"},
     {"data_parallel_shard_degree", kShard},
     {"dp_shard", kShard},
     {"fsdp", kShard},
     {"zero_stage", kShard},
     {"zero_optimization", kShard},
     {"use_distributed_optimizer", "use parallel.zero = 1"},
-    {"tp_degree", "use parallel.tp"},
-    {"tensor_parallel", "use parallel.tp"},
-    {"tensor_parallel_size", "use parallel.tp"},
-    {"tensor_parallel_degree", "use parallel.tp"},
-    {"tensor_model_parallel_size", "use parallel.tp"},
-    {"pp_degree", "use parallel.pp"},
-    {"pipeline_parallel", "use parallel.pp"},
-    {"pipeline_parallel_size", "use parallel.pp"},
-    {"pipeline_parallel_degree", "use parallel.pp"},
-    {"pipeline_model_parallel_size", "use parallel.pp"},
-    {"context_parallel_size", "use parallel.cp"},
-    {"context_parallel_degree", "use parallel.cp"},
-    {"context_parallel_rotate_method", "use parallel.cp_attention"},
-    {"cp_comm_type", "use parallel.cp_attention"},
     {"ulysses_sequence_parallel_size", "use parallel.cp with parallel.cp_attention = \"ulysses\""},
-    {"expert_parallel_size", "use parallel.ep"},
-    {"expert_parallel_degree", "use parallel.ep"},
-    {"expert_model_parallel_size", "use parallel.ep"},
-    {"moe_expert_parallel_size", "use parallel.ep"},
-    {"ep_size", "use parallel.ep"},
-    {"etp", "use parallel.expert_tp"},
-    {"expert_tensor_parallel_size", "use parallel.expert_tp"},
-    {"expert_tensor_parallel_degree", "use parallel.expert_tp"},
-    {"autoep_size", "use parallel.ep"},
-    {"pipeline_parallel_schedule", "use parallel.schedule"},
-    {"gradient_checkpointing", kRecompute},
-    {"activation_checkpointing", kRecompute},
-    {"recompute_activations", kRecompute},
-    {"recompute_granularity", kRecompute},
     {"cpu_offload", kOffload},
     {"offload", kOffload},
     {"world_size", "the launcher says how many processes there are: --nproc, mpirun -n, srun -n"},
@@ -197,31 +101,22 @@ constexpr ForeignKey kKeys[] = {
     {"num_processes",
      "the launcher says how many processes there are: --nproc, mpirun -n, srun -n"},
     // the run
-    {"bf16", kPrecision},
     {"fp8_format", "use fp8.format: e4m3 or hybrid, with fp8.recipe"},
-    {"fp8_recipe", "use fp8.recipe: tensorwise or blockwise"},
-    {"fp8", "use fp8.recipe: tensorwise or blockwise"},
-    {"fp16", kPrecision},
-    {"mixed_precision", kPrecision},
-    {"dtype", kPrecision},
-    {"output_dir", "use run.dir"},
-    {"out_dir", "use run.dir"},
-    {"save_dir", "use run.dir"},
-    {"save_interval", "use checkpoint.interval"},
-    {"save_steps", "use checkpoint.interval"},
-    {"save_total_limit", "use checkpoint.keep"},
-    {"logging_steps", "use train.log_interval"},
-    {"log_every", "use train.log_interval"},
-    {"log_freq", "use train.log_interval"},
-    {"eval_steps", "use train.eval_interval"},
     {"resume", "a run resumes from the newest checkpoint in run.dir by itself"},
     {"resume_from_checkpoint", "a run resumes from the newest checkpoint in run.dir by itself"},
     {"compile", "nothing is compiled at run time"},
     {"wandb", "write the run with `trireme export-wandb` afterwards, or use log.tensorboard"},
-    {"data_path", "use data.path"},
-    {"dataset", "use data.path"},
-    {"dataset_path", "use data.path"},
 };
+
+// "use run.precision: bf16, fp16, fp32 or fp64"
+std::string hint_of(const Field& field) {
+  constexpr std::size_t most_listed = 6;
+  std::string hint = "use " + field.key();
+  const std::vector<std::string>& allowed = field.limits.allowed;
+  if (allowed.empty() || allowed.size() > most_listed) return hint;
+  const std::span<const std::string> first(allowed.begin(), allowed.end() - 1);
+  return fmt::format("{}: {} or {}", hint, fmt::join(first, ", "), allowed.back());
+}
 
 std::string folded(std::string_view name) {
   std::string result(name);
@@ -263,6 +158,8 @@ std::string foreign_key_hint(std::string_view section, std::string_view name) {
   for (const ForeignKey& key : kKeys) {
     if (wanted == key.name) return key.hint;
   }
+  for (const Field& field : all_fields())
+    if (std::ranges::find(field.aliases, wanted) != field.aliases.end()) return hint_of(field);
   if (section == "model" && wanted == "size") return "use model.preset, for example \"gpt3-13b\"";
   return "";
 }

@@ -72,7 +72,7 @@ std::string presets_table() {
 
 std::string default_text(const Field& field) {
   static Config defaults;
-  return field.by_family ? "by family" : toml_value(field.slot(defaults));
+  return field.follows_family ? "by family" : toml_value(field.slot(defaults));
 }
 
 std::string short_type(const FieldSlot& slot) {
@@ -115,9 +115,10 @@ std::string configuration_markdown() {
           "\n## [{}]\n\n| key | default | type | valid | meaning |\n|---|---|---|---|---|\n",
           section);
     }
-    page += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.name,
-                        field.by_family ? "by family" : fmt::format("`{}`", default_text(field)),
-                        type_text(field), valid_text(field), field.description);
+    page +=
+        fmt::format("| `{}` | {} | {} | {} | {} |\n", field.name,
+                    field.follows_family ? "by family" : fmt::format("`{}`", default_text(field)),
+                    type_text(field), valid_text(field), field.description);
   }
   return page;
 }
@@ -181,8 +182,8 @@ std::string configuration_template() {
     else if (field.key() == "optimizer.lr")
       text += "lr = 3e-4\n";
     else
-      text +=
-          fmt::format("# {} = {}{}\n", field.name, value, field.by_family ? "  # by family" : "");
+      text += fmt::format("# {} = {}{}\n", field.name, value,
+                          field.follows_family ? "  # by family" : "");
   }
   return text;
 }

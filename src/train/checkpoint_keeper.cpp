@@ -11,50 +11,12 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/tidy.h"
+#include "config/fields.h"
 #include "config/optimizers.h"
 #include "train/ranks.h"
 
 namespace trireme {
 namespace {
-
-// Keys that say what is computed with weights of the same shapes.
-const std::vector<std::string> meaning_of_weights = {"model.num_heads",
-                                                     "model.num_kv_heads",
-                                                     "model.head_dim",
-                                                     "model.position",
-                                                     "model.rope_base",
-                                                     "model.rope_percent",
-                                                     "model.rope_scaling",
-                                                     "model.rope_scaling_factor",
-                                                     "model.rope_low_freq_factor",
-                                                     "model.rope_high_freq_factor",
-                                                     "model.rope_beta_fast",
-                                                     "model.rope_beta_slow",
-                                                     "model.rope_attention_factor",
-                                                     "model.rope_truncate",
-                                                     "model.rope_original_length",
-                                                     "model.norm",
-                                                     "model.norm_eps",
-                                                     "model.latent_norm_eps",
-                                                     "model.qk_norm",
-                                                     "model.qk_norm_over",
-                                                     "model.activation",
-                                                     "model.norm_placement",
-                                                     "model.zero_centred_norms",
-                                                     "model.scale_embedding",
-                                                     "model.attention_scale",
-                                                     "model.attention_soft_cap",
-                                                     "model.logit_soft_cap",
-                                                     "model.attention_window",
-                                                     "model.window_layers",
-                                                     "model.qk_rope_head_dim",
-                                                     "moe.residual",
-                                                     "moe.top_k",
-                                                     "moe.score",
-                                                     "moe.normalize_weights",
-                                                     "moe.scaling_factor",
-                                                     "moe.num_groups",
-                                                     "moe.top_groups"};
 
 // Any parameter of this rank.
 const std::string& first_parameter(const Engine& engine) {
@@ -305,7 +267,7 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
   if (saved.empty()) return;
   try {
     const Config before = parse_config(saved, folder.string());
-    const std::vector<std::string> changed = changes(before, job_.config, meaning_of_weights);
+    const std::vector<std::string> changed = changes(before, job_.config, weight_keys());
     if (changed.empty()) return;
     job_.console.warn(fmt::format("this is not the model whose weights '{}' holds: {}",
                                   folder.string(), fmt::join(changed, "; ")));

@@ -1,0 +1,181 @@
+// The keys of [model].
+#include "config/families.h"
+#include "config/fields/row.h"
+#include "config/presets.h"
+
+namespace trireme {
+
+namespace {
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : all_presets()) names.emplace_back(preset.name);
+  return names;
+}
+
+FieldLimits family_limits() {
+  FieldLimits limits = one_of(family_names());
+  limits.added = added_family_names;
+  return limits;
+}
+
+}  // namespace
+
+std::vector<Field> model_fields() {
+  return {
+      FIELD(model, preset, one_of(preset_names()), "",
+            "sizes of a published model, which other keys of [model] override; \"\": none"),
+      FIELD(model, family, family_limits(), "",
+            "kind of model; sets the defaults that are \"by family\"")
+          .also("model_type arch"),
+      FIELD(model, num_layers, between(0, kManyLayers), "layers",
+            "number of transformer blocks; required")
+          .also("n_layer n_layers num_hidden_layers layers depth"),
+      FIELD(model, hidden_size, between(0, kWide), "", "width of the residual stream; required")
+          .also("n_embd dim d_model embed_dim"),
+      FIELD(model, num_heads, between(0, kWide), "", "attention heads; required")
+          .of_weights()
+          .also("n_head n_heads num_attention_heads"),
+      FIELD(model, num_kv_heads, between(0, kWide), "",
+            "key and value heads, each shared by num_heads / num_kv_heads queries; 0: num_heads")
+          .of_weights()
+          .also("n_kv_heads num_key_value_heads num_query_groups"),
+      FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads")
+          .of_weights(),
+      FIELD(
+          model, kv_lora_rank, between(0, kWide), "",
+          "latent attention (DeepSeek): keys and values of all heads come from this many numbers of "
+          "a position; 0: ordinary attention"),
+      FIELD(model, q_lora_rank, between(0, kWide), "",
+            "latent attention: queries come from this many numbers; 0: from the position itself"),
+      FIELD(model, qk_nope_head_dim, between(0, kWide), "",
+            "latent attention: width of a query and a key that positions do not turn"),
+      FIELD(model, qk_rope_head_dim, between(0, kWide), "",
+            "latent attention: width that they turn, whose keys all heads share; head_dim is the "
+            "sum of both")
+          .of_weights(),
+      FIELD(model, v_head_dim, between(0, kWide), "",
+            "latent attention: width of a value, at most head_dim; 0: qk_nope_head_dim"),
+      FIELD(model, ffn_hidden_size, between(0, kWide), "",
+            "inner width of the MLP; 0: 4 hidden_size, with a gate two thirds of it rounded down "
+            "to 64")
+          .also("intermediate_size ffn_dim d_ff"),
+      FIELD(model, seq_length, between(0, kManyPositions), "tokens", "length of a sample; required")
+          .also("seq_len block_size context_length max_seq_len"),
+      FIELD(model, max_positions, between(0, kManyPositions), "tokens",
+            "longest sequence that the model can take; 0: seq_length")
+          .also("n_positions max_position_embeddings"),
+      FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
+            "size of the vocabulary; 0: from the tokenizer; with tokenizer null: the number of ids "
+            "plus "
+            "one, which ends documents"),
+      FIELD(model, vocab_multiple, between(1, kWide), "",
+            "computation pads the vocabulary to a multiple of this times parallel.tp; "
+            "checkpoints never hold the padding"),
+      FIELD(
+          model, position, any(), "",
+          "position encoding; alibi adds a slope times the distance to scores (Press et al. 2022)")
+          .by_family()
+          .of_weights(),
+      FIELD(model, rope_base, above(0), "", "base of the rotary frequencies")
+          .of_weights()
+          .also("rope_theta"),
+      FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
+            "share of each head that is rotated")
+          .of_weights(),
+      FIELD(
+          model, rope_scaling, any(), "",
+          "rotary frequencies for sequences longer than those of the original model: divide all of "
+          "them (linear), or the low ones (llama3, yarn)")
+          .of_weights(),
+      FIELD(model, rope_scaling_factor, between(1, 1e6), "", "divisor of the rotary frequencies")
+          .of_weights(),
+      FIELD(model, rope_low_freq_factor, above(0), "",
+            "llama3: waves longer than rope_original_length over this are divided by the full "
+            "factor")
+          .of_weights(),
+      FIELD(model, rope_high_freq_factor, above(0), "",
+            "llama3: waves shorter than rope_original_length over this stay as they are")
+          .of_weights(),
+      FIELD(model, rope_beta_fast, above(0), "turns",
+            "yarn: pairs that turn more often within rope_original_length keep their frequency")
+          .of_weights(),
+      FIELD(model, rope_beta_slow, above(0), "turns",
+            "yarn: pairs that turn less often are divided by the full factor")
+          .of_weights(),
+      FIELD(model, rope_attention_factor, between(0, 100), "",
+            "yarn: multiplies queries and keys; 0: 0.1 ln(rope_scaling_factor) + 1")
+          .of_weights(),
+      FIELD(model, rope_truncate, any(), "",
+            "yarn: the bounds of the pairs that are divided in part are whole pairs")
+          .of_weights(),
+      FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
+            "llama3, yarn: length of the sequences that the model first saw")
+          .of_weights(),
+      FIELD(model, norm, any(), "", "normalization").by_family().of_weights(),
+      FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
+            "added to the variance; bert: 1e-12")
+          .of_weights()
+          .also("rms_norm_eps layer_norm_epsilon"),
+      FIELD(model, latent_norm_eps, between(0, 1), "",
+            "the same of the norms within latent attention; 0: norm_eps")
+          .of_weights(),
+      FIELD(model, activation, any(), "",
+            "activation of the MLP; swiglu and geglu have a gate, of silu and of gelu_tanh")
+          .by_family()
+          .of_weights()
+          .also("hidden_act"),
+      FIELD(model, bias, any(), "", "biases of linear layers").by_family(),
+      FIELD(model, qkv_bias, any(), "",
+            "bias of the query, key and value projection; follows model.bias unless set")
+          .by_family(),
+      FIELD(model, qk_norm, any(), "", "normalize queries and keys (RMSNorm with norm_eps)")
+          .of_weights(),
+      FIELD(model, qk_norm_over, any(), "",
+            "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
+            "together, as in OLMo2")
+          .of_weights(),
+      FIELD(model, zero_centred_norms, any(), "",
+            "norms multiply by 1 + weight, and their weights start at zero (Gemma)")
+          .of_weights(),
+      FIELD(model, embedding_norm, any(), "", "normalize the embedding (BLOOM)"),
+      FIELD(model, scale_embedding, any(), "",
+            "multiply the embedding by the square root of hidden_size (Gemma)")
+          .of_weights(),
+      FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding")
+          .by_family()
+          .also("tie_word_embeddings"),
+      FIELD(
+          model, norm_placement, any(), "",
+          "norms before attention and MLP, after them (output, as in OLMo2), both before and after "
+          "(as in Gemma 2), or (bert only) after the sums as in the original BERT")
+          .of_weights(),
+      FIELD(model, attention_scale, between(0, 100), "",
+            "what scores of attention are multiplied by; 0: 1 / sqrt(head_dim)")
+          .of_weights(),
+      FIELD(model, attention_soft_cap, between(0, 1e6), "",
+            "scores s of attention become cap x tanh(s / cap), as in Gemma 2; 0: they do not")
+          .of_weights(),
+      FIELD(model, logit_soft_cap, between(0, 1e6), "",
+            "the same of the logits of the vocabulary; 0: they do not")
+          .of_weights(),
+      FIELD(model, attention_window, between(0, kManyPositions), "tokens",
+            "newest positions that each position attends to, itself included; 0: all")
+          .of_weights()
+          .also("sliding_window window_size"),
+      FIELD(model, window_layers, between(0, kManyLayers), "",
+            "the layers with the window, counted from 0; the others attend to all; []: every layer "
+            "has it")
+          .of_weights(),
+      FIELD(model, order_head, any(), "", "bert: has the sentence-order head, with its pooler"),
+      FIELD(model, token_types, any(), "",
+            "bert: has an embedding of the two segments; by default where order_head is true"),
+      FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),
+      FIELD(model, attention_dropout, fraction(), "", "dropout of attention weights"),
+      FIELD(model, init_std, between(0, 100), "",
+            "standard deviation of the initial weights; output projections use init_std / "
+            "sqrt(2 num_layers)"),
+  };
+}
+
+}  // namespace trireme

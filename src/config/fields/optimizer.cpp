@@ -1,0 +1,89 @@
+// The keys of [optimizer].
+#include "config/fields/row.h"
+
+namespace trireme {
+
+std::vector<Field> optimizer_fields() {
+  return {
+      FIELD(optimizer, name, any(), "", "update rule").also("optim optimizer_type"),
+      FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required")
+          .also("learning_rate max_lr max_learning_rate peak_lr"),
+      FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),
+      FIELD(optimizer, decay_style, any(), "",
+            "shape of the decay; wsd: constant until an anneal at the end")
+          .also("lr_scheduler_type lr_scheduler lr_decay_style"),
+      FIELD(optimizer, decay_iters, count(), "iterations",
+            "iteration at which the decay ends; 0: train.iters")
+          .also("lr_decay_iters lr_decay_steps"),
+      FIELD(optimizer, decay_samples, count(), "samples",
+            "sample at which the decay ends; 0: train.samples"),
+      FIELD(optimizer, decay_tokens, count(), "tokens",
+            "tokens after which the decay ends, which then counts tokens; excludes decay_iters and "
+            "decay_samples"),
+      FIELD(optimizer, warmup_iters, count(), "iterations",
+            "length of the linear warm-up, with train.iters")
+          .also("warmup_steps lr_warmup_iters lr_warmup_steps"),
+      FIELD(optimizer, warmup_samples, count(), "samples",
+            "length of the linear warm-up, with train.samples"),
+      FIELD(optimizer, warmup_tokens, count(), "tokens",
+            "length of the linear warm-up, with decay_tokens"),
+      FIELD(optimizer, warmup_fraction, fraction(), "",
+            "warm-up as a share of the length of the decay; excludes warmup_iters, warmup_samples "
+            "and "
+            "the lengths in tokens")
+          .also("warmup_ratio"),
+      FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
+      FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_style, any(), "", "shape of the anneal of wsd"),
+      FIELD(optimizer, weight_decay, between(0, 1e6), "",
+            "decoupled decay of matrices (adamw, lion, muon), or L2 term of the gradient (adam, "
+            "sgd)")
+          .also("wd"),
+      FIELD(optimizer, decay_vectors, any(), "",
+            "whether biases and the weights of norms decay as matrices do, as PyTorch's optimizers "
+            "have it where all parameters are one group"),
+      FIELD(optimizer, clip_grad, at_least(0), "",
+            "largest L2 norm of the gradient; a larger one is scaled down; 0: off")
+          .also("max_grad_norm max_norm gradient_clipping grad_clip gradient_clip_val"),
+      FIELD(optimizer, beta1, fraction(), "", "decay of the first moment").also("adam_beta1"),
+      FIELD(optimizer, beta2, fraction(), "", "decay of the second moment").also("adam_beta2"),
+      FIELD(optimizer, eps, above(0), "", "added to the root of the second moment")
+          .also("adam_eps adam_epsilon"),
+      FIELD(optimizer, momentum, fraction(), "", "momentum of sgd"),
+      FIELD(optimizer, lion_beta1, fraction(), "",
+            "lion: share of the moment in what the step takes the sign of"),
+      FIELD(optimizer, lion_beta2, fraction(), "", "lion: decay of the moment"),
+      FIELD(optimizer, muon_lr, at_least(0), "",
+            "muon: highest learning rate of the matrices, which changes as that of the other "
+            "parameters does; 0: optimizer.lr"),
+      FIELD(optimizer, muon_momentum, fraction(), "", "muon: decay of the momentum"),
+      FIELD(optimizer, muon_nesterov, any(), "",
+            "muon: whether the gradient joins the momentum once more (Nesterov)")
+          .also("nesterov"),
+      FIELD(optimizer, muon_steps, between(1, 100), "iterations",
+            "muon: number of Newton-Schulz iterations; a multiple of 5 with quintic")
+          .also("ns_steps newton_schulz_steps"),
+      FIELD(optimizer, muon_coefficients, any(), "",
+            "muon: polynomial of the iterations; simple: the same each time, as Keller Jordan's; "
+            "quintic: five of them in turn, as Megatron's")
+          .also("ns_coefficients"),
+      FIELD(optimizer, muon_scale, any(), "",
+            "muon: factor on the update of a matrix [out, in]; match_rms: 0.2 sqrt(max(out, in)), "
+            "as large as AdamW's; spectral: sqrt(max(out, in)); original: sqrt(max(1, out / in)); "
+            "unit_rms: sqrt(out / in)"),
+      FIELD(optimizer, muon_scale_factor, above(0), "", "muon: further factor on the update"),
+      FIELD(optimizer, moment_dtype, any(), "",
+            "type of the moments (sgd, muon: the momentum); bf16 halves their memory and rounds "
+            "stochastically; fp64 runs keep them in fp64"),
+      FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
+      FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),
+      FIELD(optimizer, min_loss_scale, above(0), "", "smallest dynamic loss scale"),
+      FIELD(optimizer, loss_scale_window, between(1, kCount), "iterations",
+            "number without overflow after which the scale doubles"),
+      FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
+            "number after which the scale is halved; counted again after each doubling"),
+  };
+}
+
+}  // namespace trireme

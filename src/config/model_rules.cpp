@@ -1,0 +1,262 @@
+// The rules of [model].
+#include <fmt/ranges.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "config/config.h"
+#include "config/divisors.h"
+#include "config/experts.h"
+#include "config/families.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kMostParameters = 1e14;
+
+double number(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+void check_sizes(const ModelConfig& model) {
+  std::vector<std::string> missing;
+  if (model.num_layers == 0) missing.push_back("num_layers");
+  if (model.hidden_size == 0) missing.push_back("hidden_size");
+  if (model.num_heads == 0) missing.push_back("num_heads");
+  if (model.seq_length == 0) missing.push_back("seq_length");
+  if (!missing.empty()) {
+    fail_input("[model] lacks {}: set {} to a positive number", fmt::join(missing, ", "),
+               missing.size() == 1 ? "it" : "them");
+  }
+  if (model.seq_length > model.max_positions) {
+    fail_input(
+        "model.seq_length = {} is longer than model.max_positions = {}: raise max_positions or "
+        "shorten seq_length",
+        model.seq_length, model.max_positions);
+  }
+}
+
+// Parameters of the small and the large products of latent attention, in one layer.
+double latent_parameters(const ModelConfig& m) {
+  const double hidden = number(m.hidden_size), heads = number(m.num_heads);
+  const double queries = number(m.q_lora_rank), keys = number(m.kv_lora_rank);
+  return (hidden + heads * number(m.head_dim)) * queries +
+         (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
+}
+
+// Parameters of all experts and of the shared one, in one layer.
+double expert_parameters(const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  if (moe.num_experts == 0) return 0;
+  return 3 * number(m.hidden_size) *
+         (number(moe.num_experts) * number(moe.ffn_hidden_size) +
+          number(moe.shared_ffn_hidden_size));
+}
+
+// Numbers that no machine holds are refused before anything grows with them.
+void check_absurd(const ModelConfig& model) {
+  const double hidden = number(model.hidden_size), heads = number(model.num_heads);
+  const double experts = expert_parameters(model), latent = latent_parameters(model);
+  const double parameters =
+      number(model.num_layers) * (4 * hidden * heads * number(model.head_dim) +
+                                  3 * hidden * number(model.ffn_hidden_size) + experts + latent) +
+      hidden * (number(model.vocab_size) + number(model.max_positions));
+  if (parameters > kMostParameters) {
+    fail_input(
+        "[model] has about {:.1g} parameters, and at most {:.0g} are supported: check num_layers, "
+        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size{}{}",
+        parameters, kMostParameters, latent > 0 ? ", kv_lora_rank and q_lora_rank" : "",
+        experts > 0 ? ", and num_experts and the sizes of [moe]" : "");
+  }
+}
+
+void check_heads(const ModelConfig& model) {
+  const bool derived =
+      !model.given.contains("head_dim") && model.head_dim == model.hidden_size / model.num_heads;
+  if (derived && model.hidden_size % model.num_heads != 0) {
+    fail_input(
+        "model.hidden_size = {} is not divisible by model.num_heads = {}: num_heads can be {}, or "
+        "set model.head_dim",
+        model.hidden_size, model.num_heads, divisors_near(model.hidden_size, model.num_heads));
+  }
+  constexpr std::int64_t widest_head = 256;  // of the attention kernels
+  if (model.head_dim > widest_head) {
+    fail_input(
+        "model.head_dim = {} is above {}, the widest head that attention can compute: use more "
+        "heads, or narrower ones{}",
+        model.head_dim, widest_head,
+        derived ? fmt::format(" (head_dim is hidden_size / num_heads = {} / {})", model.hidden_size,
+                              model.num_heads)
+                : "");
+  }
+  if (model.num_kv_heads > model.num_heads || model.num_heads % model.num_kv_heads != 0) {
+    fail_input(
+        "model.num_heads = {} is not divisible by model.num_kv_heads = {}: num_kv_heads can be {}",
+        model.num_heads, model.num_kv_heads, divisors_near(model.num_heads, model.num_kv_heads));
+  }
+  if (model.is_latent()) return;  // has its own rules
+  const auto rotary =
+      static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
+  if (model.position == PositionEncoding::rope && (rotary < 2 || rotary % 2 != 0)) {
+    fail_input(
+        "model.position = \"rope\" rotates pairs, but head_dim = {} times rope_percent = {} gives "
+        "{} rotated dimensions: make that an even number",
+        model.head_dim, model.rope_percent, rotary);
+  }
+}
+
+void check_rope_scaling(const ModelConfig& model) {
+  if (model.rope_scaling == RopeScaling::none) {
+    if (model.rope_scaling_factor == 1) return;
+    fail_input(
+        "model.rope_scaling_factor = {} does nothing without model.rope_scaling: set that to "
+        "linear, llama3 or yarn",
+        model.rope_scaling_factor);
+  }
+  if (model.position != PositionEncoding::rope) {
+    fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
+               model.rope_scaling, model.position);
+  }
+  // A factor of 1 leaves the frequencies alone, and yarn may still multiply queries and keys.
+  const bool multiplies =
+      model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0;
+  if (model.rope_scaling_factor <= 1 && !multiplies) {
+    fail_input(
+        "model.rope_scaling = {:?} needs model.rope_scaling_factor above 1, which divides the "
+        "frequencies",
+        model.rope_scaling);
+  }
+  if (model.rope_scaling == RopeScaling::llama3 &&
+      model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+    fail_input(
+        "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: waves "
+        "between the two lengths that they give are divided in part",
+        model.rope_high_freq_factor, model.rope_low_freq_factor);
+  }
+}
+
+void check_yarn(const ModelConfig& model) {
+  if (model.rope_scaling != RopeScaling::yarn) return;
+  if (model.rope_beta_fast < model.rope_beta_slow) {
+    fail_input(
+        "model.rope_beta_fast = {} must not be below model.rope_beta_slow = {}: pairs that turn as "
+        "often as between the two are divided in part",
+        model.rope_beta_fast, model.rope_beta_slow);
+  }
+}
+
+// Latent attention: widths that go together, and what it has no place for.
+void check_latent(const ModelConfig& m) {
+  if (!m.is_latent()) {
+    for (const auto& [key, value] : {std::pair{"q_lora_rank", m.q_lora_rank},
+                                     {"qk_nope_head_dim", m.qk_nope_head_dim},
+                                     {"qk_rope_head_dim", m.qk_rope_head_dim},
+                                     {"v_head_dim", m.v_head_dim}}) {
+      if (value > 0)
+        fail_input(
+            "model.{} = {} does nothing without model.kv_lora_rank: set that, or leave {} out", key,
+            value, key);
+    }
+    return;
+  }
+  if (m.qk_nope_head_dim == 0 || m.qk_rope_head_dim == 0 || m.qk_rope_head_dim % 2 != 0) {
+    fail_input(
+        "model.kv_lora_rank = {} needs model.qk_nope_head_dim and an even model.qk_rope_head_dim, "
+        "found {} and {}",
+        m.kv_lora_rank, m.qk_nope_head_dim, m.qk_rope_head_dim);
+  }
+  if (m.head_dim != m.qk_nope_head_dim + m.qk_rope_head_dim) {
+    fail_input(
+        "model.head_dim = {} is not qk_nope_head_dim + qk_rope_head_dim = {} + {}, which it is "
+        "with "
+        "model.kv_lora_rank: leave head_dim out",
+        m.head_dim, m.qk_nope_head_dim, m.qk_rope_head_dim);
+  }
+  if (m.v_head_dim > m.head_dim) {
+    fail_input(
+        "model.v_head_dim = {} is above the {} of queries and keys (qk_nope_head_dim + "
+        "qk_rope_head_dim), which attention reads values as wide as: use at most that",
+        m.v_head_dim, m.head_dim);
+  }
+  const auto refuse = [](bool set, const char* what, const char* instead) {
+    if (set) fail_input("model.kv_lora_rank conflicts with {}: use {}", what, instead);
+  };
+  refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
+         "as many as model.num_heads, or leave it out");
+  refuse(m.position != PositionEncoding::rope, "positions other than rope",
+         "model.position = \"rope\"");
+  refuse(m.rope_percent != 1, "model.rope_percent", "model.qk_rope_head_dim");
+  refuse(m.norm != NormType::rms_norm, "norms other than rms_norm", "model.norm = \"rms_norm\"");
+  refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
+  refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
+}
+
+// Keys that do nothing without others.
+void check_idle_keys(const ModelConfig& m) {
+  if (m.latent_norm_eps > 0 && !m.is_latent())
+    fail_input("model.latent_norm_eps = {} does nothing without model.kv_lora_rank",
+               m.latent_norm_eps);
+  if (!m.rope_truncate && m.rope_scaling != RopeScaling::yarn)
+    fail_input("model.rope_truncate = false does nothing without model.rope_scaling = \"yarn\"");
+  if (m.order_head && !m.token_types)
+    fail_input(
+        "model.token_types = false conflicts with model.order_head = true, which tells two "
+        "segments apart: set order_head to false too");
+}
+
+void check_windows(const ModelConfig& model) {
+  const auto& layers = model.window_layers;
+  if (layers.empty()) return;
+  if (model.attention_window == 0) {
+    fail_input("model.window_layers does nothing without model.attention_window: set that");
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] >= model.num_layers) {
+      fail_input("model.window_layers names layer {}, and model.num_layers = {} has layers 0 to {}",
+                 layers[i], model.num_layers, model.num_layers - 1);
+    }
+    if (i > 0 && layers[i] <= layers[i - 1])
+      fail_input("model.window_layers must rise: {} follows {}", layers[i], layers[i - 1]);
+  }
+}
+
+void check_norms(const ModelConfig& model) {
+  if (model.qk_norm || model.qk_norm_over == NormSpan::head) return;
+  fail_input("model.qk_norm_over = {:?} does nothing without model.qk_norm: set that to true",
+             model.qk_norm_over);
+}
+
+void check_soft_cap(const ModelConfig& model) {
+  constexpr double least = 1e-3;  // the inverse of smaller ones leaves fp32 and fp16
+  for (const auto& [name, cap] : {std::pair{"attention_soft_cap", model.attention_soft_cap},
+                                  {"logit_soft_cap", model.logit_soft_cap}}) {
+    if (cap == 0 || cap >= least) continue;
+    fail_input("model.{} = {} is too small: a cap is at least {}, or 0 for none", name, cap, least);
+  }
+  if (model.attention_soft_cap == 0 || model.position != PositionEncoding::alibi) return;
+  fail_input(
+      "model.attention_soft_cap = {} conflicts with model.position = \"alibi\", whose slopes no "
+      "published model caps: leave it out, or use another position",
+      model.attention_soft_cap);
+}
+
+}  // namespace
+
+void validate(const ModelConfig& model) {
+  check_sizes(model);
+  check_absurd(model);
+  check_heads(model);
+  check_latent(model);
+  check_windows(model);
+  check_rope_scaling(model);
+  check_yarn(model);
+  check_idle_keys(model);
+  check_norms(model);
+  check_soft_cap(model);
+  refuse_for_family(model);
+  check_experts(model);
+}
+
+}  // namespace trireme
