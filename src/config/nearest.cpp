@@ -39,8 +39,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   constexpr std::size_t kLongestName = 200;  // a longer one is not a typing error
   if (name.size() > kLongestName) return "";
   const std::string wanted = folded(name);
-  // Up to a third of the letters may be wrong, two at least. A shared beginning is just near
-  // enough.
+  // Up to a third of the letters may be wrong, two at least, but no more than half of a short
+  // candidate. A shared beginning is just near enough.
   const int limit = static_cast<int>(std::max<std::size_t>(2, name.size() / 3));
   std::string best;
   int best_distance = limit + 1;
@@ -50,7 +50,7 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
     if (wanted.size() >= 3 && (known.starts_with(wanted) || wanted.starts_with(known))) {
       distance = std::min(distance, limit);
     }
-    if (distance < best_distance) {
+    if (distance < best_distance && 2 * distance <= static_cast<int>(known.size())) {
       best_distance = distance;
       best = candidate;
     }

@@ -304,7 +304,11 @@ void apply_override(Config& config, const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::size_t dot = text.find('.');
   if (equals == std::string::npos || dot == std::string::npos || dot > equals) {
-    fail_input("{}: expected section.key=value, for example train.iters=1000", where);
+    const std::string name = text.substr(0, equals);
+    if (const std::string foreign = foreign_key_hint("", name); !foreign.empty())
+      fail_input("{}: unknown key \"{}\": {}", where, name, foreign);
+    fail_input("{}: expected section.key=value, for example train.iters=1000{}", where,
+               did_you_mean(suggest_key("", name)));
   }
   const Field& field =
       known_field(text.substr(0, dot), text.substr(dot + 1, equals - dot - 1), where);

@@ -25,6 +25,8 @@ TEST(NearestName, PicksTheNearestOrNone) {
   EXPECT_EQ(nearest_name("activation", names), "");
   EXPECT_EQ(nearest_name(std::string(1000, 'x'), names), "");
   EXPECT_EQ(nearest_name("x", {}), "");
+  EXPECT_EQ(nearest_name("type", std::vector<std::string>{"tp", "zero"}), "");
+  EXPECT_EQ(nearest_name("lrr", std::vector<std::string>{"lr"}), "lr");
 }
 
 }  // namespace
