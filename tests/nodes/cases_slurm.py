@@ -83,7 +83,8 @@ def time_limit(lab):
     job = BatchJob(lab, run, "--nodes 2 --time 1:00 --save-seconds 35")
     lab.follow(job)
     lab.wait_for_step(run, 3)
-    with Napping(next(host for host in lab.hosts if host.ranks())):
+    # Long enough for the signal, which comes after 25 to 60 seconds, to find the run under way.
+    with Napping(next(host for host in lab.hosts if host.ranks()), 0.95):
         wait_until("the job is queued again", lambda: job.state()[1] > 0, 120)
     state, requeued, code = job.wait(400)
     expect(state == "COMPLETED", f"{state}, requeued {requeued} times, exit code {code}")

@@ -125,16 +125,16 @@ class Host:
 
 
 class Napping:
-    """While it lasts, the ranks of a host are stopped for most of the time."""
+    """While it lasts, the ranks of a host are stopped for most of the time: for `seconds` of each `seconds` + 0.05."""
 
-    def __init__(self, host):
-        self.host, self.over = host, threading.Event()
+    def __init__(self, host, seconds=0.2):
+        self.host, self.seconds, self.over = host, seconds, threading.Event()
         self.thread = threading.Thread(target=self.nap)
 
     def nap(self):
         while not self.over.is_set():
             self.host.signal(signal.SIGSTOP)
-            self.over.wait(0.2)
+            self.over.wait(self.seconds)
             self.host.signal(signal.SIGCONT)
             self.over.wait(0.05)
 

@@ -119,7 +119,9 @@ class BatchJob:
         def is_over():
             time.sleep(0.3)
             state, requeued, _ = self.state()
-            if state == "PENDING" and requeued:  # SLURM would wait for two minutes
+            # SLURM would wait for two minutes. Sooner than this, what ends the old steps would end the new ones.
+            if state == "PENDING" and requeued:
+                time.sleep(10)
                 self.lab.slurm.do(f"scontrol update jobid={self.number} starttime=now")
             return state in ENDS
         wait_until(f"end of job {self.number}", is_over, seconds)
