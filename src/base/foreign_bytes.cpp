@@ -130,6 +130,53 @@ bool is_page(std::string_view bytes) {
   return false;
 }
 
+// What stands in a folder for a file that is elsewhere.
+std::optional<ForeignBytes> pointer(std::string_view bytes) {
+  const auto begins = [&](std::string_view begin) { return bytes.starts_with(begin); };
+  if (begins("version https://git-lfs.github.com/spec/") ||
+      begins("version https://hawser.github.com/spec/") || begins("version http://git-media.io/")) {
+    return ForeignBytes{Kind::lfs_pointer, "a pointer of Git LFS and not the file itself",
+                        "run `git lfs pull` in its repository, or download the file"};
+  }
+  if (begins("# xet version ")) {
+    return ForeignBytes{Kind::lfs_pointer, "a pointer of Xet and not the file itself",
+                        "download the file, with `hf download`"};
+  }
+  const std::string_view line = bytes.substr(0, bytes.find_first_of("\r\n"));
+  if (begins("/annex/objects/") || (begins("../") && line.find("/annex/objects/") != line.npos) ||
+      begins(".git/annex/objects/")) {
+    return ForeignBytes{Kind::lfs_pointer, "a pointer of git-annex and not the file itself",
+                        "run `git annex get` in its repository"};
+  }
+  // A link of a cache of the Hub, where links became files that hold their target.
+  constexpr std::string_view blobs = "../blobs/";
+  const std::size_t at = line.find(blobs);
+  if (begins("../") && at != line.npos &&
+      line.find_first_not_of("0123456789abcdef", at + blobs.size()) == line.npos) {
+    return ForeignBytes{Kind::lfs_pointer, "the target of a link and not the file itself",
+                        "copy the folder again with `cp -L`, or download the file"};
+  }
+  if (begins("\0GITCRYPT\0"sv)) {
+    return ForeignBytes{Kind::lfs_pointer, "encrypted with git-crypt",
+                        "run `git-crypt unlock` in its repository"};
+  }
+  return std::nullopt;
+}
+
+// A short answer in place of a file; `bytes` is all of it.
+bool is_refusal_of_server(std::string_view bytes) {
+  if (bytes.size() >= foreign_bytes_wanted) return false;
+  bytes = bytes.substr(0, bytes.find_last_not_of(" .\r\n") + 1);
+  for (const std::string_view whole :
+       {"Entry not found"sv, "Repository not found"sv, "Not Found"sv, "404: Not Found"sv,
+        "Invalid username or password"sv, "{\"error\":\"Repository not found\"}"sv,
+        "{\"error\":\"Entry not found\"}"sv}) {
+    if (bytes == whole) return true;
+  }
+  return (bytes.starts_with("Access to model ") || bytes.starts_with("Access to dataset ")) &&
+         bytes.find(" is restricted") != bytes.npos;
+}
+
 std::optional<ForeignBytes> tokens(std::string_view bytes) {
   constexpr std::uint32_t llmc_u16 = 20240520, llmc_u32 = 20240801;
   if (bytes.starts_with("\x93NUMPY")) {
@@ -148,10 +195,11 @@ std::optional<ForeignBytes> tokens(std::string_view bytes) {
 
 std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
   first = first.substr(0, foreign_bytes_wanted);
-  if (first.starts_with("version https://git-lfs.github.com/spec/") ||
-      first.starts_with("version https://hawser.github.com/spec/")) {
-    return ForeignBytes{Kind::lfs_pointer, "a pointer of Git LFS and not the file itself",
-                        "run `git lfs pull` in its repository, or download the file"};
+  if (auto found = pointer(first)) return found;
+  if (is_refusal_of_server(first)) {
+    return ForeignBytes{Kind::web_page,
+                        "a server's refusal and not the file that its name promises",
+                        "download it again, logged in if its server asks for that"};
   }
   if (is_page(first)) {
     return ForeignBytes{Kind::web_page, "a web page or XML and not the file that its name promises",

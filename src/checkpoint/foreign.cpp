@@ -78,23 +78,24 @@ struct Finding {
     }
   }
 
-  std::string text() const {
+  // `tried` is the folder that could not be converted, or empty.
+  std::string text(const fs::path& tried = {}) const {
     if (sign == std::size(signs)) return "";
     return fmt::format("it looks like {} ('{}'), {}", signs[sign].format, name,
-                       signs[sign].advice.empty() ? convert_command() : signs[sign].advice);
+                       signs[sign].advice.empty() ? convert_command(tried) : signs[sign].advice);
   }
 
-  std::string convert_command() const {
+  std::string convert_command(const fs::path& tried) const {
     fs::path folder = path;
     for (int level = 0; level < signs[sign].up; ++level) folder = folder.parent_path();
-    return fmt::format("which trireme convert {} RUN makes a run of",
-                       folder.empty() ? "." : folder.string());
+    if (folder.empty()) folder = ".";
+    std::error_code error;
+    if (!tried.empty() && fs::equivalent(folder, tried, error)) return "of which files are missing";
+    return fmt::format("which trireme convert {} RUN makes a run of", folder.string());
   }
 };
 
-}  // namespace
-
-std::string describe_foreign(const fs::path& path) {
+Finding look_into(const fs::path& path) {
   Finding found;
   found.look_at(path, path, Signs::all);
   std::error_code error;
@@ -105,7 +106,17 @@ std::string describe_foreign(const fs::path& path) {
     found.look_at(it->path(), path, it.depth() == 0 ? Signs::all : Signs::certain);
     if (it.depth() >= deepest) it.disable_recursion_pending();
   }
-  return found.text();
+  return found;
+}
+
+}  // namespace
+
+std::string describe_foreign(const fs::path& path) {
+  return look_into(path).text();
+}
+
+std::string describe_incomplete(const fs::path& folder) {
+  return look_into(folder).text(folder);
 }
 
 std::string describe_foreign_run(const fs::path& run) {

@@ -14,6 +14,10 @@ namespace trireme {
 // .ckpt) is enough only in the folder itself.
 std::string describe_foreign(const fs::path& path);
 
+// The same for a folder that trireme convert could not read, which is no advice for it then: "...,
+// of which files are missing".
+std::string describe_incomplete(const fs::path& folder);
+
 // The same for the folder of a run, in which a new run would begin: "" too if it holds checkpoints
 // of ours. Only what training programs put directly into it counts, since other files of any kind
 // may lie in the same folder.

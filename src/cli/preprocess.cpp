@@ -85,6 +85,8 @@ void print_json(const PreprocessResult& result) {
       {"bytes", result.text_bytes},
       {"skipped_lines", result.bad_lines},
       {"passed_over", passed_over},
+      {"doubts", result.doubts},
+      {"repaired_documents", result.repaired_documents},
       {"seconds", result.seconds},
       {"mb_per_second", megabytes_per_second(result.text_bytes, result.seconds)},
       {"outputs", outputs}};
@@ -104,6 +106,13 @@ void print_text(const PreprocessResult& result) {
 void print_notes(const PreprocessResult& result) {
   for (const std::string& line : lines_about(result.passed_over)) {
     fmt::print(stderr, "note: {}\n", line);
+  }
+  for (const std::string& doubt : result.doubts) fmt::print(stderr, "note: {}\n", doubt);
+  if (result.repaired_documents > 0) {
+    fmt::print(stderr, "note: {} bytes that are not UTF-8, which became U+FFFD; the first: {}\n",
+               counted(result.repaired_documents, "document") +
+                   (result.repaired_documents == 1 ? " holds" : " hold"),
+               result.first_repaired);
   }
   for (const std::string& file : result.json_lines_in_txt) {
     fmt::print(stderr,

@@ -77,6 +77,10 @@ Start decompressor_of(const fs::path& path) {
   if (first.size() >= 4 && first.substr(1, 3) == "\xb5\x2f\xfd") return open_zstd;
   if (begins_with_skippable_frame(path)) return open_zstd;
   if (const std::string_view name = compression_named(path.filename().string()); !name.empty()) {
+    if (fs::file_size(path) == 0) {
+      fail_input("'{}' is empty: expected data of {}; writing or downloading it was interrupted",
+                 path.string(), name);
+    }
     fail_input(
         "'{}' is named like a file of {}, but does not begin like one: it is damaged or something "
         "else; rename it if it is plain text",

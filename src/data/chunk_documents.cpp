@@ -3,6 +3,8 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
+
 #include "data/text_documents.h"
 #include "tokenizer/utf8.h"
 
@@ -12,6 +14,7 @@ ChunkDocuments::ChunkDocuments(std::vector<std::string> keys)
     : keys_(std::move(keys)), json_(keys_), texts_(keys_.size()) {}
 
 void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& bad) {
+  repaired_count_ = 0;
   try {
     if (chunk.form == DocumentForm::json_line) return for_each_line(chunk, body, bad);
     if (chunk.form == DocumentForm::row) return for_each_row(chunk, body, bad);
@@ -24,30 +27,42 @@ void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& b
   }
 }
 
+template <class Where>
+void ChunkDocuments::note_repair(const Where& where) {
+  if (repaired_count_++ == 0) first_repaired_ = where();
+}
+
 void ChunkDocuments::for_each_line(const Chunk& chunk, const Body& body, const Bad& bad) {
   std::string_view text = chunk.text();
   for (std::int64_t number = chunk.first_line; !text.empty(); ++number) {
     const std::string_view line = take_line(text);
     if (is_blank(line)) continue;
-    try {
-      body(json_.read(line));
-    } catch (const Error& error) {
+    const auto where = [&] {
       const std::string after =
           chunk.first_byte > 0 ? fmt::format(" after byte {}", chunk.first_byte) : "";
-      bad(Error(error.code(),
-                fmt::format("'{}' line {}{}: {}", *chunk.file, number, after, error.what())));
+      return fmt::format("'{}' line {}{}", *chunk.file, number, after);
+    };
+    try {
+      body(json_.read(line));
+      if (json_.repaired()) note_repair(where);
+    } catch (const Error& error) {
+      bad(Error(error.code(), fmt::format("{}: {}", where(), error.what())));
     }
   }
 }
 
 void ChunkDocuments::for_each_row(const Chunk& chunk, const Body& body, const Bad& bad) {
   for (std::int64_t row = 0; row < chunk.rows->size(); ++row) {
+    const auto where = [&] {
+      return fmt::format("'{}' row group {}, row {}", *chunk.file, chunk.group,
+                         chunk.first_row + row);
+    };
     try {
       read_row(chunk, row);
       body(texts_);
+      if (!repaired_.empty()) note_repair(where);
     } catch (const Error& error) {
-      bad(Error(error.code(), fmt::format("'{}' row group {}, row {}: {}", *chunk.file, chunk.group,
-                                          chunk.first_row + row, error.what())));
+      bad(Error(error.code(), fmt::format("{}: {}", where(), error.what())));
     }
   }
 }
@@ -71,10 +86,26 @@ void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body) {
   if (keys_.size() > 1) {
     fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
   }
-  std::string_view text = chunk.text();
+  const std::string_view text = chunk.text();
+  const auto where = [&](const char* at) {
+    const std::int64_t line = chunk.first_line + std::count(text.data(), at, '\n');
+    const std::string after =
+        chunk.first_byte > 0 ? fmt::format(" after byte {}", chunk.first_byte) : "";
+    return fmt::format("'{}' line {}{}", *chunk.file, line, after);
+  };
+  if (const std::size_t nul = text.find('\0'); nul != text.npos) {
+    fail_input(
+        "{} holds NUL bytes, as in a file that is padded, was cut off or is no text (`tr -d "
+        "'\\0'` removes them)",
+        where(text.data() + nul));
+  }
+  const bool valid = is_valid_utf8(text);
   std::string repaired;
-  if (!is_valid_utf8(text)) text = repaired = to_valid_utf8(text);
   for_each_document(text, chunk.form, [&](std::string_view document) {
+    if (!valid && !is_valid_utf8(document)) {
+      note_repair([&] { return where(document.data()); });
+      document = repaired = to_valid_utf8(document);
+    }
     texts_[0].assign(1, document);
     body(texts_);
   });

@@ -29,16 +29,24 @@ class ChunkDocuments {
   // throws. Throws bad_input for plain text with several keys.
   void for_each(const Chunk& chunk, const Body& body, const Bad& bad);
 
+  // Documents of the last chunk with bytes that are not UTF-8, and where the first is.
+  std::int64_t repaired() const { return repaired_count_; }
+  const std::string& first_repaired() const { return first_repaired_; }
+
  private:
   void for_each_line(const Chunk& chunk, const Body& body, const Bad& bad);
   void for_each_row(const Chunk& chunk, const Body& body, const Bad& bad);
   void read_row(const Chunk& chunk, std::int64_t row);
   void for_each_text(const Chunk& chunk, const Body& body);
+  template <class Where>
+  void note_repair(const Where& where);
 
   std::vector<std::string> keys_;
   JsonTexts json_;
   Texts texts_;
   std::deque<std::string> repaired_;  // what texts_ shows where the file's is ill-formed
+  std::int64_t repaired_count_ = 0;
+  std::string first_repaired_;
 };
 
 }  // namespace trireme

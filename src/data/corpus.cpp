@@ -72,6 +72,7 @@ Corpus::Corpus(const std::vector<std::string>& patterns, const CorpusOptions& op
     : options_(options) {
   Inputs inputs = expand_inputs(patterns);
   passed_over_ = std::move(inputs.passed_over);
+  doubts_ = std::move(inputs.doubts);
   for (std::string& path : inputs.files) files_.push_back({.path = std::move(path)});
   if (files_.size() > std::numeric_limits<std::int32_t>::max()) {
     fail_input("{} files are more than a source can hold", files_.size());

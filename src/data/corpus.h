@@ -30,6 +30,7 @@ class Corpus {
   const CorpusOptions& options() const { return options_; }
   // Other files in folders and patterns.
   const std::vector<PassedOver>& passed_over() const { return passed_over_; }
+  const std::vector<std::string>& doubts() const { return doubts_; }  // see Inputs
   // The files of text of more than a megabyte that are one document each.
   std::vector<std::string> large_documents() const;
   std::int64_t units() const { return static_cast<std::int64_t>(units_.size()); }
@@ -67,6 +68,7 @@ class Corpus {
   CorpusOptions options_;
   std::vector<FileOfCorpus> files_;
   std::vector<PassedOver> passed_over_;
+  std::vector<std::string> doubts_;
   std::vector<Unit> units_;
   std::uint64_t key_ = 0;
 };

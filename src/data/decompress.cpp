@@ -170,8 +170,8 @@ class ZstdSource final : public CompressedSource {
   explicit ZstdSource(const fs::path& path)
       : CompressedSource(path, "zstd"), stream_(ZSTD_createDStream()) {
     if (!stream_) fail("libzstd cannot start");
-    const int largest = std::min<int>(static_cast<int>(std::bit_width(most_memory())) - 1,
-                                      ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound);
+    const int largest =
+        std::min(static_cast<int>(std::bit_width(most_memory())) - 1, largest_known);
     ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, largest);
   }
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
@@ -186,7 +186,8 @@ class ZstdSource final : public CompressedSource {
     return first == 0x28 || (first & 0xf0) == 0x50 || first == 0x1e || (first & 0xf8) == 0x20;
   }
   bool decode(Bytes& in, Bytes& out) override {
-    if (head_.size() < head_wanted) head_.append(in.data, std::min(in.size, head_wanted));
+    if (head_.size() < head_wanted)
+      head_.append(in.data, std::min(in.size, head_wanted - head_.size()));
     ZSTD_inBuffer from{in.data, in.size, 0};
     ZSTD_outBuffer to{out.data, out.size, 0};
     const std::size_t result = ZSTD_decompressStream(stream_, &to, &from);
@@ -201,6 +202,12 @@ class ZstdSource final : public CompressedSource {
       case ZSTD_error_frameParameter_windowTooLarge:
       case ZSTD_error_memory_allocation: {
         const std::uint64_t window = this->window();
+        if (window > std::uint64_t{1} << largest_known) {
+          fail_reason(fmt::format(
+              "its header demands a window of {} (--long={}), and libzstd knows windows up to {}",
+              mebibytes(window), std::bit_width(window - 1),
+              mebibytes(std::uint64_t{1} << largest_known)));
+        }
         fail_memory(fmt::format("a window of {}", mebibytes(window)),
                     fmt::format("unpack it with `zstd -d --long={}` on a machine with more memory",
                                 std::bit_width(window - 1)));
@@ -216,16 +223,21 @@ class ZstdSource final : public CompressedSource {
     }
   }
 
-  // Memory that a frame's header requests: after the magic number its descriptor, then the window
-  // as eighths of powers of two.
+  // Memory that a frame's header requests. After the magic number its descriptor, whose bit 5 says
+  // that the window is as large as the content; else the window as eighths of powers of two.
   std::uint64_t window() const {
     if (head_.size() < 6) return 1;
+    if ((static_cast<unsigned char>(head_[4]) & 0x20) != 0) {
+      const unsigned long long content = ZSTD_getFrameContentSize(head_.data(), head_.size());
+      return content < ZSTD_CONTENTSIZE_ERROR ? content : 1;
+    }
     const auto byte = static_cast<unsigned char>(head_[5]);
     const std::uint64_t base = std::uint64_t{1} << (10 + (byte >> 3));
     return base + base / 8 * (byte & 7);
   }
 
-  static constexpr std::size_t head_wanted = 6;
+  static constexpr std::size_t head_wanted = 18;  // the longest header
+  inline static const int largest_known = ZSTD_dParam_getBounds(ZSTD_d_windowLogMax).upperBound;
   ZSTD_DStream* stream_;
   std::string head_;  // the first bytes of the frame
 };

@@ -45,6 +45,8 @@ EncodedChunk DocumentEncoder::encode(const Chunk& chunk) {
         if (!options_.skip_bad_lines) throw error;
         if (out.bad_lines++ == 0) out.first_bad_line = error.what();
       });
+  out.repaired_documents = documents_.repaired();
+  out.first_repaired = documents_.first_repaired();
   return out;
 }
 

@@ -25,6 +25,8 @@ struct EncodedChunk {
   std::int64_t text_bytes = 0;
   std::int64_t bad_lines = 0;
   std::string first_bad_line;
+  std::int64_t repaired_documents = 0;  // with bytes that are not UTF-8
+  std::string first_repaired;           // where
 };
 
 class DocumentEncoder {

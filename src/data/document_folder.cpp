@@ -8,18 +8,72 @@
 #include "base/foreign_bytes.h"
 #include "data/arrow_file.h"
 #include "data/byte_source.h"
+#include "data/document_doubts.h"
 #include "data/document_looks.h"
 #include "data/document_names.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::string_view folders_of_programs[] = {"_temporary", "__pycache__",     "__MACOSX",
-                                                    "_delta_log", "_spark_metadata", "lost+found"};
+constexpr std::string_view folders_of_programs[] = {
+    "_temporary",   "__pycache__", "__MACOSX", "lost+found",
+    "$RECYCLE.BIN", "#recycle",    "@eaDir",   "System Volume Information"};
+
+// Tables whose own log says which of their files count: others hold rows that were replaced.
+struct TableLog {
+  const char* folder;
+  const char* of;
+};
+constexpr TableLog table_logs[] = {{"_delta_log", "a Delta table"},
+                                   {"_spark_metadata", "the output of a stream of Spark"},
+                                   {".hoodie", "a table of Hudi"}};
+
+void refuse_table(const fs::path& folder) {
+  for (const TableLog& log : table_logs) {
+    if (!fs::is_directory(folder / log.folder)) continue;
+    fail_input(
+        "'{}' is {}, and which of its files count is in '{}', which is not read here: export the "
+        "table, or name the files, such as '{}'",
+        folder.string(), log.of, log.folder, (folder / "*.parquet").string());
+  }
+}
+
+// A DatasetDict that save_to_disk() wrote: the folders in it are splits.
+void refuse_splits(const fs::path& folder) {
+  const std::vector<std::string> splits = splits_of_saved_dataset(folder);
+  if (splits.size() < 2) return;
+  fail_input(
+      "'{}' is a saved dataset with the splits {}: name the folders of those to read, such "
+      "as '{}'",
+      folder.string(), fmt::join(splits, ", "), (folder / splits[0]).string());
+}
 
 // cache-*.arrow, which `datasets` writes next to the data for each step that it has computed.
 bool is_cache_name(std::string_view name) {
   return name.starts_with("cache-") && name.ends_with(".arrow");
+}
+
+// Of the revisions in `snapshots`, a folder of a cache of the Hub, the one that refs/main names;
+// empty for other folders and where there is one only.
+std::string revision_in_use(const fs::path& snapshots) {
+  const fs::path refs = snapshots / ".." / "refs";
+  if (fs::absolute(snapshots / ".").lexically_normal().parent_path().filename() != "snapshots" ||
+      !fs::is_directory(refs)) {
+    return {};
+  }
+  std::vector<std::string> revisions;
+  for (const fs::directory_entry& entry : fs::directory_iterator(snapshots)) {
+    if (entry.is_directory()) revisions.push_back(entry.path().filename().string());
+  }
+  if (revisions.size() < 2) return {};
+  const std::string main =
+      fs::is_regular_file(refs / "main") ? read_file(refs / "main", 256) : std::string();
+  const std::string named = main.substr(0, main.find_first_of(" \r\n"));
+  if (std::ranges::find(revisions, named) != revisions.end()) return named;
+  fail_input(
+      "'{}' holds {} revisions of a dataset, and refs/main names none of them: name the "
+      "folder of one",
+      snapshots.string(), revisions.size());
 }
 
 // Whether a file whose name says nothing begins like documents, or like what might hold some.
@@ -54,10 +108,19 @@ void FolderFiles::walk(const fs::path& folder, std::vector<fs::path>& above) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   if (error) fail_input("cannot read the folder '{}': {}", folder.string(), error.message());
+  refuse_table(folder);
+  refuse_splits(folder);
+  const std::string revision = revision_in_use(folder);
   above.push_back(fs::canonical(folder));
   std::vector<fs::directory_entry> sorted(entries, fs::directory_iterator{});
   std::ranges::sort(sorted, {}, [](const auto& entry) { return entry.path().native(); });
-  for (const fs::directory_entry& entry : sorted) add_entry(entry, above);
+  for (const fs::directory_entry& entry : sorted) {
+    if (!revision.empty() && entry.path().filename() != revision) {
+      pass_over(entry.path(), "revisions in a cache of the Hub other than the one in refs/main");
+    } else {
+      add_entry(entry, above);
+    }
+  }
   above.pop_back();
 }
 
@@ -117,9 +180,11 @@ void FolderFiles::add_file(const fs::path& path) {
   if (take_by_saved_dataset(path)) return;
   const std::string name = path.filename().string();
   if (is_cache_name(name)) return pass_over(path, "caches of `datasets`");
-  if (is_columns_name(name) || is_text_name(name) || is_json_name(name) ||
-      !compression_named(name).empty() || begins_like_documents(path)) {
+  const bool named = is_columns_name(name) || is_text_name(name) || is_json_name(name) ||
+                     !compression_named(name).empty();
+  if (named || begins_like_documents(path)) {
     found_.push_back({path.string(), path.string()});
+    if (!named) by_first_bytes_.push_back(path.string());
   } else {
     pass_over(path, "no documents by their names or first bytes");
   }
@@ -144,6 +209,9 @@ void FolderFiles::add_match(const fs::path& path) {
 
 void FolderFiles::append_to(Inputs& inputs) && {
   std::ranges::stable_sort(found_, {}, &Found::order);
+  std::vector<std::string> files;
+  for (const Found& file : found_) files.push_back(file.path);
+  std::ranges::move(doubts_about(files, by_first_bytes_), std::back_inserter(inputs.doubts));
   for (Found& file : found_) inputs.files.push_back(std::move(file.path));
   std::ranges::move(passed_over_, std::back_inserter(inputs.passed_over));
 }

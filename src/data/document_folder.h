@@ -16,10 +16,14 @@ namespace trireme {
 // damaged, or where rows were selected that only a table of indices tells.
 std::optional<std::vector<std::string>> files_of_saved_dataset(const std::filesystem::path& folder);
 
+// The splits of a DatasetDict that save_to_disk() wrote into this folder; empty for any other.
+std::vector<std::string> splits_of_saved_dataset(const std::filesystem::path& folder);
+
 class FolderFiles {
  public:
   // Adds everything in a folder and below it. Throws bad_input if there is no document, for
-  // dangling links, and for folders that cannot be read.
+  // dangling links, for folders that cannot be read, and for those of which only a part is meant:
+  // tables with a log, several splits of a saved dataset.
   void add_folder(const std::string& folder);
   // A file or folder that matches a pattern: left out are folders and what a name or a saved
   // dataset says to be no document.
@@ -43,6 +47,7 @@ class FolderFiles {
 
   std::map<std::filesystem::path, std::optional<std::vector<std::string>>> saved_;  // by folder
   std::vector<Found> found_;
+  std::vector<std::string> by_first_bytes_;  // of found_, those whose names say nothing
   std::vector<PassedOver> passed_over_;
 };
 

@@ -30,8 +30,10 @@ void add_matches(const std::string& pattern, Inputs& inputs) {
 
 void refuse_content(const std::string& file, const ForeignBytes& foreign) {
   const bool page = foreign.kind == ForeignBytes::Kind::web_page;
-  fail_input("'{}' holds {} and no documents: {}{}", file, foreign.what, foreign.remedy,
-             page ? "; --text-mode of `trireme preprocess` reads it as text" : "");
+  const bool packed = foreign.kind == ForeignBytes::Kind::compressed;
+  fail_input("'{}' holds {}{} and no documents: {}{}", file,
+             packed && foreign.what.starts_with("compressed") ? "data " : "", foreign.what,
+             foreign.remedy, page ? "; --text-mode of `trireme preprocess` reads it as text" : "");
 }
 
 }  // namespace
@@ -81,8 +83,15 @@ DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) 
         file);
   }
   if ((all_text || is_text_name(file)) && looks_binary(first)) {
-    fail_input("'{}' does not hold text: expected UTF-8, found control characters and other bytes",
-               file);
+    fail_input(
+        "'{}' does not hold text: expected UTF-8, found NULs, control characters or other bytes",
+        file);
+  }
+  if (looks_like_other_encoding(first)) {
+    fail_input(
+        "'{}' is not in UTF-8: most of its characters beyond ASCII are ill-formed; convert it "
+        "(`iconv -f ENCODING -t UTF-8`), or leave out what is damaged (`iconv -c -f UTF-8 -t UTF-8`)",
+        file);
   }
   if (all_text) return text;
   const ContentLook look = look_of(first);

@@ -26,6 +26,7 @@ struct PassedOver {
 struct Inputs {
   std::vector<std::string> files;
   std::vector<PassedOver> passed_over;
+  std::vector<std::string> doubts;  // what was taken, but may not be meant; a sentence each
 };
 
 // Expands patterns (*, ?, [...]) to sorted file names, in the order of the patterns. A folder

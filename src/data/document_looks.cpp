@@ -40,18 +40,42 @@ ContentLook look_of(std::string_view text) {
   return json ? ContentLook::json : ContentLook::other;
 }
 
-bool looks_binary(std::string_view text) {
-  std::size_t controls = 0;
-  bool well_formed = true;
+namespace {
+
+struct Characters {
+  std::size_t controls = 0;  // that no text has
+  std::size_t nuls = 0;
+  std::size_t beyond_ascii = 0;  // well-formed
+  std::size_t ill_formed = 0;
+};
+
+Characters characters_of(std::string_view text) {
+  Characters counts;
   const char* const end = text.data() + text.size();
   for (const char* p = text.data(); p < end;) {
     const DecodedChar c = decode_utf8(p, end);
     // The last character may be cut off.
-    well_formed = well_formed && (c.valid || end - p < 4);
-    controls += c.value < ' ' && (c.value < '\b' || c.value > '\r') && c.value != 0x1b;
+    counts.ill_formed += !c.valid && end - p >= 4;
+    counts.beyond_ascii += c.valid && c.length > 1;
+    counts.controls += c.value < ' ' && (c.value < '\b' || c.value > '\r') && c.value != 0x1b;
+    counts.nuls += c.value == 0;
     p += c.length;
   }
-  return !well_formed && controls >= 2 && 50 * controls >= text.size();
+  return counts;
+}
+
+}  // namespace
+
+bool looks_binary(std::string_view text) {
+  const Characters counts = characters_of(text);
+  const std::size_t share = counts.ill_formed > 0 ? 50 : 5;
+  return counts.nuls > 0 || (counts.controls >= 2 && share * counts.controls >= text.size());
+}
+
+bool looks_like_other_encoding(std::string_view text) {
+  constexpr std::size_t some = 16;  // stray bytes are repaired
+  const Characters counts = characters_of(text);
+  return counts.ill_formed >= some && counts.ill_formed > counts.beyond_ascii;
 }
 
 }  // namespace trireme

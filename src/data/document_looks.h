@@ -17,8 +17,12 @@ enum class ContentLook {
 };
 ContentLook look_of(std::string_view first_content);
 
-// Whether bytes that should be text are not: some are no UTF-8, and some are control characters
-// that no text has.
+// Whether bytes that should be text are not: there are NULs, control characters are many, or they
+// are some and other bytes are no UTF-8.
 bool looks_binary(std::string_view first_content);
+
+// Whether text is in an encoding that has bytes of its own for letters beyond ASCII, as Latin-1,
+// Windows' code pages, GB18030 and Shift-JIS: most of what is not ASCII is no UTF-8.
+bool looks_like_other_encoding(std::string_view first_content);
 
 }  // namespace trireme

@@ -104,6 +104,12 @@ File IndexedDataset::open_index() const {
   for (const std::string& file : {bin_name(), prefix_}) {
     if (fs::is_regular_file(file)) refuse_lone(file);
   }
+  if (fs::is_directory(prefix_)) {
+    fail_input(
+        "'{}' is a folder: data.path, or the prefix given, must name a pair .bin and .idx without "
+        "its endings",
+        prefix_);
+  }
   fail_input(
       "cannot read '{}': no such file; data.path, or the prefix given, must name the output of "
       "`trireme preprocess`, without .bin and .idx",
@@ -118,7 +124,13 @@ void IndexedDataset::parse_header() {
                counted(bytes.size(), "byte"), kHeaderBytes);
   }
   if (!bytes.starts_with(kMagic)) {
-    fail_input("'{}' is not an index of tokens: it does not begin with MMIDIDX", name);
+    const bool older = bytes.starts_with("TNTIDX");
+    fail_input("'{}' is not an index of tokens: it does not begin with MMIDIDX{}", name,
+               older
+                   ? " but with TNTIDX, as files of fairseq and those of Megatron's --dataset-impl "
+                     "lazy or cached do; make the pair again from the text, with `trireme "
+                     "preprocess`"
+                   : "");
   }
   const auto version = load_at<std::uint64_t>(bytes, 9);
   if (version != 1) fail_input("'{}' has format version {}; only 1 is known", name, version);

@@ -15,6 +15,7 @@ struct JsonTexts::State {
   std::vector<std::vector<std::string_view>> texts;  // by key
   simdjson::dom::parser parser;
   JsonLine patient;
+  bool fast = false;  // whether the parser read the last line
 };
 
 // The parser takes some fourteen times the memory of the longest line.
@@ -48,8 +49,12 @@ JsonTexts::JsonTexts(std::vector<std::string> keys)
 JsonTexts::~JsonTexts() = default;
 
 const std::vector<std::vector<std::string_view>>& JsonTexts::read(std::string_view line) {
-  if (state_->read_fast(line)) return state_->texts;
-  return state_->patient.read(line);
+  state_->fast = state_->read_fast(line);
+  return state_->fast ? state_->texts : state_->patient.read(line);
+}
+
+bool JsonTexts::repaired() const {
+  return !state_->fast && state_->patient.repaired();  // the parser takes UTF-8 alone
 }
 
 }  // namespace trireme

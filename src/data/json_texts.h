@@ -22,6 +22,8 @@ class JsonTexts {
   // bad_input with the reason, without file and line, for a line that is not JSON or not an object,
   // lacks a key or has another kind of value there.
   const std::vector<std::vector<std::string_view>>& read(std::string_view line);
+  // Whether the last line's texts had bytes that are not UTF-8.
+  bool repaired() const;
 
  private:
   struct State;

@@ -37,6 +37,7 @@ class Pipeline {
     result_.json_lines_in_txt = reader_.json_lines_in_txt();
     result_.large_documents = reader_.large_documents();
     result_.passed_over = inputs_.passed_over;
+    result_.doubts = inputs_.doubts;
     const fs::path folder = fs::path(options.output_prefix).parent_path();
     if (!folder.empty()) make_folders(folder);
     for (const std::string& key : options.json_keys) {
@@ -154,6 +155,8 @@ class Pipeline {
     result_.text_bytes += chunk.text_bytes;
     if (result_.bad_lines == 0) result_.first_bad_line = chunk.first_bad_line;
     result_.bad_lines += chunk.bad_lines;
+    if (result_.repaired_documents == 0) result_.first_repaired = chunk.first_repaired;
+    result_.repaired_documents += chunk.repaired_documents;
   }
 
   void finish() {

@@ -49,6 +49,10 @@ struct PreprocessResult {
   std::vector<std::string> large_documents;
   // Files of the given folders that were not read.
   std::vector<PassedOver> passed_over;
+  std::vector<std::string> doubts;  // see Inputs
+  // Documents with bytes that are not UTF-8 and became U+FFFD.
+  std::int64_t repaired_documents = 0;
+  std::string first_repaired;  // the file and line of the first
   double seconds = 0;
 };
 

@@ -32,6 +32,20 @@ std::vector<std::string> file_names(const std::string& file, const char* key, co
 
 }  // namespace
 
+std::vector<std::string> splits_of_saved_dataset(const fs::path& folder) {
+  const fs::path path = folder / "dataset_dict.json";
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  const json dict = parse_json(read_file(path, std::uint64_t{1} << 20), path.string());
+  std::vector<std::string> splits;
+  for (const json& split : dict.is_object() ? dict.value("splits", json::array()) : json::array()) {
+    if (split.is_string() && fs::is_directory(folder / split.get<std::string>(), error)) {
+      splits.push_back(split.get<std::string>());
+    }
+  }
+  return splits;
+}
+
 std::optional<std::vector<std::string>> files_of_saved_dataset(const fs::path& folder) {
   const fs::path path = folder / "state.json";
   std::error_code error;

@@ -45,6 +45,7 @@ SourceBuilder::SourceBuilder(const Config& config, const MaskOptions& masks)
 
 void SourceBuilder::take_notes(const Corpus& corpus) {
   std::ranges::move(lines_about(corpus.passed_over()), std::back_inserter(notes_));
+  std::ranges::copy(corpus.doubts(), std::back_inserter(notes_));
   for (const std::string& file : corpus.large_documents()) {
     notes_.push_back(fmt::format(
         "'{}' is one document; data.source_documents = \"paragraph\" or \"line\" makes one of each "

@@ -50,8 +50,9 @@ std::string step_named_in(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   in.read(text.data(), most_bytes);
   text.resize(static_cast<std::size_t>(in.gcount()));
-  text.resize(text.find_last_not_of("\n ") + 1);
-  return text;
+  constexpr const char* blanks = " \t\r\n";
+  text.resize(text.find_last_not_of(blanks) + 1);
+  return text.substr(std::min(text.find_first_not_of(blanks), text.size()));
 }
 
 std::string whole_steps_text(const fs::path& run, const std::vector<std::string>& steps) {

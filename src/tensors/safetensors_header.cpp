@@ -265,6 +265,14 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   if (length > max_safetensors_header || length > file.size() - sizeof length)
     refuse_if_placeholder(name, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (length > max_safetensors_header) {
+    const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
+    const bool text = std::ranges::all_of(bytes.substr(0, 8), [](char c) {
+      return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
+    });
+    if (text) {
+      fail_input("'{}' is not a safetensors file but text, which begins \"{}\"", name,
+                 printable(std::string(bytes.substr(0, std::min<std::size_t>(bytes.size(), 60)))));
+    }
     fail_input(
         "'{}' is not a safetensors file: its header would have {} bytes, more than the allowed {}",
         name, length, max_safetensors_header);

@@ -277,6 +277,7 @@ std::string_view JsonLine::text_of(std::string_view quoted) {
   std::string_view text = quoted.substr(1, quoted.size() - 2);
   const bool plain = text.find('\\') == text.npos, valid = is_valid_utf8(text);
   if (plain && valid) return text;
+  repaired_ = repaired_ || !valid;
   // Repaired first: escapes are ASCII, and decode to valid text.
   std::string repaired;
   if (!valid) text = repaired = to_valid_utf8(text);
@@ -294,6 +295,7 @@ const std::vector<std::vector<std::string_view>>& JsonLine::read(std::string_vie
   });
   texts_.resize(keys_.size());
   decoded_.clear();
+  repaired_ = false;
   for (std::size_t k = 0; k < keys_.size(); ++k) {
     texts_[k].clear();
     const std::string_view value = values[k];

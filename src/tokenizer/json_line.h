@@ -20,6 +20,8 @@ class JsonLine {
   // Of a duplicate key the last counts. Throws bad_input with the reason, without file and line,
   // for a line that is not JSON or not an object, lacks a key or has another kind of value there.
   const std::vector<std::vector<std::string_view>>& read(std::string_view line);
+  // Whether the last line's texts had bytes that are not UTF-8.
+  bool repaired() const { return repaired_; }
 
  private:
   std::string_view text_of(std::string_view quoted);
@@ -28,6 +30,7 @@ class JsonLine {
   std::string choice_;
   std::vector<std::vector<std::string_view>> texts_;  // by key
   std::deque<std::string> decoded_;                   // what texts_ shows of strings with escapes
+  bool repaired_ = false;
 };
 
 }  // namespace trireme

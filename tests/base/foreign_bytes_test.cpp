@@ -22,6 +22,15 @@ TEST(ForeignBytes, AreNamed) {
   const std::tuple<std::string_view, Kind, std::string> cases[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12345\n", Kind::lfs_pointer,
        "Git LFS"},
+      {"/annex/objects/SHA256E-s12--ab.safetensors\n", Kind::lfs_pointer, "git-annex"},
+      {"../../.git/annex/objects/Xx/Zz/SHA256E-s12--ab", Kind::lfs_pointer, "git-annex"},
+      {"# xet version 0\nfilesize = 12\n", Kind::lfs_pointer, "Xet"},
+      {"../../blobs/4d7a214614ab2935c943f9e0ff69d22eadbb8f32", Kind::lfs_pointer, "of a link"},
+      {"\0GITCRYPT\0abc"sv, Kind::lfs_pointer, "git-crypt"},
+      {"Entry not found", Kind::web_page, "server"},
+      {"Access to model org/x is restricted. You must be authenticated.\n", Kind::web_page,
+       "server"},
+      {"{\"error\":\"Repository not found\"}", Kind::web_page, "server"},
       {"<!DOCTYPE html>\n<html>", Kind::web_page, "web page"},
       {"\xef\xbb\xbf \n<HTML lang=en>", Kind::web_page, "web page"},
       {"<?xml version=\"1.0\"?><Error><Code>AccessDenied", Kind::web_page, "XML"},
@@ -61,11 +70,27 @@ TEST(ForeignBytes, AreNamed) {
 }
 
 TEST(ForeignBytes, AreNotSeenInTexts) {
-  for (const std::string_view text :
-       {""sv, "a"sv, "{\"text\": \"a\"}"sv, "version 3 of the text"sv, "BZh9 is how bzip2 begins"sv,
-        "PKzip"sv, "LZIP is a program"sv, "<doc id=\"1\">"sv, "<unk>\n<s>"sv, "] odd beginning"sv,
-        "\xef\xbb\xbf{\"text\": 1}"sv, "\xe4\xb8\xad\xe6\x96\x87"sv, "\0\0\0\0\0\0\0\0"sv,
-        "7z a.7z"sv, "Rar!"sv, "\n\x0e\n\x05<unk>"sv, "a\0b"sv}) {
+  for (const std::string_view text : {""sv,
+                                      "a"sv,
+                                      "{\"text\": \"a\"}"sv,
+                                      "version 3 of the text"sv,
+                                      "BZh9 is how bzip2 begins"sv,
+                                      "PKzip"sv,
+                                      "LZIP is a program"sv,
+                                      "<doc id=\"1\">"sv,
+                                      "<unk>\n<s>"sv,
+                                      "] odd beginning"sv,
+                                      "\xef\xbb\xbf{\"text\": 1}"sv,
+                                      "\xe4\xb8\xad\xe6\x96\x87"sv,
+                                      "\0\0\0\0\0\0\0\0"sv,
+                                      "7z a.7z"sv,
+                                      "Rar!"sv,
+                                      "Not Found in Translation"sv,
+                                      "../blobs/ is a folder"sv,
+                                      "Access to model trains"sv,
+                                      "{\"error\":\"\", \"text\": \"a\"}"sv,
+                                      "\n\x0e\n\x05<unk>"sv,
+                                      "a\0b"sv}) {
     EXPECT_FALSE(find_foreign_bytes(text)) << text;
   }
 }

@@ -126,6 +126,14 @@ TEST(ZstdSource, ReadsAnyWindowThatFitsIntoMemory) {
       AllOf(HasSubstr("a window of 32768 MiB"), HasSubstr("--long=35"), Not(HasSubstr("damaged"))));
 }
 
+TEST(ZstdSource, NamesTheWindowOfAFrameInOneSegment) {
+  const TempFolder folder;
+  // A descriptor of one segment, and 2^40 bytes of content.
+  write_bytes(folder / "file", std::string("\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\x01\0\0\x01\0\0", 16));
+  EXPECT_THAT(refusal_of([&] { read_all(folder / "file", 100); }),
+              AllOf(HasSubstr("a window of 1048576 MiB"), Not(HasSubstr("damaged"))));
+}
+
 TEST(ZstdSource, PassesOverSkippableFrames) {
   const TempFolder folder;
   for (int variant = 0; variant < 16; ++variant) {
@@ -163,11 +171,12 @@ TEST(ByteSource, AFileThatIsNamedLikeACompressedOneIsNoText) {
   const TempFolder folder;
   for (const std::string name :
        {"a.jsonl.gz", "a.txt.XZ", "a.zst", "a.jsonl.br", "a.json.bz2", "a.lz4"}) {
-    for (const char* const content : {"", "{\"text\": \"plain\"}\n"}) {
-      write_bytes(folder / name, content);
-      EXPECT_THAT(refusal_of([&] { open_bytes(folder / name); }),
-                  AllOf(HasSubstr(name), HasSubstr("does not begin like one")));
-    }
+    write_bytes(folder / name, "{\"text\": \"plain\"}\n");
+    EXPECT_THAT(refusal_of([&] { open_bytes(folder / name); }),
+                AllOf(HasSubstr(name), HasSubstr("does not begin like one")));
+    write_bytes(folder / name, "");
+    EXPECT_THAT(refusal_of([&] { open_bytes(folder / name); }),
+                AllOf(HasSubstr(name + "' is empty"), Not(HasSubstr("rename"))));
   }
 }
 

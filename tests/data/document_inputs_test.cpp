@@ -138,6 +138,80 @@ TEST_F(DocumentInputs, CachesOfTheHubAreReadOnce) {
   EXPECT_THAT(passed_over(), UnorderedElementsAre("datasets--a/blobs", "datasets--a/refs"));
 }
 
+TEST_F(DocumentInputs, OfSeveralRevisionsInACacheOfTheHubRefsMainCounts) {
+  for (const char* const revision : {"abc", "def"})
+    add(std::string("datasets--a/snapshots/") + revision + "/a.jsonl");
+  add("datasets--a/refs/main", "def\n");
+  EXPECT_THAT(files(), ElementsAre("datasets--a/snapshots/def/a.jsonl"));
+  EXPECT_THAT(files({"datasets--a/snapshots"}), ElementsAre("datasets--a/snapshots/def/a.jsonl"));
+  EXPECT_THAT(passed_over(), ElementsAre("datasets--a/snapshots/abc"));
+  add("datasets--a/refs/main", "");
+  EXPECT_THAT(refusal_of([&] { files(); }), AllOf(HasSubstr("snapshots' holds 2 revisions"),
+                                                  HasSubstr("name the folder of one")));
+}
+
+TEST_F(DocumentInputs, SplitsOfASavedDatasetAreNotMixed) {
+  add("d/train/a.jsonl");
+  add("d/dataset_dict.json", "{\"splits\": [\"train\"]}");
+  EXPECT_THAT(files({"d"}), ElementsAre("d/train/a.jsonl"));
+  add("d/test/a.jsonl");
+  add("d/dataset_dict.json", "{\"splits\": [\"train\", \"test\"]}");
+  EXPECT_THAT(refusal_of([&] { files(); }),
+              AllOf(HasSubstr("/d' is a saved dataset with the splits train, test"),
+                    HasSubstr("/d/train'")));
+  EXPECT_THAT(files({"d/train"}), ElementsAre("d/train/a.jsonl"));
+}
+
+TEST_F(DocumentInputs, TablesWithALogAreRefused) {
+  for (const char* const log : {"_delta_log", "_spark_metadata", ".hoodie"}) {
+    const std::string table = std::string("t") + log;
+    add(table + "/part-0.jsonl");
+    fs::create_directories(folder_ / (table + "/" + log));
+    EXPECT_THAT(refusal_of([&] { files({table}); }),
+                AllOf(HasSubstr(table), HasSubstr(log), HasSubstr("*.parquet")));
+    EXPECT_THAT(files({table + "/*.jsonl"}), ElementsAre(table + "/part-0.jsonl"));
+  }
+}
+
+TEST_F(DocumentInputs, SayWhatMayNotBeMeant) {
+  add("a.jsonl");
+  EXPECT_THAT(files(), ElementsAre("a.jsonl"));
+  EXPECT_THAT(inputs_.doubts, ElementsAre());
+  add("b.jsonl._x", "{\"text\": \"two\"}\n");
+  add("a (1).jsonl");
+  add("list.txt", "http://a\n");
+  add("lines.txt", "{\"text\": \"three\"}\n");
+  add("c-train-0.jsonl", "{\"text\": \"four\"}\n");
+  add("c-valid-0.jsonl", "{\"text\": \"five\"}\n");
+  EXPECT_EQ(files().size(), 7u);
+  EXPECT_THAT(inputs_.doubts,
+              ElementsAre(HasSubstr("1 file is read for its first bytes, not its name: '"),
+                          AllOf(HasSubstr("1 text is read among 6 files"), HasSubstr("list.txt")),
+                          AllOf(HasSubstr("1 file looks like a copy of another"),
+                                HasSubstr("a.jsonl' of '"), HasSubstr("a (1).jsonl'")),
+                          HasSubstr("read together: train (1 file), validation (1 file)")));
+}
+
+TEST_F(DocumentInputs, InOtherEncodingsAreRefused) {
+  std::string latin, shift_jis, cyrillic_wide;
+  for (int i = 0; i < 30; ++i) {
+    latin += "d\xe9j\xe0 vu ";
+    shift_jis += "\x93\xfa\x96\x7b\x8c\xea ";
+    cyrillic_wide += "\x3f\x04\x40\x04\x38\x04";
+  }
+  for (const std::string& text : {latin, shift_jis}) {
+    for (const std::string name : {"a.txt", "a.jsonl", "a.txt.gz"}) {
+      const std::string bytes = name == "a.jsonl" ? "{\"text\": \"" + text + "\"}\n" : text;
+      add(name, name == "a.txt.gz" ? gzip(bytes) : bytes);
+      EXPECT_THAT(refusal(name), AllOf(HasSubstr(name), HasSubstr("iconv -f ENCODING")));
+    }
+  }
+  add("a.txt", cyrillic_wide);
+  EXPECT_THAT(refusal("a.txt"), HasSubstr("does not hold text"));
+  add("a.txt", latin.substr(0, 20) + " \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
+  EXPECT_EQ(refusal("a.txt"), "accepted");  // a few stray bytes
+}
+
 TEST_F(DocumentInputs, LinksAreFollowedOnceAndMustLeadSomewhere) {
   add("a/b.jsonl");
   fs::create_directory_symlink("..", folder_ / "a/loop");
@@ -180,7 +254,8 @@ TEST_F(DocumentInputs, TextModeAcceptsPagesAloneOfWhatIsNoText) {
       {"PAR1....", "Parquet"},
       {gzip("PAR1...."), "Parquet"},
       {gzip(gzip(line)), "gzip"},
-      {"\x8b\x01\x02\x03\xff binary", "does not hold text"}};
+      {"\x8b\x01\x02\x03\xff binary", "does not hold text"},
+      {std::string("one\0NUL", 7), "does not hold text"}};
   for (const auto& [bytes, what] : others) {
     add("a.txt", bytes);
     for (const bool all_text : {false, true}) {
@@ -188,7 +263,7 @@ TEST_F(DocumentInputs, TextModeAcceptsPagesAloneOfWhatIsNoText) {
       EXPECT_THAT(refusal("a.txt", all_text), AllOf(HasSubstr("a.txt"), HasSubstr(what))) << what;
     }
   }
-  for (const std::string& text : {std::string("caf\xe9 in Latin-1"), std::string("one\0NUL", 7),
+  for (const std::string& text : {std::string("caf\xe9 in Latin-1"),
                                   std::string("form\x0c"
                                               "feed \x1b[1m"),
                                   std::string()}) {
@@ -206,12 +281,16 @@ TEST(DocumentNames, SayCompressionAndKind) {
   EXPECT_TRUE(is_json_name("a.Json.gz"));
   EXPECT_FALSE(is_json_name("json"));
   EXPECT_TRUE(is_columns_name("a.PARQUET"));
-  for (const char* const name : {"a~", "#a#", "a.swp", ".a.jsonl.swp", "a.jsonl.bak.gz", "_SUCCESS",
-                                 "Readme.MD", "LICENSE", ".part.crc", ".DS_Store", "a.json.part"}) {
+  for (const char* const name :
+       {"a~", "#a#", "a.swp", ".a.jsonl.swp", "a.jsonl.bak.gz", "_SUCCESS", "Readme.MD", "LICENSE",
+        ".part.crc", ".DS_Store", "a.json.part", "a.jsonl.bak2", "a.jsonl.save.1",
+        "a.jsonl._COPYING_", "a.jsonl.filepart", "tmp0a_b9zq1", "_committed_12", "README_en.txt",
+        "LICENSE-CC.txt"}) {
     EXPECT_NE(reason_to_pass_over(name), "") << name;
   }
   for (const char* const name :
-       {"a.jsonl", "readme_corpus.jsonl", "license.jsonl", "tmp", "old.txt"}) {
+       {"a.jsonl", "readme_corpus.jsonl", "license.jsonl", "tmp", "old.txt", "notice_1943.txt",
+        "a.jsonl.1", "tmptext.txt", "bak2"}) {
     EXPECT_EQ(reason_to_pass_over(name), "") << name;
   }
 }

@@ -184,6 +184,28 @@ TEST_F(Preprocess, PlainTextInItsThreeForms) {
   EXPECT_EQ(run(options).documents, 4);
 }
 
+TEST_F(Preprocess, BytesThatAreNotUtf8AreCounted) {
+  write_bytes(
+      folder_ / "a.jsonl",
+      "{\"text\": \"one\"}\n{\"text\": \"tw\xe9\", \"b\": 1}\n{\"b\": \"\xff\", \"text\": \"x\"}\n");
+  const PreprocessResult lines = run(options_of("a.jsonl"));
+  EXPECT_EQ(lines.repaired_documents, 1);
+  EXPECT_THAT(lines.first_repaired, ::testing::EndsWith("a.jsonl' line 2"));
+  write_bytes(folder_ / "a.txt", "one\ntw\xe9\n\nth\xffree\n");
+  PreprocessOptions options = options_of("a.txt");
+  options.text_documents = DocumentForm::line;
+  const PreprocessResult text = run(options);
+  EXPECT_EQ(text.repaired_documents, 2);
+  EXPECT_THAT(text.first_repaired, ::testing::EndsWith("a.txt' line 2"));
+}
+
+TEST_F(Preprocess, NulsInTextAreRefusedWhereverTheyAre) {
+  const std::string long_text(9000, 'a');
+  write_bytes(folder_ / "a.txt", "one\n" + long_text + "\nthree" + std::string(512, '\0'));
+  expect_error(ExitCode::bad_input, {"a.txt' line 3 holds NUL bytes", "tr -d"},
+               [&] { run(options_of("a.txt")); });
+}
+
 TEST_F(Preprocess, TextNamedTxtIsToldFromJsonByItsContent) {
   const std::string lines = "\n {\"text\": \"one\"}\n{\"text\": \"two\"}\n";
   write_bytes(folder_ / "a.txt", "\xef\xbb\xbf" + lines);

@@ -53,6 +53,14 @@ TEST_F(Foreign, FormatsAreToldApart) {
   EXPECT_THAT(with({"model.pt"}), HasSubstr("a PyTorch checkpoint ('model.pt')"));
 }
 
+TEST_F(Foreign, WhatConvertCouldNotReadIsNotGivenToConvertAgain) {
+  with({"model-00001-of-00002.safetensors"});
+  EXPECT_THAT(describe_incomplete(folder_),
+              AllOf(HasSubstr("a Hugging Face model"), HasSubstr("of which files are missing")));
+  with({"old/model-00001-of-00002.safetensors"});
+  EXPECT_THAT(describe_incomplete(folder_), HasSubstr(command_for("/old")));
+}
+
 TEST_F(Foreign, NothingIsSaidAboutAnythingElse) {
   EXPECT_EQ(with({"notes.txt", "a/b/c/d/model.pt"}), "");
   EXPECT_EQ(describe_foreign(folder_ / "nowhere"), "");

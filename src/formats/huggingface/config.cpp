@@ -114,7 +114,7 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder) {
   const fs::path file = folder / "config.json";
   if (!fs::exists(file)) {
     if (!fs::exists(folder)) fail_input("'{}' does not exist", folder.string());
-    const std::string foreign = describe_foreign(folder);
+    const std::string foreign = describe_incomplete(folder);
     fail_input("'{}' is not the folder of a Hugging Face model: it has no config.json{}{}",
                folder.string(), foreign.empty() ? "" : "; ", foreign);
   }

@@ -249,7 +249,7 @@ HuggingFaceWeights::HuggingFaceWeights(const fs::path& folder, WeightFiles files
                                        const HuggingFaceModel& model)
     : folder_(folder), files_(std::move(files)) {
   if (files_.empty()) {
-    const std::string foreign = describe_foreign(folder);
+    const std::string foreign = describe_incomplete(folder);
     fail_input("'{}' has neither {} nor {}, nor one of them with an index{}{}", folder.string(),
                weight_names[0].single, weight_names[1].single, foreign.empty() ? "" : "; ",
                foreign);

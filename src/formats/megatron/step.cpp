@@ -85,6 +85,7 @@ std::optional<MegatronRankName> megatron_rank_name(std::string_view name) {
 std::string names_in_folder(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
+  if (names.empty()) return "none";
   if (names.size() <= 12) return fmt::format("{}", fmt::join(names, ", "));
   return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
 }

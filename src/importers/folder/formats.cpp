@@ -149,7 +149,7 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
         "'{}'",
         folder.string(), item.path().string());
   }
-  const std::string foreign = describe_foreign(folder);
+  const std::string foreign = describe_incomplete(folder);
   fail_input("'{}' is in none of the formats that are read{}{} (trireme convert --help lists them)",
              folder.string(), foreign.empty() ? "" : "; ", foreign);
 }

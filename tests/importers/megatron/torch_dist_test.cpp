@@ -128,6 +128,11 @@ TEST_F(TorchDistFolders, ATrackerThatIsAheadNamesTheWholeSteps) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr("is not there"), HasSubstr("whole is iter_0000003")));
 }
 
+TEST_F(TorchDistFolders, ATrackerMayEndAsWindowsWritesLines) {
+  write(run_ / "latest_checkpointed_iteration.txt", " 3\r\n");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
 TEST_F(TorchDistFolders, OfOtherBackendsSayWhatHelps) {
   write(step_ / "metadata.json", R"({"sharded_backend": "zarr"})");
   EXPECT_THAT(refusal(), AllOf(HasSubstr("zarr"), HasSubstr("--ckpt-format torch_dist")));
