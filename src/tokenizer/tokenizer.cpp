@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <iterator>
 
 #include "base/counted.h"
 #include "base/error.h"
@@ -113,22 +115,30 @@ constexpr Maker kMakers[] = {
     {"NullTokenizer", make_null},
 };
 
-// Names in programs that derive from Megatron, and the type and file that do the same here.
+// Names in other programs by what they contain, in lower case, and the type and file that do the
+// same here. A class of a tokenizer, or a name on the Hub, is one of transformers unless an earlier
+// row says otherwise.
 struct ForeignName {
-  std::string_view theirs, ours, file;
+  std::string_view part, ours, file;
 };
 constexpr ForeignName kForeignNames[] = {
-    {"HFTokenizer", "hf", "tokenizer.json or its folder"},
-    {"PretrainedFromHF", "hf", "tokenizer.json or its folder"},
-    {"HFGPT2Tokenizer", "hf", "tokenizer.json or its folder"},
-    {"HFGPT2TokenizerFast", "hf", "tokenizer.json or its folder"},
-    {"AutoTokenizer", "hf", "tokenizer.json or its folder"},
-    {"LLaMATokenizer", "hf", "tokenizer.json or its folder"},
-    {"LLaMA2Tokenizer", "llama2", "tokenizer.model"},
-    {"SPMTokenizer", "sentencepiece", "its .model file"},
-    {"SentencePiece", "sentencepiece", "its .model file"},
-    {"TiktokenTokenizer", "tiktoken", "its file of ranks"},
+    {"sentencepiece", "sentencepiece", "its .model file"},
+    {"spm", "sentencepiece", "its .model file"},
+    {"tiktoken", "tiktoken", "its file of ranks"},
+    {"llama2", "llama2", "tokenizer.model"},
+    {"hf", "hf", "tokenizer.json or its folder"},
+    {"huggingface", "hf", "tokenizer.json or its folder"},
+    {"pretrained", "hf", "tokenizer.json or its folder"},
+    {"tokenizer", "hf", "tokenizer.json or its folder"},
+    {"/", "hf", "tokenizer.json or its folder"},
 };
+
+const ForeignName* find_foreign_name(std::string type) {
+  for (char& c : type) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto found = std::ranges::find_if(
+      kForeignNames, [&](const ForeignName& name) { return type.find(name.part) != type.npos; });
+  return found == std::end(kForeignNames) ? nullptr : found;
+}
 
 constexpr auto kNames = [] {
   std::array<std::string_view, std::size(kMakers)> names;
@@ -152,12 +162,11 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
     }
     return maker.make(config);
   }
-  for (const ForeignName& name : kForeignNames) {
-    if (name.theirs == config.type)
-      fail_input(
-          "'{}' is not a tokenizer type here: use --tokenizer-type {} with --tokenizer-model and "
-          "{}; models are not downloaded",
-          config.type, name.ours, name.file);
+  if (const ForeignName* name = find_foreign_name(config.type)) {
+    fail_input(
+        "'{}' is not a tokenizer type here: use --tokenizer-type {} with --tokenizer-model and {}; "
+        "models are not downloaded",
+        config.type, name->ours, name->file);
   }
   fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));
 }

@@ -64,9 +64,12 @@ class BadInput : public testing::Test {
 
 TEST_F(BadInput, TypesAndFlags) {
   expect_refused([] { make_tokenizer({.type = "gtp2"}); }, "'gtp2' is not a tokenizer type");
-  for (const char* theirs : {"HFTokenizer", "PretrainedFromHF", "HFGPT2Tokenizer"})
+  for (const char* theirs :
+       {"HFTokenizer", "PretrainedFromHF", "HFGPT2Tokenizer", "Llama3Tokenizer",
+        "PreTrainedTokenizerFast", "HuggingFace", "org/model"})
     expect_refused([&] { make_tokenizer({.type = theirs}); }, "use --tokenizer-type hf");
   expect_refused([] { make_tokenizer({.type = "SPMTokenizer"}); }, "sentencepiece");
+  expect_refused([] { make_tokenizer({.type = "o200k-tiktoken"}); }, "--tokenizer-type tiktoken");
   for (const char* name : {"gpt2", "org/model"})
     expect_refused([&] { make_tokenizer({.type = "hf", .model_file = name}); },
                    "models are not downloaded");
