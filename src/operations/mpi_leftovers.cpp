@@ -28,18 +28,22 @@ bool is_own(const fs::path& path, struct stat& info) {
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }
 
-// Every file of /dev/shm that a process whose maps we may read has mapped.
-std::set<std::string> mapped_files() {
-  std::set<std::string> mapped;
+// Every file of /dev/shm that a process which we may look into has open or mapped. What is open
+// comes first, since a process maps a file before it closes it.
+std::set<std::string> used_files() {
+  std::set<std::string> used;
   for (const fs::path& process : entries("/proc")) {
     if (process.filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code error;
+    for (const fs::path& file : entries(process / "fd"))
+      used.insert(fs::read_symlink(file, error).string());
     std::ifstream maps(process / "maps");
     for (std::string line; std::getline(maps, line);) {
       const std::size_t at = line.find("/dev/shm/");
-      if (at != std::string::npos) mapped.insert(line.substr(at));
+      if (at != std::string::npos) used.insert(line.substr(at));
     }
   }
-  return mapped;
+  return used;
 }
 
 // "pid.1234" of Open MPI's session folders, where no such process lives any more.
@@ -55,12 +59,14 @@ bool names_a_dead_process(const std::string& name) {
 MpiLeftovers find_mpi_leftovers(std::time_t since) {
   MpiLeftovers left;
   struct stat info {};
-  const std::set<std::string> mapped = mapped_files();
-  for (const fs::path& path : entries("/dev/shm")) {
+  // The files first: one that another job makes from now on is not among them.
+  const std::vector<fs::path> segments = entries("/dev/shm");
+  const std::set<std::string> used = used_files();
+  for (const fs::path& path : segments) {
     const std::string name = path.filename();
     const bool known = name.starts_with("vader_segment.") || name.starts_with("sm_segment.") ||
                        name.starts_with("mpich_shm_");
-    if (!known || !is_own(path, info) || mapped.contains(path.string())) continue;
+    if (!known || !is_own(path, info) || used.contains(path.string())) continue;
     if (info.st_mtime < since) continue;
     left.paths.push_back(path);
     left.bytes += info.st_size;

@@ -173,23 +173,27 @@ TEST_F(SupervisorOf, AStartThatHasBegunMayTakeLong) {
 TEST_F(SupervisorOf, ARestartRemovesWhatKilledRanksHaveLeft) {
   const std::string mark = "trireme-test-" + std::to_string(::getpid());
   const fs::path older = "/dev/shm/vader_segment.older-" + mark;
-  const fs::path used = "/dev/shm/vader_segment.used-" + mark;
+  const fs::path mapped = "/dev/shm/vader_segment.mapped-" + mark;
+  const fs::path opened = "/dev/shm/vader_segment.opened-" + mark;  // by a rank about to map it
   const fs::path left = "/dev/shm/vader_segment.left-" + mark;
   write_file_durably(older, "x");
   fs::last_write_time(older, fs::file_time_type::clock::now() - std::chrono::hours(1));
-  write_file_durably(used, std::string(4096, 'x'));
-  const int file = ::open(used.c_str(), O_RDWR | O_CLOEXEC);
+  write_file_durably(mapped, std::string(4096, 'x'));
+  write_file_durably(opened, "x");
+  int file = ::open(mapped.c_str(), O_RDWR | O_CLOEXEC);
   void* const memory = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
+  ::close(file);
+  file = ::open(opened.c_str(), O_RDWR | O_CLOEXEC);
   EXPECT_EQ(supervise(run_of("[ $n -gt 1 ] || { echo > " + left.string() + "; touch " +
-                             used.string() + "; exit 1; }")),
+                             mapped.string() + " " + opened.string() + "; exit 1; }")),
             0);
   EXPECT_FALSE(fs::exists(left));
-  EXPECT_TRUE(fs::exists(older));
-  EXPECT_TRUE(fs::exists(used));
+  for (const fs::path& kept : {older, mapped, opened}) {
+    EXPECT_TRUE(fs::exists(kept)) << kept;
+    fs::remove(kept);
+  }
   ::munmap(memory, 4096);
   ::close(file);
-  fs::remove(older);
-  fs::remove(used);
 }
 
 // Without hosts of its own a launcher may wait in a queue.
