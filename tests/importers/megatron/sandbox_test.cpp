@@ -177,6 +177,19 @@ bool got_bytes(int fd) {
   return read(fd, &byte, 1) > 0;
 }
 
+// A killed process may still wait for a processor to die on: the signal is then pending.
+bool is_killed(pid_t pid) {
+  siginfo_t info{};
+  waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  if (info.si_pid != 0) return true;
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string name, value; status >> name && std::getline(status, value);) {
+    if (name != "SigPnd:" && name != "ShdPnd:") continue;
+    if (std::stoull(value, nullptr, 16) >> (SIGKILL - 1) & 1) return true;
+  }
+  return false;
+}
+
 // A way out: commands of the script and whether they got out. Without a check they say so
 // themselves, by success.
 struct Way {
@@ -275,11 +288,7 @@ std::vector<Way> ways_out() {
       {"memory of another process", ": >> /proc/$VICTIM/mem", nullptr, false},
       {"later", "(setsid sh -c 'sleep 0.3; echo x > $FILES/late' &)", changed("late")},
       {"the end of another process", "kill -9 $VICTIM",
-       [](const Outside& o) {
-         siginfo_t info{};
-         waitid(P_PID, static_cast<id_t>(o.victim()), &info, WEXITED | WNOHANG | WNOWAIT);
-         return info.si_pid != 0;
-       }},
+       [](const Outside& o) { return is_killed(o.victim()); }},
   };
 }
 
