@@ -143,8 +143,10 @@ std::optional<ForeignBytes> pointer(std::string_view bytes) {
                         "download the file, with `hf download`"};
   }
   const std::string_view line = bytes.substr(0, bytes.find_first_of("\r\n"));
-  if (begins("/annex/objects/") || (begins("../") && line.find("/annex/objects/") != line.npos) ||
-      begins(".git/annex/objects/")) {
+  const bool one_word = line.find_first_of(" \t") == line.npos;
+  if (one_word &&
+      (begins("/annex/objects/") || (begins("../") && line.find("/annex/objects/") != line.npos) ||
+       begins(".git/annex/objects/"))) {
     return ForeignBytes{Kind::lfs_pointer, "a pointer of git-annex and not the file itself",
                         "run `git annex get` in its repository"};
   }
@@ -197,7 +199,7 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
   first = first.substr(0, foreign_bytes_wanted);
   if (auto found = pointer(first)) return found;
   if (is_refusal_of_server(first)) {
-    return ForeignBytes{Kind::web_page,
+    return ForeignBytes{Kind::lfs_pointer,
                         "a server's refusal and not the file that its name promises",
                         "download it again, logged in if its server asks for that"};
   }

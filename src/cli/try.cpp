@@ -113,7 +113,8 @@ TryLength length_for(const TryArguments& a, const TryFiles& files, const TryText
   const TrySize size = a.full ? TrySize::full : TrySize::small;
   if (a.steps > 0) return {size, a.steps};
   if (a.full) return {size, full_try_steps};
-  fmt::print("measuring how many steps fit into {} minutes\n", a.minutes);
+  fmt::print("measuring how many steps fit into {} minute{}\n", a.minutes,
+             a.minutes == 1 ? "" : "s");
   std::fflush(stdout);
   return fitting_length(files, 60 * a.minutes - seconds_after(begin), text.heldout.size(),
                         [](const std::string&) { check_stopped(); });
@@ -153,7 +154,7 @@ void run_try(const TryArguments& a) {
   });
   std::fflush(stdout);
   cli::train(load_config(files.settings().string(), {}), {});
-  print_try_report(files, sizes);
+  print_try_report(files, sizes, a.files, a.full);
   fmt::print("\naltogether {:.0f} s\n", seconds_after(begin));
 }
 

@@ -13,6 +13,7 @@
 #include "cli/text_stream.h"
 #include "data/compressed_size.h"
 #include "generate/evaluation.h"
+#include "operations/slurm_script.h"
 
 namespace trireme::cli {
 namespace {
@@ -111,21 +112,36 @@ std::string own_name() {
   return error || relative.empty() || *relative.begin() == ".." ? file : relative.string();
 }
 
-void print_next_steps(const TryFiles& files, std::int64_t steps, const std::string& prompt) {
+// Words of the user and of the text are quoted: the commands are pasted.
+void print_next_steps(const TryFiles& files, std::int64_t steps, const std::string& prompt,
+                      const std::vector<std::string>& texts, bool full) {
   const std::string run = files.run.string();
-  fmt::print(R"(
-The figures are in {run}/summary.json. How to continue:
-  {trireme} generate {run} --prompt "{prompt}" --num-return-sequences 3 --seed 7
-  {trireme} train {run}/try.toml train.iters={more}     # continues this run
-  {trireme} train {run}/try.toml run.dir={run}-larger model.num_layers=6
-  {trireme} try --full     # {full} steps of a larger model
-  {trireme} convert --to hf {run} {run}-hf     # for transformers
+  std::string more_of_it;
+  if (!full) {
+    more_of_it = fmt::format("  {} try --full", shell_word(own_name()));
+    for (const std::string& text : texts) more_of_it += " " + shell_word(text);
+    more_of_it += fmt::format("     # {} steps of a larger model\n", full_try_steps);
+  }
+  fmt::print(
+      R"(
+The figures are in {summary}. How to continue:
+  {trireme} generate {run} --prompt {prompt} --num-return-sequences 3 --seed 7
+  {trireme} train {settings} train.iters={more}     # continues this run
+  {trireme} train {settings} {larger} model.num_layers=6
+{more_of_it}  {trireme} convert --to hf {run} {hf}     # for transformers
   {trireme} --help
 and where `trireme` was installed with pip:
-  python3 -c 'import trireme; print(trireme.Model("{run}").generate("The", 40))'
+  python3 -c {python}
 )",
-             fmt::arg("run", run), fmt::arg("trireme", own_name()), fmt::arg("prompt", prompt),
-             fmt::arg("more", 2 * steps), fmt::arg("full", full_try_steps));
+      fmt::arg("summary", run + "/summary.json"), fmt::arg("run", shell_word(run)),
+      fmt::arg("settings", shell_word(run + "/try.toml")),
+      fmt::arg("larger", shell_word("run.dir=" + run + "-larger")),
+      fmt::arg("hf", shell_word(run + "-hf")), fmt::arg("trireme", shell_word(own_name())),
+      fmt::arg("prompt", shell_word(prompt)), fmt::arg("more", 2 * steps),
+      fmt::arg("more_of_it", more_of_it),
+      fmt::arg("python",
+               shell_word(fmt::format(
+                   "import trireme; print(trireme.Model(\"{}\").generate(\"The\", 40))", run))));
 }
 
 }  // namespace
@@ -136,13 +152,14 @@ CompressedSizes compressed_sizes(const TryText& text) {
   return {gzip_size(text.heldout), of_both - of_train.get()};
 }
 
-void print_try_report(const TryFiles& files, const CompressedSizes& sizes) {
+void print_try_report(const TryFiles& files, const CompressedSizes& sizes,
+                      const std::vector<std::string>& texts, bool full) {
   const TryFigures figures = figures_of(files, sizes);
   write_summary(files.run / "summary.json", figures);
   print_figures(figures);
   const std::string prompt = first_words(read_file(files.text("heldout")));
   print_samples(files.run, prompt);
-  print_next_steps(files, TrainedModel(files.run).step(), prompt);
+  print_next_steps(files, TrainedModel(files.run).step(), prompt, texts, full);
 }
 
 }  // namespace trireme::cli

@@ -17,7 +17,9 @@ struct CompressedSizes {
 CompressedSizes compressed_sizes(const TryText& text);
 
 // Evaluates the trained model, writes RUN/summary.json, and prints the figures, what an early
-// checkpoint and the last one write, and the next commands.
-void print_try_report(const TryFiles& files, const CompressedSizes& sizes);
+// checkpoint and the last one write, and the next commands. `texts` are those that the user gave,
+// `full` is --full.
+void print_try_report(const TryFiles& files, const CompressedSizes& sizes,
+                      const std::vector<std::string>& texts, bool full);
 
 }  // namespace trireme::cli

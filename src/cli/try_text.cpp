@@ -132,7 +132,7 @@ TryText read_try_text(const std::vector<std::string>& files) {
                files.size() > 1 ? "the files have" : fmt::format("'{}' has", inputs.front()),
                text.size(), least_text);
   divide(text, result);
-  if (result.train.size() + result.heldout.size() < least_text)
+  if (result.heldout.empty() || result.train.size() + result.heldout.size() < least_text)
     fail_input("'{}' consists of blanks for the most part: give a file with text", inputs.front());
   result.hash = hash64(text);
   return result;

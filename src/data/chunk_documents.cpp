@@ -18,7 +18,7 @@ void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& b
   try {
     if (chunk.form == DocumentForm::json_line) return for_each_line(chunk, body, bad);
     if (chunk.form == DocumentForm::row) return for_each_row(chunk, body, bad);
-    for_each_text(chunk, body);
+    for_each_text(chunk, body, bad);
   } catch (const std::bad_alloc&) {
     fail(
         "'{}': the documents from line {} on, {} MiB of text, and their tokens do not fit into "
@@ -82,7 +82,7 @@ void ChunkDocuments::read_row(const Chunk& chunk, std::int64_t row) {
   }
 }
 
-void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body) {
+void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body, const Bad& bad) {
   if (keys_.size() > 1) {
     fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
   }
@@ -93,15 +93,15 @@ void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body) {
         chunk.first_byte > 0 ? fmt::format(" after byte {}", chunk.first_byte) : "";
     return fmt::format("'{}' line {}{}", *chunk.file, line, after);
   };
-  if (const std::size_t nul = text.find('\0'); nul != text.npos) {
-    fail_input(
-        "{} holds NUL bytes, as in a file that is padded, was cut off or is no text (`tr -d "
-        "'\\0'` removes them)",
-        where(text.data() + nul));
-  }
   const bool valid = is_valid_utf8(text);
   std::string repaired;
   for_each_document(text, chunk.form, [&](std::string_view document) {
+    if (const std::size_t nul = document.find('\0'); nul != document.npos) {
+      return bad(Error(ExitCode::bad_input,
+                       fmt::format("{} holds NUL bytes, as in a file that is padded, was cut off "
+                                   "or is no text (`tr -d '\\0'` removes them)",
+                                   where(document.data() + nul))));
+    }
     if (!valid && !is_valid_utf8(document)) {
       note_repair([&] { return where(document.data()); });
       document = repaired = to_valid_utf8(document);

@@ -37,7 +37,7 @@ class ChunkDocuments {
   void for_each_line(const Chunk& chunk, const Body& body, const Bad& bad);
   void for_each_row(const Chunk& chunk, const Body& body, const Bad& bad);
   void read_row(const Chunk& chunk, std::int64_t row);
-  void for_each_text(const Chunk& chunk, const Body& body);
+  void for_each_text(const Chunk& chunk, const Body& body, const Bad& bad);
   template <class Where>
   void note_repair(const Where& where);
 

@@ -29,8 +29,9 @@ constexpr TableLog table_logs[] = {{"_delta_log", "a Delta table"},
                                    {".hoodie", "a table of Hudi"}};
 
 void refuse_table(const fs::path& folder) {
+  std::error_code error;
   for (const TableLog& log : table_logs) {
-    if (!fs::is_directory(folder / log.folder)) continue;
+    if (!fs::is_directory(folder / log.folder, error)) continue;
     fail_input(
         "'{}' is {}, and which of its files count is in '{}', which is not read here: export the "
         "table, or name the files, such as '{}'",
@@ -57,8 +58,9 @@ bool is_cache_name(std::string_view name) {
 // empty for other folders and where there is one only.
 std::string revision_in_use(const fs::path& snapshots) {
   const fs::path refs = snapshots / ".." / "refs";
+  std::error_code error;
   if (fs::absolute(snapshots / ".").lexically_normal().parent_path().filename() != "snapshots" ||
-      !fs::is_directory(refs)) {
+      !fs::is_directory(refs, error)) {
     return {};
   }
   std::vector<std::string> revisions;

@@ -29,6 +29,8 @@ void add_matches(const std::string& pattern, Inputs& inputs) {
 }
 
 void refuse_content(const std::string& file, const ForeignBytes& foreign) {
+  if (foreign.kind == ForeignBytes::Kind::lfs_pointer)
+    fail_input("'{}' is {}: {}", file, foreign.what, foreign.remedy);
   const bool page = foreign.kind == ForeignBytes::Kind::web_page;
   const bool packed = foreign.kind == ForeignBytes::Kind::compressed;
   fail_input("'{}' holds {}{} and no documents: {}{}", file,

@@ -49,10 +49,20 @@ struct Characters {
   std::size_t ill_formed = 0;
 };
 
+// Half of a character of UTF-16 in three bytes, as Java's and Python's writers let through: it is
+// repaired.
+bool is_surrogate(const char* p, const char* end) {
+  return end - p >= 3 && p[0] == '\xed' && (p[1] & 0xe0) == 0xa0 && (p[2] & 0xc0) == 0x80;
+}
+
 Characters characters_of(std::string_view text) {
   Characters counts;
   const char* const end = text.data() + text.size();
   for (const char* p = text.data(); p < end;) {
+    if (is_surrogate(p, end)) {
+      p += 3;
+      continue;
+    }
     const DecodedChar c = decode_utf8(p, end);
     // The last character may be cut off.
     counts.ill_formed += !c.valid && end - p >= 4;

@@ -88,8 +88,9 @@ bool is_about_the_corpus(const std::string& name) {
   static constexpr std::string_view text_endings[] = {".txt",  ".md",  ".rst",
                                                       ".html", ".bib", ".cff"};
   const bool text = name.find('.') == name.npos || ends_in(name, text_endings);
-  return text && (std::ranges::find(about, first) != std::end(about) || word == "readme" ||
-                  word == "license" || word == "licence");
+  const bool numbered = first.find_first_of("0123456789") != first.npos;  // parts of a corpus
+  return text && (std::ranges::find(about, first) != std::end(about) ||
+                  (!numbered && (word == "readme" || word == "license" || word == "licence")));
 }
 
 }  // namespace

@@ -210,6 +210,10 @@ TEST_F(DocumentInputs, InOtherEncodingsAreRefused) {
   EXPECT_THAT(refusal("a.txt"), HasSubstr("does not hold text"));
   add("a.txt", latin.substr(0, 20) + " \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
   EXPECT_EQ(refusal("a.txt"), "accepted");  // a few stray bytes
+  std::string surrogates;
+  for (int i = 0; i < 30; ++i) surrogates += "smile \xed\xa0\xbd\xed\xb8\x80 ";
+  add("a.txt", surrogates);
+  EXPECT_EQ(refusal("a.txt"), "accepted");  // as Java writes what is beyond 16 bits
 }
 
 TEST_F(DocumentInputs, LinksAreFollowedOnceAndMustLeadSomewhere) {
@@ -289,8 +293,8 @@ TEST(DocumentNames, SayCompressionAndKind) {
     EXPECT_NE(reason_to_pass_over(name), "") << name;
   }
   for (const char* const name :
-       {"a.jsonl", "readme_corpus.jsonl", "license.jsonl", "tmp", "old.txt", "notice_1943.txt",
-        "a.jsonl.1", "tmptext.txt", "bak2"}) {
+       {"a.jsonl", "readme_corpus.jsonl", "license.jsonl", "license-1.txt", "readme_20.md", "tmp",
+        "old.txt", "notice_1943.txt", "a.jsonl.1", "tmptext.txt", "bak2"}) {
     EXPECT_EQ(reason_to_pass_over(name), "") << name;
   }
 }

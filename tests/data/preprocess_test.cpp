@@ -204,6 +204,10 @@ TEST_F(Preprocess, NulsInTextAreRefusedWhereverTheyAre) {
   write_bytes(folder_ / "a.txt", "one\n" + long_text + "\nthree" + std::string(512, '\0'));
   expect_error(ExitCode::bad_input, {"a.txt' line 3 holds NUL bytes", "tr -d"},
                [&] { run(options_of("a.txt")); });
+  PreprocessOptions options = options_of("a.txt");
+  options.text_documents = DocumentForm::line;
+  options.skip_bad_lines = true;
+  EXPECT_EQ(run(options).documents, 2);
 }
 
 TEST_F(Preprocess, TextNamedTxtIsToldFromJsonByItsContent) {

@@ -66,8 +66,8 @@ void muon(Draft& draft) {
   if (mode.empty() || mode == "blockwise") {
     draft.complaints().add(
         flag,
-        "blockwise, the default of some versions of Megatron, takes a rank's "
-        "part of a matrix for a matrix, and here they are whole: use duplicated");
+        "blockwise, which some versions of Megatron take where it is not given, takes a rank's part of "
+        "a matrix for a matrix, and here they are whole: give --muon-tp-mode duplicated");
   }
 }
 

@@ -181,7 +181,7 @@ TEST(Translate, MuonsMatricesAreWhole) {
   const std::string split = "--optimizer muon --tensor-model-parallel-size 2 ";
   EXPECT_THAT(refusal(split), HasSubstr("--muon-tp-mode"));
   EXPECT_EQ(config(split + "--muon-tp-mode distributed").parallel.tp, 2);
-  EXPECT_THAT(refusal(split + "--muon-tp-mode blockwise"), HasSubstr("use duplicated"));
+  EXPECT_THAT(refusal(split + "--muon-tp-mode blockwise"), HasSubstr("--muon-tp-mode duplicated"));
   EXPECT_EQ(config("--optimizer muon --muon-tp-mode blockwise").optimizer.name,
             OptimizerKind::muon);
 }
