@@ -130,16 +130,16 @@ bool is_page(std::string_view bytes) {
   return false;
 }
 
-// What stands in a folder for a file that is elsewhere.
-std::optional<ForeignBytes> pointer(std::string_view bytes) {
+// Placeholders: pointers, targets of links, encrypted files.
+std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   const auto begins = [&](std::string_view begin) { return bytes.starts_with(begin); };
   if (begins("version https://git-lfs.github.com/spec/") ||
       begins("version https://hawser.github.com/spec/") || begins("version http://git-media.io/")) {
-    return ForeignBytes{Kind::lfs_pointer, "a pointer of Git LFS and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a pointer of Git LFS and not the file itself",
                         "run `git lfs pull` in its repository, or download the file"};
   }
   if (begins("# xet version ")) {
-    return ForeignBytes{Kind::lfs_pointer, "a pointer of Xet and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a pointer of Xet and not the file itself",
                         "download the file, with `hf download`"};
   }
   const std::string_view line = bytes.substr(0, bytes.find_first_of("\r\n"));
@@ -147,7 +147,7 @@ std::optional<ForeignBytes> pointer(std::string_view bytes) {
   if (one_word &&
       (begins("/annex/objects/") || (begins("../") && line.find("/annex/objects/") != line.npos) ||
        begins(".git/annex/objects/"))) {
-    return ForeignBytes{Kind::lfs_pointer, "a pointer of git-annex and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a pointer of git-annex and not the file itself",
                         "run `git annex get` in its repository"};
   }
   // A link of a cache of the Hub, where links became files that hold their target.
@@ -155,11 +155,11 @@ std::optional<ForeignBytes> pointer(std::string_view bytes) {
   const std::size_t at = line.find(blobs);
   if (begins("../") && at != line.npos &&
       line.find_first_not_of("0123456789abcdef", at + blobs.size()) == line.npos) {
-    return ForeignBytes{Kind::lfs_pointer, "the target of a link and not the file itself",
+    return ForeignBytes{Kind::stand_in, "the target of a link and not the file itself",
                         "copy the folder again with `cp -L`, or download the file"};
   }
   if (begins("\0GITCRYPT\0"sv)) {
-    return ForeignBytes{Kind::lfs_pointer, "encrypted with git-crypt",
+    return ForeignBytes{Kind::stand_in, "encrypted with git-crypt",
                         "run `git-crypt unlock` in its repository"};
   }
   return std::nullopt;
@@ -197,9 +197,9 @@ std::optional<ForeignBytes> tokens(std::string_view bytes) {
 
 std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
   first = first.substr(0, foreign_bytes_wanted);
-  if (auto found = pointer(first)) return found;
+  if (auto found = stand_in(first)) return found;
   if (is_refusal_of_server(first)) {
-    return ForeignBytes{Kind::lfs_pointer,
+    return ForeignBytes{Kind::stand_in,
                         "a server's refusal and not the file that its name promises",
                         "download it again, logged in if its server asks for that"};
   }
@@ -235,7 +235,7 @@ void refuse_unless_text(const std::string& file, std::string_view content) {
 
 void refuse_if_placeholder(const std::string& file, std::string_view content) {
   const auto found = find_foreign_bytes(content);
-  if (found && (found->kind == Kind::lfs_pointer || found->kind == Kind::web_page)) {
+  if (found && (found->kind == Kind::stand_in || found->kind == Kind::web_page)) {
     refuse_foreign_bytes(file, *found);
   }
 }

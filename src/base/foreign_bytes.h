@@ -11,11 +11,11 @@ namespace trireme {
 
 struct ForeignBytes {
   enum class Kind {
-    lfs_pointer,  // the placeholder of a file that Git LFS has not downloaded
-    web_page,     // what a server sends in place of a file; also XML
-    compressed,   // gzip, zip, bzip2 and so on
-    wide_text,    // UTF-16 or UTF-32
-    tokens,       // arrays of NumPy, token files of llm.c
+    stand_in,    // in place of a file that is elsewhere: a pointer of Git LFS, a server's refusal
+    web_page,    // what a server sends in place of a file; also XML
+    compressed,  // gzip, zip, bzip2 and so on
+    wide_text,   // UTF-16 or UTF-32
+    tokens,      // arrays of NumPy, token files of llm.c
   };
   Kind kind;
   std::string what;    // "a pointer of Git LFS and not the file itself"

@@ -29,7 +29,7 @@ void add_matches(const std::string& pattern, Inputs& inputs) {
 }
 
 void refuse_content(const std::string& file, const ForeignBytes& foreign) {
-  if (foreign.kind == ForeignBytes::Kind::lfs_pointer)
+  if (foreign.kind == ForeignBytes::Kind::stand_in)
     fail_input("'{}' is {}: {}", file, foreign.what, foreign.remedy);
   const bool page = foreign.kind == ForeignBytes::Kind::web_page;
   const bool packed = foreign.kind == ForeignBytes::Kind::compressed;

@@ -41,8 +41,8 @@ class Draft {
   void set(const std::string& key, const std::string& value, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void note(const std::string& flag, const std::string& text);
-  // What a flag means here is not quite what it means there: complains unless the user has said
-  // that it is meant, by giving the key, which has been set, with its value as an override.
+  // Complains about a flag that computes something else here than in Megatron, unless the user has
+  // agreed by an override of the key, which has been set.
   void ask(const std::string& flag, const std::string& text, const std::string& key);
   // Complains about required flags that are missing.
   void miss(const std::string& flags);

@@ -37,7 +37,7 @@ struct Translation {
 
 struct TranslateOptions {
   Program program = Program::gpt;
-  // Of what a checkpoint's model computes: how it was trained does not matter.
+  // Only what the model of a checkpoint computes counts; how it was trained does not matter.
   bool model_only = false;
   // Collects problems in Translation::lost and continues, instead of throwing the first one.
   bool lenient = false;
