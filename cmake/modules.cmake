@@ -3,6 +3,16 @@
 add_library(trireme_flags INTERFACE)
 # g++ 12 reports -Wrestrict falsely on concatenated strings.
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
+# What the compiler that ./test installs is known to find nothing in is an error; others may know more.
+set(known_compiler OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND
+    CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  set(known_compiler ON)
+endif()
+option(TRIREME_WERROR "Take warnings for errors" ${known_compiler})
+if(TRIREME_WERROR)
+  target_compile_options(trireme_flags INTERFACE -Werror)
+endif()
 # Neither messages nor debug information show where the tree lies.
 target_compile_options(trireme_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
@@ -77,6 +87,9 @@ function(trireme_module folder)
   endif()
   add_library(trireme_${name} STATIC ${sources})
   target_link_libraries(trireme_${name} PUBLIC trireme_flags ${module_LINKS})
+  # A switch over an enumeration names all of it, so that a new value is an error where it has no answer.
+  # -Wnull-dereference is left out: it reports lines of <streambuf> and of nlohmann's JSON, and none of ours.
+  target_compile_options(trireme_${name} PRIVATE -Wshadow -Wswitch-enum)
   trireme_together(trireme_${name} "${module_APART}" ${sources})
 
   set(uses "")

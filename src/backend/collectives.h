@@ -52,7 +52,7 @@ struct CollectiveTable {
   std::string (*error_text)(int error);
 
   int (*make_id)(CollectiveId*);
-  // All ranks of the group together, each from the thread that has chosen its device.
+  // All ranks of the group together, from any thread; does not return before all have called it.
   // `host_messages` outlives the communicator.
   int (*join)(void** communicator, int size, const CollectiveId&, int rank,
               HostMessages* host_messages);

@@ -1,9 +1,28 @@
-// Common to all devices: the count of their memory.
+// Common to all devices: the count of their memory, and a clock for those that have none.
 #include "backend/device.h"
+
+#include <chrono>
 
 #include "base/error.h"
 
 namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+void Queue::record_timed(Event& event) {
+  record(event);
+  event.native = std::make_shared<Clock::time_point>(Clock::now());
+}
+
+double Queue::seconds_between(const Event& begin, const Event& end) {
+  const auto time_of = [](const Event& event) {
+    return *static_cast<const Clock::time_point*>(event.native.get());
+  };
+  return std::chrono::duration<double>(time_of(end) - time_of(begin)).count();
+}
 
 std::byte* Device::allocate(std::int64_t bytes) {
   std::byte* memory = do_allocate(bytes);

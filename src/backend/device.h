@@ -46,6 +46,11 @@ class Queue {
   virtual bool has_passed(const Event&) { return true; }
   // Returns when all that was enqueued has run.
   virtual void synchronize() = 0;
+  // As record(), with the time on the device's clock; on devices whose queues do everything at
+  // once, the host's.
+  virtual void record_timed(Event& event);
+  // Seconds between two events of record_timed() that have passed.
+  virtual double seconds_between(const Event& begin, const Event& end);
 };
 
 // What else is to be done while the host waits for a device: asked again and again until the wait
@@ -122,7 +127,7 @@ struct WorkKey {
 // A line on what was found when a device was opened.
 struct DeviceNote {
   std::string text;
-  bool is_fault = false;  // something computed wrong numbers and was switched off
+  bool is_fault = false;  // wrong numbers that were switched off, or a library that is missing
 };
 
 class Device {
@@ -151,6 +156,8 @@ class Device {
 
   // Bytes that the device has in all; 0 where that is not known.
   virtual std::int64_t memory_bytes() const { return 0; }
+  // Of these, the bytes that this process can allocate now.
+  virtual std::int64_t free_bytes() const { return memory_bytes(); }
   // Where in the machine it is plugged in ("0000:81:00.0"); empty where that is not known.
   virtual std::string address() const { return {}; }
 

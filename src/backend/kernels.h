@@ -168,9 +168,10 @@ struct Kernels {
 
   // Rotates queries and keys of a qkv buffer in place (rotate-half form over the first rotary_dim
   // of each head). cos, sin: [positions, rotary_dim / 2]; row r has position positions[r], or
-  // r % seq if positions is null. direction +1 forward, -1 for the gradient.
+  // r % seq if positions is null. direction +1 forward, -1 for the gradient. Queries are then
+  // multiplied by query_factor, [positions], unless it is null.
   void (*rope)(Queue&, T* qkv, const AttentionShape&, std::int64_t rotary_dim, const A* cos,
-               const A* sin, const std::int32_t* positions, int direction);
+               const A* sin, const A* query_factor, const std::int32_t* positions, int direction);
 
   // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq. Both
   // take attention_workspace() of workspace.h in bytes.

@@ -35,7 +35,7 @@ struct Dropout : DropoutRule {
 struct NormRule {
   NormKind kind;
   double eps;
-  bool zero_centred = false;  // multiplies by 1 + weight
+  bool zero_centered = false;  // multiplies by 1 + weight
 };
 struct NormShape : NormRule {
   std::int64_t rows, cols;
@@ -51,6 +51,7 @@ struct HeadNormRule {
   // whether this rank owns its key heads, of which others may have copies.
   std::int64_t all_queries = 0, all_keys = 0;
   bool counts_keys = true;
+  bool zero_centered = false;  // multiplies by 1 + weight
 
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }
   std::int64_t normed_heads() const { return groups * (queries_per_group + 1); }

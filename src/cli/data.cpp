@@ -21,8 +21,6 @@
 namespace trireme::cli {
 namespace {
 
-using nlohmann::json;
-
 struct MergeOptions {
   std::vector<std::string> inputs;
   std::string output;
@@ -39,10 +37,10 @@ void merge(const MergeOptions& options) {
   }
   writer->finish();
   if (options.as_json) {
-    const json figures = {{"prefix", output},
-                          {"documents", writer->documents()},
-                          {"sequences", writer->sequences()},
-                          {"tokens", writer->tokens()}};
+    const nlohmann::json figures = {{"prefix", output},
+                                    {"documents", writer->documents()},
+                                    {"sequences", writer->sequences()},
+                                    {"tokens", writer->tokens()}};
     fmt::print("{}\n", figures.dump());
     return;
   }
@@ -58,7 +56,7 @@ struct ShowOptions {
   bool as_json = false;
 };
 
-json figures_of(const IndexedDataset& data) {
+nlohmann::json figures_of(const IndexedDataset& data) {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max(), longest = 0;
   for (std::int64_t i = 0; i < data.sequences(); ++i) {
     shortest = std::min(shortest, data.length(i));
@@ -77,7 +75,7 @@ json figures_of(const IndexedDataset& data) {
 }
 
 void show_file(const IndexedDataset& data, bool as_json) {
-  const json figures = figures_of(data);
+  const nlohmann::json figures = figures_of(data);
   if (as_json) {
     fmt::print("{}\n", figures.dump());
     return;
@@ -105,7 +103,7 @@ void show_document(const IndexedDataset& data, const ShowOptions& options) {
     const std::vector<std::int32_t> ids = read_sequence(data, i);
     const std::string text = tokenizer ? to_valid_utf8(tokenizer->decode(ids)) : std::string();
     if (options.as_json) {
-      json line = {{"document", options.document}, {"sequence", i}, {"ids", ids}};
+      nlohmann::json line = {{"document", options.document}, {"sequence", i}, {"ids", ids}};
       if (tokenizer) line["text"] = text;
       fmt::print("{}\n", line.dump());
     } else if (tokenizer) {
@@ -179,7 +177,7 @@ std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, 
 void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptions& options) {
   const std::vector<SamplePart> parts = dataset.parts(index);
   if (options.as_json) {
-    json documents = json::array();
+    nlohmann::json documents = nlohmann::json::array();
     for (const SamplePart& part : parts) {
       if (part.group < 0) {
         documents.push_back({part.sequence, part.first, part.last});
@@ -191,10 +189,10 @@ void print_sample(const Dataset& dataset, std::int64_t index, const SamplesOptio
       fmt::print("{}\n", documents.dump());
       return;
     }
-    const json line = {{"sample", index},
-                       {"dataset", *parts.front().prefix},
-                       {"documents", documents},
-                       {"tokens", tokens_of(dataset, index, options.masked)}};
+    const nlohmann::json line = {{"sample", index},
+                                 {"dataset", *parts.front().prefix},
+                                 {"documents", documents},
+                                 {"tokens", tokens_of(dataset, index, options.masked)}};
     fmt::print("{}\n", line.dump());
     return;
   }

@@ -28,7 +28,7 @@ namespace trireme::cli {
 namespace {
 
 constexpr const char* file_variable = "TRIREME_JOB_FILE";
-constexpr std::array<const char*, 4> words = {"starting", "listening", "interrupted", "done"};
+constexpr std::array<const char*, 4> state_words = {"starting", "listening", "interrupted", "done"};
 
 // Time for a launcher to end after all processes of the run have ended.
 std::chrono::duration<double> shutdown_timeout() {
@@ -105,8 +105,8 @@ class StateFile {
   JobState state() const {
     try {
       const std::string text = read_file(path_, 64);
-      for (std::size_t i = 0; i < words.size(); ++i) {
-        if (text == words[i]) return static_cast<JobState>(i);
+      for (std::size_t i = 0; i < state_words.size(); ++i) {
+        if (text == state_words[i]) return static_cast<JobState>(i);
       }
     } catch (const Error&) {  // somebody cleaned up: as if it were empty
     }
@@ -329,7 +329,7 @@ void notify_job(JobState state) {
   if (!path) return;
   const int file = ::open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
   if (file < 0) return;
-  const char* word = words[static_cast<std::size_t>(state)];
+  const char* word = state_words[static_cast<std::size_t>(state)];
   (void)!::write(file, word, std::strlen(word));
   ::close(file);
 }

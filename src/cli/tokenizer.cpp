@@ -21,8 +21,6 @@
 namespace trireme::cli {
 namespace {
 
-using nlohmann::json;
-
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     fail("cannot write to standard output");
@@ -55,12 +53,12 @@ void train(const TrainOptions& options) {
   stoppable([&] { write_gpt2_files(trained, options.output); });
   const std::size_t size = trained.tokens.size() + 1;
   if (options.as_json) {
-    const json figures = {{"vocab_size", size},
-                          {"merges", trained.merges.size()},
-                          {"pieces", counts.total()},
-                          {"distinct_pieces", counts.sorted().size()},
-                          {"vocab_file", options.output + "/vocab.json"},
-                          {"merge_file", options.output + "/merges.txt"}};
+    const nlohmann::json figures = {{"vocab_size", size},
+                                    {"merges", trained.merges.size()},
+                                    {"pieces", counts.total()},
+                                    {"distinct_pieces", counts.sorted().size()},
+                                    {"vocab_file", options.output + "/vocab.json"},
+                                    {"merge_file", options.output + "/merges.txt"}};
     print(figures.dump() + "\n");
     return;
   }
@@ -93,7 +91,7 @@ std::string encode_line(const Tokenizer& tokenizer, const EncodeOptions& options
     encoding.type_ids.assign(encoding.ids.size(), 0);
   }
   if (!options.as_json) return fmt::format("[{}]\n", fmt::join(encoding.ids, ", "));
-  return json{{"ids", encoding.ids}, {"type_ids", encoding.type_ids}}.dump() + "\n";
+  return nlohmann::json{{"ids", encoding.ids}, {"type_ids", encoding.type_ids}}.dump() + "\n";
 }
 
 void encode(const EncodeOptions& options, bool has_text, bool has_pair) {
@@ -125,7 +123,7 @@ struct DecodeOptions {
 
 // A line "[1, 2, 3]".
 std::vector<std::int32_t> parse_ids(std::string_view line, const std::string& where) {
-  auto ids = json_ids(json::parse(line, nullptr, false));
+  auto ids = json_ids(nlohmann::json::parse(line, nullptr, false));
   if (!ids) fail_input("{} is not a JSON array of ids such as [1, 2, 3]", where);
   return std::move(*ids);
 }
@@ -144,7 +142,7 @@ void decode(const DecodeOptions& options) {
     const auto ids = parse_ids(line, fmt::format("'{}' line {}", options.jsonl, number + 1));
     const std::string text = tokenizer->decode(ids, options.skip_special);
     // ASCII only, since some readers of lines also break them at U+0085 or U+2028.
-    print(json{{options.key, to_valid_utf8(text)}}.dump(-1, ' ', true) + "\n");
+    print(nlohmann::json{{options.key, to_valid_utf8(text)}}.dump(-1, ' ', true) + "\n");
   });
 }
 

@@ -76,6 +76,8 @@ struct ModelConfig {
   std::int64_t vocab_multiple = 128;  // computed vocabulary is padded to a multiple of this x tp
   PositionEncoding position = PositionEncoding::by_family;
   double rope_base = 10000;
+  double rope_base_local =
+      0;  // of layers with a window, whose positions are not scaled; 0: as others
   double rope_percent = 1;
   RopeScaling rope_scaling = RopeScaling::none;
   double rope_scaling_factor = 1;
@@ -83,7 +85,10 @@ struct ModelConfig {
   double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: turns
   double rope_attention_factor = 0;          // yarn: of queries and keys; 0: 0.1 ln(factor) + 1
   bool rope_truncate = true;                 // yarn: whole pairs bound those divided in part
-  std::int64_t rope_original_length = 8192;  // llama3, yarn
+  std::int64_t rope_original_length = 8192;  // llama3, yarn, rope_query_beta
+  double rope_query_beta =
+      0;  // queries grow by 1 + beta ln(1 + position / original length); 0: not
+  std::vector<std::int64_t> no_rope_layers;  // without positions
   NormType norm = NormType::by_family;
   double norm_eps = 1e-5;
   double latent_norm_eps = 0;  // of the norms within latent attention; 0: norm_eps
@@ -92,9 +97,12 @@ struct ModelConfig {
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool qk_norm = false;  // RMSNorm of queries and keys
   NormSpan qk_norm_over = NormSpan::head;  // what each of these norms spans
-  bool zero_centred_norms = false;  // norms multiply by 1 + weight, and weights start at zero
-  bool embedding_norm = false;      // a norm after the embedding
-  bool scale_embedding = false;     // times sqrt(hidden_size)
+  bool zero_centered_norms = false;     // norms multiply by 1 + weight, and weights start at zero
+  bool zero_centered_qk_norms = false;  // the same of queries and keys
+  bool embedding_norm = false;          // a norm after the embedding
+  bool scale_embedding = false;         // times sqrt(hidden_size)
+  // What the embedding, what each residual branch adds, and the logits are multiplied by (Granite).
+  double embedding_multiplier = 1, residual_multiplier = 1, logit_multiplier = 1;
   bool tie_embeddings = true;
   NormPlacement norm_placement = NormPlacement::pre;
   double attention_scale = 0;               // of scores; 0: 1 / sqrt(head_dim)
@@ -115,6 +123,8 @@ struct ModelConfig {
   std::int64_t value_dim() const { return is_latent() ? v_head_dim : head_dim; }
   // Whether attention of a layer, counted from 0, has the window.
   bool window_in_layer(std::int64_t layer) const;
+  // Whether positions turn its queries and keys.
+  bool rope_in_layer(std::int64_t layer) const;
 };
 
 // Whether its MLP has a gate.
@@ -166,7 +176,8 @@ struct TrainConfig {
   double timeout_s = 600;                 // watchdog of collectives
   std::vector<std::int64_t> trace_steps;  // first, last: writes a Chrome trace
   bool check_nan = true;
-  std::int64_t guard_interval = 0;               // of the check for silent corruption; 0: off
+  std::int64_t guard_interval = 0;  // of the check for silent corruption; 0: off
+  std::int64_t hash_interval = 0;   // of a hash of all parameters in the metrics; 0: off
   SpikePolicy spike_policy = SpikePolicy::none;  // of the loss
   std::int64_t spike_window = 128;               // losses that a step's is compared with
   double spike_sigma = 6;                        // standard deviations above their median
@@ -248,7 +259,8 @@ struct ParallelConfig {
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
   bool distribute_saved_activations = false;
   Numerics numerics = Numerics::fast;
-  std::int64_t exact_block = 0;  // exact: tokens that are summed at once; 0: a micro-batch
+  std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
+  std::int64_t exact_leaves = 0;  // exact: parts of sums that tp splits; 0: one on each rank
 };
 
 // Data kept outside of the memory of the device.

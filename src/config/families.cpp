@@ -19,7 +19,7 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "both"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 9> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank conflicts with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
@@ -30,6 +30,11 @@ constexpr std::array<Refusal<ModelConfig>, 8> kBertModels{{
      "norm_placement = \"post\": leave it out"},
     {[](const ModelConfig& m) { return m.scale_embedding; },
      "model.scale_embedding conflicts with model.family = \"bert\": leave it out"},
+    {[](const ModelConfig& m) {
+       return m.embedding_multiplier != 1 || m.residual_multiplier != 1 || m.logit_multiplier != 1;
+     },
+     "model.embedding_multiplier, residual_multiplier and logit_multiplier conflict with "
+     "model.family = \"bert\": leave them out"},
     {[](const ModelConfig& m) {
        return m.norm_placement == NormPlacement::output || m.norm_placement == NormPlacement::both;
      },

@@ -44,6 +44,12 @@ Field Field::also(std::string_view names) const {
   return changed;
 }
 
+Field Field::formerly(std::string_view old) const {
+  Field changed = *this;
+  changed.former_name = old;
+  return changed;
+}
+
 namespace {
 
 const std::vector<Field>& table() {
@@ -83,7 +89,8 @@ std::vector<std::string> weight_keys() {
 
 const Field* find_field(const std::string& section, const std::string& name) {
   const auto at = std::find_if(table().begin(), table().end(), [&](const Field& field) {
-    return field.section == section && field.name == name;
+    return field.section == section &&
+           (field.name == name || (field.former_name == name && !name.empty()));
   });
   return at == table().end() ? nullptr : &*at;
 }

@@ -55,6 +55,7 @@ struct Field {
   bool follows_family = false;       // the default follows from model.family
   bool changes_weights = false;      // it says what is computed with weights of the same shapes
   std::vector<std::string> aliases;  // its names in other systems
+  std::string former_name;           // what older configurations call it, which is read too
 
   Field(std::string in, std::string called, FieldSlot (*at)(Config&), FieldLimits values,
         std::string measure, std::string meaning);
@@ -65,6 +66,7 @@ struct Field {
   Field by_family() const;
   Field of_weights() const;
   Field also(std::string_view names) const;  // with blanks between them
+  Field formerly(std::string_view name) const;
 };
 
 // All fields; those of a section stand together, in the order of the struct.
@@ -73,7 +75,7 @@ std::span<const Field> all_fields();
 // The sections in the order of Config.
 const std::vector<std::string>& section_names();
 
-// The field `section.name`; null if there is none.
+// The field `section.name`, by its former name too; null if there is none.
 const Field* find_field(const std::string& section, const std::string& name);
 const Field* find_field(const std::string& key);  // "section.name"
 

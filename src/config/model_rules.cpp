@@ -206,23 +206,55 @@ void check_idle_keys(const ModelConfig& m) {
         "segments apart: set order_head to false too");
 }
 
-void check_windows(const ModelConfig& model) {
-  const auto& layers = model.window_layers;
-  if (layers.empty()) return;
-  if (model.attention_window == 0) {
-    fail_input("model.window_layers does nothing without model.attention_window: set that");
-  }
+// A list of layers: each once, in their order.
+void check_layers_of(const ModelConfig& model, const char* key,
+                     const std::vector<std::int64_t>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] >= model.num_layers) {
-      fail_input("model.window_layers names layer {}, and model.num_layers = {} has layers 0 to {}",
+      fail_input("model.{} names layer {}, and model.num_layers = {} has layers 0 to {}", key,
                  layers[i], model.num_layers, model.num_layers - 1);
     }
     if (i > 0 && layers[i] <= layers[i - 1])
-      fail_input("model.window_layers must rise: {} follows {}", layers[i], layers[i - 1]);
+      fail_input("model.{} must rise: {} follows {}", key, layers[i], layers[i - 1]);
+  }
+}
+
+void check_windows(const ModelConfig& model) {
+  if (model.window_layers.empty()) return;
+  if (model.attention_window == 0) {
+    fail_input("model.window_layers does nothing without model.attention_window: set that");
+  }
+  check_layers_of(model, "window_layers", model.window_layers);
+}
+
+// Layers whose positions are not those of all others.
+void check_rope_layers(const ModelConfig& model) {
+  const auto needs_rope = [&](const char* key, bool set) {
+    if (set && model.position != PositionEncoding::rope)
+      fail_input("model.{} goes with model.position = \"rope\" only, not {:?}", key,
+                 model.position);
+  };
+  needs_rope("no_rope_layers", !model.no_rope_layers.empty());
+  needs_rope("rope_base_local", model.rope_base_local > 0);
+  needs_rope("rope_query_beta", model.rope_query_beta > 0);
+  check_layers_of(model, "no_rope_layers", model.no_rope_layers);
+  if (!model.no_rope_layers.empty() && family_of(model).architecture != Architecture::decoder) {
+    fail_input(
+        "model.no_rope_layers conflicts with model.family = {:?}, whose layers have one kind of "
+        "attention: use gpt or llama",
+        model.family);
+  }
+  if (model.rope_base_local > 0 && model.attention_window == 0) {
+    fail_input(
+        "model.rope_base_local = {} is of layers with a window, and there are none: set "
+        "model.attention_window, or leave it out",
+        model.rope_base_local);
   }
 }
 
 void check_norms(const ModelConfig& model) {
+  if (model.zero_centered_qk_norms && !model.qk_norm)
+    fail_input("model.zero_centered_qk_norms does nothing without model.qk_norm: set that to true");
   if (model.qk_norm || model.qk_norm_over == NormSpan::head) return;
   fail_input("model.qk_norm_over = {:?} does nothing without model.qk_norm: set that to true",
              model.qk_norm_over);
@@ -250,6 +282,7 @@ void validate(const ModelConfig& model) {
   check_heads(model);
   check_latent(model);
   check_windows(model);
+  check_rope_layers(model);
   check_rope_scaling(model);
   check_yarn(model);
   check_idle_keys(model);

@@ -238,8 +238,12 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
     for (const auto& [key, value] : *table) {
       const std::string key_place = where(key.source());
       if (is_retired(section_name, key.str())) continue;
-      assign(config, known_field(section_name, std::string(key.str()), key_place), value,
-             key_place);
+      const Field& field = known_field(section_name, std::string(key.str()), key_place);
+      if (field.name != key.str() && table->contains(field.name)) {
+        fail_input("{}: \"{}\" is the former name of \"{}\", which is given too: leave one out",
+                   key_place, key.str(), field.name);
+      }
+      assign(config, field, value, key_place);
     }
   }
 }

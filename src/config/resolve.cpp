@@ -48,6 +48,11 @@ bool ModelConfig::window_in_layer(std::int64_t layer) const {
          std::find(window_layers.begin(), window_layers.end(), layer) != window_layers.end();
 }
 
+bool ModelConfig::rope_in_layer(std::int64_t layer) const {
+  return position == PositionEncoding::rope &&
+         std::find(no_rope_layers.begin(), no_rope_layers.end(), layer) == no_rope_layers.end();
+}
+
 void resolve(ModelConfig& model) {
   const ModelConfig defaults;
   const Family& family = family_of(model);

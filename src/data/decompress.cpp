@@ -198,29 +198,27 @@ class ZstdSource final : public CompressedSource {
   }
 
   [[noreturn]] void refuse(std::size_t result) const {
-    switch (ZSTD_getErrorCode(result)) {
-      case ZSTD_error_frameParameter_windowTooLarge:
-      case ZSTD_error_memory_allocation: {
-        const std::uint64_t window = this->window();
-        if (window > std::uint64_t{1} << largest_known) {
-          fail_reason(fmt::format(
-              "its header demands a window of {} (--long={}), and libzstd knows windows up to {}",
-              mebibytes(window), std::bit_width(window - 1),
-              mebibytes(std::uint64_t{1} << largest_known)));
-        }
-        fail_memory(fmt::format("a window of {}", mebibytes(window)),
-                    fmt::format("unpack it with `zstd -d --long={}` on a machine with more memory",
-                                std::bit_width(window - 1)));
-      }
-      case ZSTD_error_dictionary_wrong:
-        fail_reason(
-            "it needs the dictionary with which it was compressed: `zstd -d -D DICTIONARY`");
-      case ZSTD_error_version_unsupported:
-      case ZSTD_error_prefix_unknown:
-        fail_reason("a frame of it has a format that libzstd does not know");
-      default:
-        fail_damaged(ZSTD_getErrorName(result));
+    const ZSTD_ErrorCode code = ZSTD_getErrorCode(result);
+    if (code == ZSTD_error_frameParameter_windowTooLarge || code == ZSTD_error_memory_allocation)
+      refuse_window();
+    if (code == ZSTD_error_dictionary_wrong)
+      fail_reason("it needs the dictionary with which it was compressed: `zstd -d -D DICTIONARY`");
+    if (code == ZSTD_error_version_unsupported || code == ZSTD_error_prefix_unknown)
+      fail_reason("a frame of it has a format that libzstd does not know");
+    fail_damaged(ZSTD_getErrorName(result));
+  }
+
+  [[noreturn]] void refuse_window() const {
+    const std::uint64_t window = this->window();
+    if (window > std::uint64_t{1} << largest_known) {
+      fail_reason(fmt::format(
+          "its header demands a window of {} (--long={}), and libzstd knows windows up to {}",
+          mebibytes(window), std::bit_width(window - 1),
+          mebibytes(std::uint64_t{1} << largest_known)));
     }
+    fail_memory(fmt::format("a window of {}", mebibytes(window)),
+                fmt::format("unpack it with `zstd -d --long={}` on a machine with more memory",
+                            std::bit_width(window - 1)));
   }
 
   // Memory that a frame's header requests. After the magic number its descriptor, whose bit 5 says

@@ -63,16 +63,10 @@ bool TextChunks::fill_rest(std::size_t wanted) {
 }
 
 std::size_t TextChunks::find_cut() const {
-  switch (form_) {
-    case DocumentForm::file:
-      return kNoCut;
-    case DocumentForm::paragraphs:
-      return end_of_last_blank_line(rest_);
-    default: {
-      const std::size_t end = rest_.rfind('\n');
-      return end == rest_.npos ? kNoCut : end + 1;
-    }
-  }
+  if (form_ == DocumentForm::file) return kNoCut;
+  if (form_ == DocumentForm::paragraphs) return end_of_last_blank_line(rest_);
+  const std::size_t end = rest_.rfind('\n');
+  return end == rest_.npos ? kNoCut : end + 1;
 }
 
 // Whether the compression ratio is beyond that of any text: such a file was made to exhaust memory.

@@ -52,9 +52,13 @@ bool widen(TokenType type, const std::byte* from, std::int64_t count, std::int32
       return widen<std::uint16_t>(from, count, out);
     case TokenType::i64:
       return widen<std::int64_t>(from, count, out);
-    default:
+    case TokenType::i32:
       return widen<std::int32_t>(from, count, out);
+    case TokenType::f32:
+    case TokenType::f64:
+      break;
   }
+  TRIREME_CHECK(!"a type of integers");
 }
 
 }  // namespace

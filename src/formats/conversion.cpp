@@ -59,16 +59,9 @@ void require_empty(const fs::path& to) {
 namespace {
 
 Precision precision_of(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return Precision::bf16;
-    case DType::f16:
-      return Precision::fp16;
-    case DType::f64:
-      return Precision::fp64;
-    default:
-      return Precision::fp32;
-  }
+  if (dtype == DType::bf16) return Precision::bf16;
+  if (dtype == DType::f16) return Precision::fp16;
+  return dtype == DType::f64 ? Precision::fp64 : Precision::fp32;
 }
 
 // As it is, the configuration next to the weights continues training from them.

@@ -13,6 +13,8 @@ namespace {
 const char* batch_names[] = {"tokens",     "targets",       "loss_weights",    "positions",
                              "sample_ids", "first_visible", "first_in_window", "lengths",
                              "segments",   "first_rows",    "predicted_rows",  "order_labels"};
+const char* constant_names[] = {"rope_cos", "rope_sin", "rope_cos_local", "rope_sin_local",
+                                "query_factor"};
 const char* result_names[] = {"token_loss", "logits", "order_loss", "order_logits"};
 
 std::string name_of_value(const Graph& graph, ValueId id) {
@@ -23,7 +25,7 @@ std::string name_of_value(const Graph& graph, ValueId id) {
     case Role::gradient:
       return "grad(" + graph.parameters()[value.index].name + ")";
     case Role::constant:
-      return value.index == 0 ? "rope_cos" : "rope_sin";
+      return constant_names[value.index];
     case Role::batch:
       return batch_names[value.index];
     case Role::input:

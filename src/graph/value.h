@@ -45,7 +45,16 @@ enum class BatchInput : std::int32_t {
   count,
 };
 
-enum class ConstantInput : std::int32_t { rope_cos, rope_sin, count };
+// Tables of positions, in the type of accumulation: [positions, rotary dimensions / 2], and for
+// queries [positions].
+enum class ConstantInput : std::int32_t {
+  rope_cos,
+  rope_sin,
+  rope_cos_local,  // of layers with a window, where these turn differently
+  rope_sin_local,
+  query_factor,
+  count,
+};
 enum class ResultOutput : std::int32_t { token_loss, logits, order_loss, order_logits, count };
 enum class CacheBuffer : std::int32_t { key, value, count };
 

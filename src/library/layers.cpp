@@ -87,7 +87,8 @@ Value Layers::norm(Value x, const std::string& name) {
 Value Layers::attention(Value x, const std::string& name) {
   Impl& i = *impl_;
   const ValueId from = i.take(x, "attention()");
-  return {i.builder.attention(i.graph, from, i.sample_ids(), true, i.name(name), i.next_site())};
+  return {
+      i.builder.attention(i.graph, from, i.sample_ids(), true, {}, i.name(name), i.next_site())};
 }
 
 Value Layers::mlp(Value x, const std::string& name) {

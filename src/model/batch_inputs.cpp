@@ -106,15 +106,9 @@ void load_batch(const Stage& stage, int slot, const Batch& batch, const ContextP
 
 bool reads_data(const StageDefinition& stage, bool positions_of_documents) {
   const auto counts_up = [&](const Value& value) {
-    switch (static_cast<BatchInput>(value.index)) {
-      case BatchInput::sample_ids:
-      case BatchInput::first_rows:
-        return true;
-      case BatchInput::positions:
-        return !positions_of_documents;
-      default:
-        return false;
-    }
+    const auto input = static_cast<BatchInput>(value.index);
+    if (input == BatchInput::positions) return !positions_of_documents;
+    return input == BatchInput::sample_ids || input == BatchInput::first_rows;
   };
   for (const SegmentTemplate& segment : stage.templates) {
     const Graph& graph = *segment.eval;

@@ -24,12 +24,13 @@ std::unique_ptr<Graph> Builder::pre_norm_block(const BlockKind& kind, bool causa
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  ValueId attended =
-      attention(g, norm(g, x, "input_norm"), ids, causal, "attention", attention_site, kind.window);
+  ValueId attended = attention(g, norm(g, x, "input_norm"), ids, causal, kind);
   if (both) attended = norm(g, attended, "attention_out_norm");
+  attended = scaled(g, attended, m_.residual_multiplier);
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
   ValueId made = kind.experts > 0 ? experts(g, normed, kind.experts) : mlp(g, normed);
   if (both) made = norm(g, made, "mlp_out_norm");
+  made = scaled(g, made, m_.residual_multiplier);
   g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
@@ -39,32 +40,34 @@ std::unique_ptr<Graph> Builder::output_norm_block(const BlockKind& kind, bool ca
   Graph& g = *graph;
   const ValueId x = activations(g);
   const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
-  const ValueId attended =
-      norm(g, attention(g, x, ids, causal, "attention", attention_site, kind.window),
-           "attention_out_norm");
+  const ValueId attended = scaled(
+      g, norm(g, attention(g, x, ids, causal, kind), "attention_out_norm"), m_.residual_multiplier);
   const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
   const ValueId made =
-      norm(g, kind.experts > 0 ? experts(g, y, kind.experts) : mlp(g, y), "mlp_out_norm");
+      scaled(g, norm(g, kind.experts > 0 ? experts(g, y, kind.experts) : mlp(g, y), "mlp_out_norm"),
+             m_.residual_multiplier);
   g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
 
 ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                               const std::string& name) const {
+  using Init = ParameterSpec::Init;
   HeadNormAttributes a{{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps}};
+  a.zero_centered = m_.zero_centered_qk_norms;
   if (m_.qk_norm_over == NormSpan::all_heads) {
     a.all_heads = true;
     a.all_queries = m_.num_heads;
     a.all_keys = m_.num_kv_heads;
     a.counts_keys = own.copy == 0;
     a.group = tp_.group();
-    const HeadWeights weights{name, m_.num_heads, m_.num_kv_heads, m_.head_dim};
+    const HeadWeights weights{name, m_.num_heads, m_.num_kv_heads, m_.head_dim, a.zero_centered};
     const ValueId queries = weights.queries(g, tp_);
     return ops::head_norm(g, qkv, queries, weights.keys(g, tp_), a);
   }
   const auto weight = [&](const char* which) {
-    ParameterSpec spec{name + which, {m_.head_dim}, {m_.head_dim}, ParameterSpec::Init::ones, 0,
-                       false};
+    const Init init = a.zero_centered ? Init::zeros : Init::ones;
+    ParameterSpec spec{name + which, {m_.head_dim}, {m_.head_dim}, init, 0, false};
     spec.partial_gradient = tp_.size > 1;  // of this rank's heads
     return g.parameter(std::move(spec));
   };
@@ -79,21 +82,32 @@ ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::str
   return m_.qk_norm ? normed_heads(g, qkv, own, name) : qkv;
 }
 
-ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const std::string& name,
-                           std::uint32_t where, bool window) const {
+ValueId Builder::turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const {
+  const std::int64_t rotary_dim = rotary_dimensions(m_);
+  const auto table = [&](ConstantInput which, const Shape& shape) {
+    return g.constant(which, g.accumulate(), shape);
+  };
+  const bool local = window && m_.rope_base_local > 0;
+  const Shape tables = {rope_positions(), rotary_dim / 2};
+  const ValueId cos =
+      table(local ? ConstantInput::rope_cos_local : ConstantInput::rope_cos, tables);
+  const ValueId sin =
+      table(local ? ConstantInput::rope_sin_local : ConstantInput::rope_sin, tables);
+  const ValueId factor =
+      m_.rope_query_beta > 0 ? table(ConstantInput::query_factor, {rope_positions()}) : no_value;
+  return ops::rope(g, qkv, cos, sin, rows_input(g, BatchInput::positions),
+                   {seq_, own.groups, own.queries_per_group, m_.head_dim, rotary_dim, +1}, factor);
+}
+
+ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind,
+                           const std::string& name, std::uint32_t where) const {
   const std::int64_t head_dim = m_.head_dim;
   const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
   const LatentAttributes latent = latent_shape(groups * per_group);
   ValueId qkv = m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name);
-  if (m_.position == PositionEncoding::rope) {
-    const std::int64_t rotary_dim = rotary_dimensions(m_);
-    const Shape tables = {rope_positions(), rotary_dim / 2};
-    qkv = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, g.accumulate(), tables),
-                    g.constant(ConstantInput::rope_sin, g.accumulate(), tables),
-                    rows_input(g, BatchInput::positions),
-                    {seq_, groups, per_group, head_dim, rotary_dim, +1});
-  }
+  if (m_.position == PositionEncoding::rope && kind.positions)
+    qkv = turned_heads(g, qkv, own, kind.window);
   AttentionAttributes a{};
   a.batch = options_.batch;
   a.seq = whole_seq_;
@@ -106,7 +120,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.first_head = tp_.rank * groups * per_group;
   a.dropout = {dropout(m_.attention_dropout), where};
   a.capacity = options_.cache_capacity;
-  a.window = window ? m_.attention_window : 0;
+  a.window = kind.window ? m_.attention_window : 0;
   a.alibi_heads = m_.position == PositionEncoding::alibi ? m_.num_heads : 0;
   a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);
@@ -151,14 +165,18 @@ ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
 
 ValueId Builder::norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows) const {
   const Norm p = norm_parameters(g, name, of_all_rows);
-  return ops::norm(g, x, p.weight, p.bias, norm_kind(), m_.norm_eps, m_.zero_centred_norms);
+  return ops::norm(g, x, p.weight, p.bias, norm_kind(), m_.norm_eps, m_.zero_centered_norms);
 }
 
 ops::SumAndNorm Builder::add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name,
                                   ValueId ids, DropoutSite where) const {
   const Norm p = norm_parameters(g, name, false);
   return ops::add_norm(g, x, delta, p.weight, p.bias, norm_kind(), m_.norm_eps, ids, site(where),
-                       seq_, m_.zero_centred_norms);
+                       seq_, m_.zero_centered_norms);
+}
+
+ValueId Builder::scaled(Graph& g, ValueId x, double factor) const {
+  return factor == 1 ? x : ops::scale(g, x, factor);
 }
 
 VocabTable Builder::word_table() const {
@@ -174,7 +192,7 @@ VocabTable Builder::head_table() const {
 Builder::Norm Builder::norm_parameters(Graph& g, const std::string& name, bool of_all_rows) const {
   using Init = ParameterSpec::Init;
   const Shape shape = {m_.hidden_size};
-  const Init init = m_.zero_centred_norms ? Init::zeros : Init::ones;
+  const Init init = m_.zero_centered_norms ? Init::zeros : Init::ones;
   ParameterSpec weight{name + ".weight", shape, shape, init, 0, false};
   ParameterSpec bias{name + ".bias", shape, shape, ParameterSpec::Init::zeros, 0, false};
   weight.partial_gradient = bias.partial_gradient = tp_.splits_rows() && !of_all_rows;

@@ -49,17 +49,19 @@ class Builder {
   std::unique_ptr<Graph> pre_norm_block(const BlockKind& kind, bool causal) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
   std::unique_ptr<Graph> output_norm_block(const BlockKind& kind, bool causal) const;
-  // Sees the earlier positions, or all of its sequence that are not padding. A block with several
-  // of them names each, and says where each drops.
-  // `window`: as model.attention_window says, otherwise all of these.
-  ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal,
-                    const std::string& name = "attention", std::uint32_t where = attention_site,
-                    bool window = true) const;
+  // Sees the earlier positions, or all of its sequence that are not padding; of them, and of
+  // positions, what the kind of the block says. A block with several of them names each, and says
+  // where each drops.
+  ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind = {},
+                    const std::string& name = "attention",
+                    std::uint32_t where = attention_site) const;
   // Queries, keys and values as attention reads them, of ordinary heads and of latent ones.
   ValueId heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const;
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
+  // qkv with its queries and keys turned by positions; in layers with a window as these say.
+  ValueId turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const;
   // qkv with its queries and keys normalized.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
@@ -74,6 +76,9 @@ class Builder {
   // The residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
                            DropoutSite where) const;
+
+  // factor * x; x itself where the factor is 1.
+  ValueId scaled(Graph& g, ValueId x, double factor) const;
 
   VocabTable word_table() const;  // of the embedding
   VocabTable head_table() const;  // the same if they are tied

@@ -123,8 +123,8 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
         g, rows, places.offsets, up, down,
         {ep.group(), ep.tensor_size, kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
   } else {
-    const auto grouped = [&](ValueId x, ValueId weight) {
-      return ops::grouped_linear(g, x, weight, places.offsets, dispatch.blocks);
+    const auto grouped = [&](ValueId from, ValueId weight) {
+      return ops::grouped_linear(g, from, weight, places.offsets, dispatch.blocks);
     };
     rows = grouped(ops::activation(g, grouped(rows, up), kind), down);
   }
@@ -141,8 +141,9 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   if (moe.residual) {
     ParameterSpec shift{"mlp.mix.bias", {2}, {2}, Init::zeros, 0, false};
     shift.partial_gradient = tp_.splits_rows();
-    const ValueId weight = row_weight(g, "mlp.mix.weight", 2), bias = g.parameter(std::move(shift));
-    const ValueId logits = ops::linear(g, x, weight, bias, {.may_round = false});
+    const ValueId weight = row_weight(g, "mlp.mix.weight", 2);
+    const ValueId logits =
+        ops::linear(g, x, weight, g.parameter(std::move(shift)), {.may_round = false});
     return ops::mix_rows(g, made, all, logits);
   }
   return ops::add(g, made, all, no_value, {}, seq_);

@@ -15,7 +15,8 @@ ValueId GptBuilder::embed(Graph& g) const {
     position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
   }
   ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
-  if (m_.scale_embedding) x = ops::scale(g, x, std::sqrt(static_cast<double>(m_.hidden_size)));
+  const double width = static_cast<double>(m_.hidden_size);
+  x = scaled(g, x, m_.embedding_multiplier * (m_.scale_embedding ? std::sqrt(width) : 1));
   if (m_.embedding_norm) x = norm(g, x, "embedding.norm");
   if (dropout(m_.hidden_dropout) > 0) {
     x = ops::add(g, no_value, x, sample_ids(g), site(embedding_site), seq_);
@@ -24,7 +25,7 @@ ValueId GptBuilder::embed(Graph& g) const {
 }
 
 void GptBuilder::predict(Graph& g, ValueId x) const {
-  const ValueId normed = norm(g, x, "final_norm");
+  const ValueId normed = scaled(g, norm(g, x, "final_norm"), m_.logit_multiplier);
   const VocabTable words = head_table();
   const ValueId table = words.parameter(g, tp_);
   if (options_.purpose == Purpose::training) {

@@ -11,12 +11,12 @@ LatentAttributes Builder::latent_shape(std::int64_t heads) const {
 ValueId Builder::latent_norm(Graph& g, ValueId x, const std::string& name,
                              std::int64_t width) const {
   using Init = ParameterSpec::Init;
-  const Init init = m_.zero_centred_norms ? Init::zeros : Init::ones;
+  const Init init = m_.zero_centered_norms ? Init::zeros : Init::ones;
   ParameterSpec weight{name + ".weight", {width}, {width}, init, 0, false};
   weight.partial_gradient = tp_.splits_rows();
   const double eps = m_.latent_norm_eps > 0 ? m_.latent_norm_eps : m_.norm_eps;
   return ops::norm(g, x, g.parameter(std::move(weight)), no_value, NormKind::rms_norm, eps,
-                   m_.zero_centred_norms);
+                   m_.zero_centered_norms);
 }
 
 // A rank has heads of its own of what goes up, and the rows between layers of what goes down. In a

@@ -13,6 +13,7 @@ namespace trireme {
 struct BlockKind {
   std::int64_t experts = 0;  // 0: a dense MLP
   bool window = true;        // attends as model.attention_window says; false: to all positions
+  bool positions = true;     // that turn its queries and keys, where the model has such
   int added = 0;             // number of the kind, in architectures that a program adds
 
   auto operator<=>(const BlockKind&) const = default;

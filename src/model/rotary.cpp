@@ -67,6 +67,17 @@ std::vector<double> rotary_frequencies(const ModelConfig& model) {
   return frequencies;
 }
 
+ModelConfig with_local_rotation(ModelConfig model) {
+  model.rope_base = model.rope_base_local;
+  model.rope_scaling = RopeScaling::none;
+  return model;
+}
+
+double query_factor(const ModelConfig& model, std::int64_t position) {
+  const auto rounds = static_cast<double>(position / model.rope_original_length);
+  return 1 + model.rope_query_beta * std::log1p(rounds);
+}
+
 double rotary_amplitude(const ModelConfig& model) {
   if (model.rope_scaling != RopeScaling::yarn) return 1;
   if (model.rope_attention_factor > 0) return model.rope_attention_factor;

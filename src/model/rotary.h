@@ -14,6 +14,12 @@ namespace trireme {
 // `yarn` does so from pair to pair (Peng et al. 2023, arXiv:2309.00071).
 std::vector<double> rotary_frequencies(const ModelConfig& model);
 
+// The model with the rotation that layers with the window have, by model.rope_base_local.
+ModelConfig with_local_rotation(ModelConfig model);
+
+// What queries at a position are multiplied by (model.rope_query_beta).
+double query_factor(const ModelConfig& model, std::int64_t position);
+
 // Factor on the rotary tables: 1, except for yarn.
 double rotary_amplitude(const ModelConfig& model);
 

@@ -274,16 +274,28 @@ DType compute_dtype(Precision precision) {
 
 void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions) {
   with_accumulation_type(stage.definition().accumulate(), [&]<class A>(A) {
-    const auto write = [&](ConstantInput which, auto function) {
+    const auto write = [&](ConstantInput which, auto fill) {
       void* table = stage.constant(which);
       if (!table) return;
-      stage.device().write(table, stage.constant_bytes(which), [&](std::byte* host) {
-        fill_rotary(reinterpret_cast<A*>(host), model, positions, function);
+      stage.device().write(table, stage.constant_bytes(which),
+                           [&](std::byte* host) { fill(reinterpret_cast<A*>(host)); });
+    };
+    const auto rotate = [&](ConstantInput cos, ConstantInput sin, const ModelConfig& as) {
+      const double amplitude = rotary_amplitude(as);
+      write(cos, [&](A* table) {
+        fill_rotary(table, as, positions, [=](double a) { return amplitude * std::cos(a); });
+      });
+      write(sin, [&](A* table) {
+        fill_rotary(table, as, positions, [=](double a) { return amplitude * std::sin(a); });
       });
     };
-    const double amplitude = rotary_amplitude(model);
-    write(ConstantInput::rope_cos, [=](double angle) { return amplitude * std::cos(angle); });
-    write(ConstantInput::rope_sin, [=](double angle) { return amplitude * std::sin(angle); });
+    rotate(ConstantInput::rope_cos, ConstantInput::rope_sin, model);
+    rotate(ConstantInput::rope_cos_local, ConstantInput::rope_sin_local,
+           with_local_rotation(model));
+    write(ConstantInput::query_factor, [&](A* table) {
+      for (std::int64_t p = 0; p < positions; ++p)
+        table[p] = static_cast<A>(query_factor(model, p));
+    });
   });
 }
 

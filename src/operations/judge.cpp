@@ -12,10 +12,10 @@ namespace {
 struct SpeedWords {
   std::string_view name, unit;
 };
-constexpr std::array<SpeedWords, speeds> words = {{{"products", "GFLOP/s"},
-                                                   {"memory", "GB/s"},
-                                                   {"link to its neighbors", "GB/s"},
-                                                   {"storage", "GB/s"}}};
+constexpr std::array<SpeedWords, speeds> speed_words = {{{"products", "GFLOP/s"},
+                                                         {"memory", "GB/s"},
+                                                         {"link to its neighbors", "GB/s"},
+                                                         {"storage", "GB/s"}}};
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return -1;
@@ -36,7 +36,7 @@ std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport&
   for (std::size_t i = 0; i < speeds; ++i) {
     if (m.speed[i] < 0 || m.speed[i] >= slow * report.median[i]) continue;
     faults.push_back(fmt::format("{} slow: {:.3g} {}, {:.0f}% of the median ({:.3g})",
-                                 words[i].name, m.speed[i], words[i].unit,
+                                 speed_words[i].name, m.speed[i], speed_words[i].unit,
                                  100 * m.speed[i] / report.median[i], report.median[i]));
   }
   return faults;
@@ -97,10 +97,10 @@ std::vector<CheckedHost> cut_off_hosts(const Reach& reach) {
 }
 
 std::string_view name_of(Speed speed) {
-  return words[static_cast<std::size_t>(speed)].name;
+  return speed_words[static_cast<std::size_t>(speed)].name;
 }
 std::string_view unit_of(Speed speed) {
-  return words[static_cast<std::size_t>(speed)].unit;
+  return speed_words[static_cast<std::size_t>(speed)].unit;
 }
 
 NodeReport judge_nodes(std::span<const CheckedRank> ranks, double slow) {

@@ -240,8 +240,13 @@ class BufferCounter {
         if (a.kind == ActionKind::weight_grad) c.weight_grads.add(-1);
         in_flight_.add(-1);
         break;
-      default:
-        if (is_send(a.kind)) ++sends_;
+      case ActionKind::send_activation:
+      case ActionKind::send_gradient:
+        ++sends_;
+        break;
+      case ActionKind::reduce_gradients:
+      case ActionKind::step:
+        break;
     }
   }
 

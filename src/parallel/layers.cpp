@@ -78,7 +78,8 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
 
 ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
   const std::int64_t width = heads * head_dim;
-  ParameterSpec spec{name + ".query_norm.weight", {tp.share(width)}, {width}, Init::ones, 0, false};
+  const Init init = zero_centered ? Init::zeros : Init::ones;
+  ParameterSpec spec{name + ".query_norm.weight", {tp.share(width)}, {width}, init, 0, false};
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = pieces_of_blocks(tp, width, 1);
   return g.parameter(std::move(spec));
@@ -87,7 +88,8 @@ ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
 ValueId HeadWeights::keys(Graph& g, const TensorParallel& tp) const {
   const HeadShare own = HeadShare::of(tp, heads, kv_heads);
   const std::int64_t width = kv_heads * head_dim, local = own.groups * head_dim;
-  ParameterSpec spec{name + ".key_norm.weight", {local}, {width}, Init::ones, 0, false};
+  const Init init = zero_centered ? Init::zeros : Init::ones;
+  ParameterSpec spec{name + ".key_norm.weight", {local}, {width}, init, 0, false};
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = {{0, tp.rank / own.copies * local, local}};
   if (own.copies > 1) {

@@ -56,6 +56,7 @@ struct HeadProjection {
 struct HeadWeights {
   std::string name;  // of the parameters, before ".query_norm.weight" and ".key_norm.weight"
   std::int64_t heads, kv_heads, head_dim;
+  bool zero_centered = false;  // start at zero instead of one
 
   ValueId queries(Graph& g, const TensorParallel& tp) const;
   ValueId keys(Graph& g, const TensorParallel& tp) const;

@@ -19,9 +19,15 @@ double duration(const Action& action, int stage, const std::vector<PassTimes>& t
       return t.weight_grad;
     case ActionKind::backward:
       return t.input_grad + t.weight_grad;
-    default:
-      return 0;
+    case ActionKind::send_activation:
+    case ActionKind::receive_activation:
+    case ActionKind::send_gradient:
+    case ActionKind::receive_gradient:
+    case ActionKind::reduce_gradients:
+    case ActionKind::step:
+      break;
   }
+  return 0;
 }
 
 double makespan(const std::vector<std::vector<Span>>& spans) {
@@ -60,9 +66,15 @@ double PassEnds::ready(int rank, const Action& action) const {
     }
     case ActionKind::weight_grad:
       return backward_[at(stage, m)];
-    default:
-      return 0;
+    case ActionKind::send_activation:
+    case ActionKind::receive_activation:
+    case ActionKind::send_gradient:
+    case ActionKind::receive_gradient:
+    case ActionKind::reduce_gradients:
+    case ActionKind::step:
+      break;
   }
+  return 0;
 }
 
 void PassEnds::set(int rank, const Action& action, double end) {

@@ -31,9 +31,17 @@ double& part_of(Traffic& traffic, TimeKind kind, double& rest) {
       return traffic.parameters;
     case TimeKind::gradients:
       return traffic.gradients;
-    default:
-      return rest;
+    case TimeKind::products:
+    case TimeKind::attention:
+    case TimeKind::kernels:
+    case TimeKind::states:
+    case TimeKind::host:
+    case TimeKind::offload:
+    case TimeKind::totals:
+    case TimeKind::count:
+      break;
   }
+  return rest;
 }
 
 // Flops and bytes of a recorded step, and flops by chunk and pass of one micro-batch.

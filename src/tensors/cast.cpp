@@ -35,9 +35,13 @@ void cast_from(const std::byte* src, DType to, std::byte* dst, std::int64_t coun
       return cast_elements<From, bf16>(src, dst, count);
     case DType::f16:
       return cast_elements<From, f16>(src, dst, count);
-    default:
-      TRIREME_CHECK(!"a floating-point type");
+    case DType::i64:
+    case DType::i32:
+    case DType::u16:
+    case DType::u8:
+      break;
   }
+  TRIREME_CHECK(!"a floating-point type");
 }
 
 bool is_floating(DType dtype) {
@@ -64,9 +68,13 @@ void cast(DType from, const std::byte* src, DType to, std::byte* dst, std::int64
       return cast_from<bf16>(src, to, dst, count);
     case DType::f16:
       return cast_from<f16>(src, to, dst, count);
-    default:
-      TRIREME_CHECK(!"a floating-point type");
+    case DType::i64:
+    case DType::i32:
+    case DType::u16:
+    case DType::u8:
+      break;
   }
+  TRIREME_CHECK(!"a floating-point type");
 }
 
 bool same_when_cast(const ElementSource& elements, const ElementSource& exact, std::int64_t count,
@@ -74,8 +82,8 @@ bool same_when_cast(const ElementSource& elements, const ElementSource& exact, s
   if (!can_cast(exact.dtype, elements.dtype)) return false;
   constexpr std::int64_t piece = std::int64_t{1} << 20;
   const std::int64_t step = std::max<std::int64_t>(1, piece / unit) * unit;
-  const auto bytes = [](std::int64_t elements, DType dtype) {
-    return static_cast<std::size_t>(elements * size_of(dtype));
+  const auto bytes = [](std::int64_t number, DType dtype) {
+    return static_cast<std::size_t>(number * size_of(dtype));
   };
   const std::int64_t most = std::min(step, count);
   std::vector<std::byte> found(bytes(most, elements.dtype)), wanted(found.size()),

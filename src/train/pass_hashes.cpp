@@ -25,25 +25,12 @@ std::int64_t order_of(const Launch& launch) {
 // Whether only the used rows of its buffers of rows for experts are written.
 bool has_room_to_spare(OpKind op) {
   using enum OpKind;
-  switch (op) {
-    case route:
-    case route_grad:
-    case routed_tokens:
-    case dispatch:
-    case permute_rows:
-    case unpermute_rows:
-    case grouped_linear:
-    case grouped_linear_input_grad:
-    case remote_experts:
-    case remote_experts_grad:
-    case combine_grad:
-    case gate_rows:
-    case gate_rows_grad:
-    case all_to_all:
-      return true;
-    default:
-      return false;
-  }
+  constexpr OpKind roomy[] = {
+      route,          route_grad,          routed_tokens,  dispatch,
+      permute_rows,   unpermute_rows,      grouped_linear, grouped_linear_input_grad,
+      remote_experts, remote_experts_grad, combine_grad,   gate_rows,
+      gate_rows_grad, all_to_all};
+  return std::ranges::find(roomy, op) != std::end(roomy);
 }
 
 }  // namespace

@@ -34,16 +34,12 @@ class ProductCounter : public Observer {
     if (!is_linear(i.node.op)) return;
     const auto shape_of = [&](ValueId id) { return i.graph.value(id).shape; };
     const Shape a = shape_of(i.node.inputs[0]), b = shape_of(i.node.inputs[1]);
-    switch (i.node.op) {
-      case OpKind::linear:
-        ++counts[{0, a[0], b[1], b[0]}];
-        break;
-      case OpKind::linear_input_grad:
-        ++counts[{1, a[0], b[1], b[0]}];
-        break;
-      default:
-        ++counts[{2, a[0], b[1], a[1]}];
-    }
+    if (i.node.op == OpKind::linear)
+      ++counts[{0, a[0], b[1], b[0]}];
+    else if (i.node.op == OpKind::linear_input_grad)
+      ++counts[{1, a[0], b[1], b[0]}];
+    else
+      ++counts[{2, a[0], b[1], a[1]}];
   }
   std::map<Key, int> counts;
 };

@@ -37,7 +37,7 @@ StepInput Trainer::Parts::step_input() {
   input.clip_grad = config.optimizer.clip_grad;
   input.loss_scale = loss_scale.scale();
   if (spikes.active())
-    input.takes = [this](const StepResult& step) { return !spikes.is_spike(step.loss.mean()); };
+    input.takes = [this](const StepResult& r) { return !spikes.is_spike(r.loss.mean()); };
   input.stop = [this] { return wants_to_stop(); };
   input.saving = [this] { return checkpoints.writing(); };
   return input;
@@ -217,8 +217,8 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
   std::string text;
   if (leads()) {
     std::set<std::string> suspects;
-    for (const int rank : found.suspects) {
-      const std::string& host = hosts[static_cast<std::size_t>(rank)];
+    for (const int suspect : found.suspects) {
+      const std::string& host = hosts[static_cast<std::size_t>(suspect)];
       if (!host.empty()) suspects.insert(host);
     }
     const std::int64_t saved = checkpoints.saved_step();

@@ -85,8 +85,8 @@ void Trainer::Parts::test() {
     return;
   }
   if (!data) return;
-  Loader loader(data, loading());
-  const LossSum sum = evaluate_on(loader, 0);
+  Loader test_loader(data, loading());
+  const LossSum sum = evaluate_on(test_loader, 0);
   test_loss = sum.mean();
   std::vector<std::string> names;
   for (const Loss& loss : losses) names.push_back(fmt::format("test_{}", loss.metric));

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Trained{"alibi_geglu_fp32",
                 {"run.precision=fp32", "model.family=llama", "model.hidden_dropout=0",
                  "model.position=alibi", "model.embedding_norm=true", "model.activation=geglu",
-                 "model.zero_centred_norms=true", "model.scale_embedding=true",
+                 "model.zero_centered_norms=true", "model.scale_embedding=true",
                  "model.qk_norm=true", "model.qk_norm_over=all_heads"},
                 1e-3},
         Trained{"caps_fp32",

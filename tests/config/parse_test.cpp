@@ -83,6 +83,15 @@ TEST(ParseConfig, RetiredKeysAreIgnoredInFilesOnly) {
   EXPECT_THAT(refusal("", {"checkpoint.load_rng=true"}), HasSubstr("unknown key"));
 }
 
+TEST(ParseConfig, FormerNamesOfKeysAreRead) {
+  EXPECT_TRUE(
+      parse_config("[model]\nzero_centred_norms = true\n", "run.toml").model.zero_centered_norms);
+  EXPECT_TRUE(
+      parse_config("", "run.toml", {"model.zero_centred_norms=true"}).model.zero_centered_norms);
+  EXPECT_THAT(refusal("[model]\nzero_centred_norms = true\nzero_centered_norms = false\n"),
+              HasSubstr("\"zero_centred_norms\" is the former name of \"zero_centered_norms\""));
+}
+
 TEST(ParseConfig, KeyOutsideOfASection) {
   EXPECT_THAT(refusal("lr = 0.1\n"),
               HasSubstr("\"lr\" must be a section with keys, as in [optimizer]; did you mean "

@@ -138,7 +138,7 @@ TEST(Validate, WhatOnlyTheCpuComputes) {
 
 TEST(Validate, ModelsOfFamiliesThatHaveNoPlaceForThem) {
   for (const char* key : {"model.position=alibi", "model.activation=geglu",
-                          "model.zero_centred_norms=true", "model.scale_embedding=true"}) {
+                          "model.zero_centered_norms=true", "model.scale_embedding=true"}) {
     EXPECT_EQ(refused({key}), "accepted");
     EXPECT_EQ(refused({key, "run.device=cuda"}), "accepted");
   }

@@ -57,7 +57,7 @@ inline ModelConfig tiny(const std::string& family) {
   }
   if (family.starts_with("llama_gemma")) {
     model.activation = MlpActivation::geglu;
-    model.zero_centred_norms = model.scale_embedding = model.tie_embeddings = true;
+    model.zero_centered_norms = model.scale_embedding = model.tie_embeddings = true;
   }
   if (family.starts_with("llama_latent")) {
     model.num_kv_heads = model.num_heads;

@@ -1,4 +1,5 @@
 // Context parallelism: ranks that share sequences compute what one rank computes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,13 +13,15 @@ struct Shared {
   int ranks, cp;
   const char* attention;
   void (*change)(Config&);
+  const char* with;
 };
 
-void PrintTo(const Shared& shared, std::ostream* out) {
-  *out << shared.ranks << " ranks, cp " << shared.cp << " " << shared.attention;
+std::string shared_layout_name(const testing::TestParamInfo<Shared>& info) {
+  const Shared& shared = info.param;
+  return fmt::format("{}_cp{}_{}", shared.attention, shared.cp, shared.with);
 }
 
-void nothing(Config&) {}
+void alone(Config&) {}
 void pipeline(Config& c) {
   c.parallel.pp = 2;
   c.parallel.schedule = ScheduleKind::zbv;
@@ -63,14 +66,19 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts, SharedSequences,
-    testing::Values(Shared{2, 2, "all_gather", nothing}, Shared{4, 4, "all_gather", shards},
-                    Shared{4, 2, "all_gather", pipeline}, Shared{4, 2, "all_gather", tensors},
-                    Shared{2, 2, "ulysses", nothing}, Shared{4, 2, "ulysses", shards},
-                    Shared{4, 2, "ulysses", pipeline}, Shared{2, 2, "ring", nothing},
-                    Shared{4, 4, "ring", shards}, Shared{4, 2, "ring", pipeline},
-                    Shared{4, 2, "ring", tensors}));
+INSTANTIATE_TEST_SUITE_P(Layouts, SharedSequences,
+                         testing::Values(Shared{2, 2, "all_gather", alone, "alone"},
+                                         Shared{4, 4, "all_gather", shards, "shards"},
+                                         Shared{4, 2, "all_gather", pipeline, "pipeline"},
+                                         Shared{4, 2, "all_gather", tensors, "tensors"},
+                                         Shared{2, 2, "ulysses", alone, "alone"},
+                                         Shared{4, 2, "ulysses", shards, "shards"},
+                                         Shared{4, 2, "ulysses", pipeline, "pipeline"},
+                                         Shared{2, 2, "ring", alone, "alone"},
+                                         Shared{4, 4, "ring", shards, "shards"},
+                                         Shared{4, 2, "ring", pipeline, "pipeline"},
+                                         Shared{4, 2, "ring", tensors, "tensors"}),
+                         shared_layout_name);
 
 }  // namespace
 }  // namespace trireme

@@ -101,7 +101,13 @@ TEST_P(DealtExperts, GiveTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, DealtExperts, testing::ValuesIn(layouts));
+std::string dealt_layout_name(const testing::TestParamInfo<Dealt>& info) {
+  const Dealt& d = info.param;
+  return fmt::format("{}_ranks_ep{}_zero{}_{}", d.ranks, d.ep, d.zero,
+                     *d.schedule ? d.schedule : "one_stage");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, DealtExperts, testing::ValuesIn(layouts), dealt_layout_name);
 
 // Ranks with parts of the same sequences.
 constexpr Dealt sharing[] = {

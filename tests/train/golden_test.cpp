@@ -85,7 +85,7 @@ Config config_of(const json& golden, const std::string& precision) {
   m.rope_attention_factor = from.value("rope_attention_factor", 0.0);
   m.position = named(from.value("position", ""));
   m.embedding_norm = from.value("embedding_norm", false);
-  m.zero_centred_norms = from.value("zero_centred_norms", false);
+  m.zero_centered_norms = from.value("zero_centered_norms", false);
   m.scale_embedding = from.value("scale_embedding", false);
   m.tie_embeddings = from["tie_embeddings"];
   m.given.insert("tie_embeddings");

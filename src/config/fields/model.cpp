@@ -80,6 +80,11 @@ std::vector<Field> model_fields() {
       FIELD(model, rope_base, above(0), "", "base of the rotary frequencies")
           .of_weights()
           .also("rope_theta"),
+      FIELD(model, rope_base_local, between(0, 1e12), "",
+            "base of the rotary frequencies in layers with the window, which rope_scaling leaves "
+            "as they are (Gemma 3, OLMo 3); 0: these layers are as the others")
+          .of_weights()
+          .also("rotary_base_local rope_local_base_freq"),
       FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
             "share of each head that is rotated")
           .of_weights(),
@@ -110,8 +115,17 @@ std::vector<Field> model_fields() {
             "yarn: the bounds of the pairs that are divided in part are whole pairs")
           .of_weights(),
       FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
-            "llama3, yarn: length of the sequences that the model first saw")
+            "llama3, yarn, rope_query_beta: length of the sequences that the model first saw")
           .of_weights(),
+      FIELD(model, rope_query_beta, between(0, 100), "",
+            "queries are multiplied by 1 + this times ln(1 + floor(position / "
+            "rope_original_length)) (Ministral 3); 0: they are not")
+          .of_weights()
+          .also("llama_4_scaling_beta"),
+      FIELD(model, no_rope_layers, between(0, kManyLayers), "",
+            "the layers whose attention has no positions, counted from 0 (SmolLM3)")
+          .of_weights()
+          .also("no_rope_freq"),
       FIELD(model, norm, any(), "", "normalization").by_family().of_weights(),
       FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
             "added to the variance; bert: 1e-12")
@@ -135,12 +149,27 @@ std::vector<Field> model_fields() {
             "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
             "together, as in OLMo2")
           .of_weights(),
-      FIELD(model, zero_centred_norms, any(), "",
+      FIELD(model, zero_centered_norms, any(), "",
             "norms multiply by 1 + weight, and their weights start at zero (Gemma)")
+          .of_weights()
+          .formerly("zero_centred_norms"),
+      FIELD(model, zero_centered_qk_norms, any(), "",
+            "the norms of queries and keys do so too (Gemma 3)")
           .of_weights(),
       FIELD(model, embedding_norm, any(), "", "normalize the embedding (BLOOM)"),
       FIELD(model, scale_embedding, any(), "",
             "multiply the embedding by the square root of hidden_size (Gemma)")
+          .of_weights(),
+      FIELD(model, embedding_multiplier, above(0), "",
+            "what the embedding is multiplied by (Granite)")
+          .of_weights(),
+      FIELD(model, residual_multiplier, above(0), "",
+            "what the results of attention and MLP are multiplied by before they are added "
+            "(Granite)")
+          .of_weights(),
+      FIELD(model, logit_multiplier, above(0), "",
+            "what the logits of the vocabulary are multiplied by, before logit_soft_cap (Granite: "
+            "1 / logits_scaling)")
           .of_weights(),
       FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding")
           .by_family()

@@ -45,6 +45,10 @@ std::vector<Field> train_fields() {
             "micro-batch is computed twice, and states that several ranks hold are compared; 0: "
             "off"),
       FIELD(
+          train, hash_interval, count(), "iterations",
+          "interval between hashes of all parameters in metrics.jsonl, equal on every layout, with "
+          "which `trireme replay` checks the run; 0: off"),
+      FIELD(
           train, spike_policy, any(), "",
           "where the loss jumps up or is not finite; skip: without the update of that step; back: "
           "on from an earlier checkpoint with the data that follows"),

@@ -40,18 +40,12 @@ std::optional<double> as_number(const TorchFile& file) {
     std::memcpy(&read, bytes, sizeof read);
     return static_cast<double>(read);
   };
-  switch (*tensor.type->ours) {
-    case DType::f32:
-      return number(float{});
-    case DType::f64:
-      return number(double{});
-    case DType::i32:
-      return number(std::int32_t{});
-    case DType::i64:
-      return number(std::int64_t{});
-    default:
-      return std::nullopt;
-  }
+  const DType type = *tensor.type->ours;
+  if (type == DType::f32) return number(float{});
+  if (type == DType::f64) return number(double{});
+  if (type == DType::i32) return number(std::int32_t{});
+  if (type == DType::i64) return number(std::int64_t{});
+  return std::nullopt;
 }
 
 }  // namespace

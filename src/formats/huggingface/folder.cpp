@@ -31,16 +31,9 @@ bool has_shape(const WeightEntry& entry, const Shape& shape) {
 }
 
 const char* torch_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return "float64";
-    case DType::bf16:
-      return "bfloat16";
-    case DType::f16:
-      return "float16";
-    default:
-      return "float32";
-  }
+  if (dtype == DType::f64) return "float64";
+  if (dtype == DType::bf16) return "bfloat16";
+  return dtype == DType::f16 ? "float16" : "float32";
 }
 
 // The tensors to write and their element types.

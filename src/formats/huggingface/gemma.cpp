@@ -38,7 +38,7 @@ ModelConfig read_gemma(const HuggingFaceReader& json) {
   refuse_two_directions(json);
   refuse_window(json);
   m.activation = MlpActivation::geglu;
-  m.zero_centred_norms = m.scale_embedding = true;
+  m.zero_centered_norms = m.scale_embedding = true;
   return m;
 }
 
@@ -73,7 +73,7 @@ ModelConfig read_gemma2(const HuggingFaceReader& json) {
   read_gemma_window(json, m);
   m.activation = MlpActivation::geglu;
   m.norm_placement = NormPlacement::both;
-  m.zero_centred_norms = m.scale_embedding = true;
+  m.zero_centered_norms = m.scale_embedding = true;
   const auto cap = [&](const char* key, const char* ours, double absent) {
     return json.is_null(key) ? 0 : json.number(key, ours, absent);
   };

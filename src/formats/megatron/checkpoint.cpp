@@ -13,21 +13,14 @@ namespace {
 
 // As Python's str() shows it.
 std::optional<std::string> shown_argument(const Pickle& pickle, PickleId id) {
-  switch (pickle.kind(id)) {
-    case PickleKind::none:
-      return std::nullopt;
-    case PickleKind::text:
-      return std::string(pickle[id].text);
-    case PickleKind::tuple:
-    case PickleKind::list: {
-      std::vector<std::string> items;
-      for (const PickleId item : pickle.children(id))
-        items.push_back(shown_argument(pickle, item).value_or("None"));
-      return fmt::format("({})", fmt::join(items, ","));
-    }
-    default:
-      return pickle.shown(id);
-  }
+  const PickleKind kind = pickle.kind(id);
+  if (kind == PickleKind::none) return std::nullopt;
+  if (kind == PickleKind::text) return std::string(pickle[id].text);
+  if (kind != PickleKind::tuple && kind != PickleKind::list) return pickle.shown(id);
+  std::vector<std::string> items;
+  for (const PickleId item : pickle.children(id))
+    items.push_back(shown_argument(pickle, item).value_or("None"));
+  return fmt::format("({})", fmt::join(items, ","));
 }
 
 }  // namespace

@@ -19,22 +19,14 @@ class TensorWalk {
                  pickle_.name());
     }
     const auto items = pickle_.children(id);
-    switch (pickle_.kind(id)) {
-      case PickleKind::tensor:
-        return add(id, name);
-      case PickleKind::dict:
-        for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-          if (wanted(items[i + 1])) visit(items[i + 1], join(name, key(items[i])), depth + 1);
-        }
-        return;
-      case PickleKind::list:
-      case PickleKind::tuple:
-        for (std::size_t i = 0; i < items.size(); ++i) {
-          if (wanted(items[i])) visit(items[i], join(name, std::to_string(i)), depth + 1);
-        }
-        return;
-      default:
-        return;
+    const PickleKind kind = pickle_.kind(id);
+    if (kind == PickleKind::tensor) return add(id, name);
+    if (kind == PickleKind::dict) {
+      for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+        if (wanted(items[i + 1])) visit(items[i + 1], join(name, key(items[i])), depth + 1);
+    } else if (kind == PickleKind::list || kind == PickleKind::tuple) {
+      for (std::size_t i = 0; i < items.size(); ++i)
+        if (wanted(items[i])) visit(items[i], join(name, std::to_string(i)), depth + 1);
     }
   }
 

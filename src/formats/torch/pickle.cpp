@@ -37,16 +37,10 @@ Pickle::Pickle(std::string_view text, const std::string& name, const PickleLimit
 }
 
 std::span<const PickleId> Pickle::children(PickleId id) const {
-  switch (kind(id)) {
-    case PickleKind::tuple:
-    case PickleKind::list:
-    case PickleKind::set:
-    case PickleKind::dict:
-    case PickleKind::object:
-      return children_[values_[id].at];
-    default:
-      return {};
-  }
+  using enum PickleKind;
+  for (const PickleKind container : {tuple, list, set, dict, object})
+    if (kind(id) == container) return children_[values_[id].at];
+  return {};
 }
 
 const std::string& Pickle::full_name(PickleId id) const {

@@ -154,15 +154,15 @@ const OpDefinition norm_grad_op{
     .name = "norm_grad", .infer = infer_grad, .workspace = workspace_grad, .launch = launch_grad};
 
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
-             bool zero_centred) {
-  return g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centred}}, {x, weight, bias})
+             bool zero_centered) {
+  return g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centered}}, {x, weight, bias})
       .outputs[y_out];
 }
 
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
                     double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq,
-                    bool zero_centred) {
-  const Node& node = g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centred}, dropout, seq},
+                    bool zero_centered) {
+  const Node& node = g.emit(OpKind::norm, NormAttributes{{kind, eps, zero_centered}, dropout, seq},
                             {x, weight, bias, delta, ids_if_dropping(dropout, sample_ids)});
   return {node.outputs[sum_out], node.outputs[y_out]};
 }

@@ -13,9 +13,9 @@ ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, Value
                   std::int64_t first_id = 0, ValueId types = no_value,
                   ValueId type_table = no_value);
 
-// LayerNorm or RMSNorm; bias may be no_value. zero_centred: what multiplies is 1 + weight.
+// LayerNorm or RMSNorm; bias may be no_value. zero_centered: what multiplies is 1 + weight.
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
-             bool zero_centred = false);
+             bool zero_centered = false);
 
 // sum = x + dropout(delta), normalized: the residual addition and the norm after it in one pass.
 // `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
@@ -24,7 +24,7 @@ struct SumAndNorm {
 };
 SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId bias, NormKind kind,
                     double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq = 0,
-                    bool zero_centred = false);
+                    bool zero_centered = false);
 
 // x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
 // left to another rank, but still gets its gradient.
@@ -39,9 +39,10 @@ ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
                   const HeadNormAttributes& attributes);
 
-// Rotates queries and keys of qkv in place.
+// Rotates queries and keys of qkv in place, and multiplies queries by the factor of their position
+// where there are factors.
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
-             const RopeAttributes& attributes);
+             const RopeAttributes& attributes, ValueId query_factor = no_value);
 
 // The heads of latent attention (DeepSeek-AI 2024, arXiv:2405.04434) as qkv of one query, key and
 // value each: q is [rows, heads * head_dim]; kv has for each head the part of its key that

@@ -6,7 +6,7 @@
 namespace trireme::ops {
 namespace {
 
-// inputs: qkv, cos, sin, positions; the output shares the memory of qkv
+// inputs: qkv, cos, sin, positions, (query factors); the output shares the memory of qkv
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RopeAttributes>();
   const Value qkv = g.value(node.inputs[0]);
@@ -20,10 +20,10 @@ void infer(Graph& g, Node& node) {
 void gradient(GradientBuilder& b, const Node& node) {
   auto back = node.as<RopeAttributes>();
   back.direction = -back.direction;
-  b.set_grad(node.inputs[0],
-             b.emit(Phase::input_grad, OpKind::rope, back,
-                    {b.grad(node.outputs[0]), node.inputs[1], node.inputs[2], node.inputs[3]})
-                 .outputs[0]);
+  b.set_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::rope, back,
+                                    {b.grad(node.outputs[0]), node.inputs[1], node.inputs[2],
+                                     node.inputs[3], node.inputs[4]})
+                                 .outputs[0]);
 }
 
 void launch(const Launch& l) {
@@ -37,7 +37,7 @@ void launch(const Launch& l) {
     shape.head_dim = a.head_dim;
     using A = Acc<T>;
     kernels<T>(l).rope(l.queue, l.output<T>(0), shape, a.rotary_dim, l.input<A>(1), l.input<A>(2),
-                       l.input<std::int32_t>(3), a.direction);
+                       l.input<A>(4), l.input<std::int32_t>(3), a.direction);
   });
 }
 
@@ -46,8 +46,8 @@ void launch(const Launch& l) {
 const OpDefinition rope_op{.name = "rope", .infer = infer, .gradient = gradient, .launch = launch};
 
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
-             const RopeAttributes& attributes) {
-  return g.emit(OpKind::rope, attributes, {qkv, cos, sin, positions}).outputs[0];
+             const RopeAttributes& attributes, ValueId query_factor) {
+  return g.emit(OpKind::rope, attributes, {qkv, cos, sin, positions, query_factor}).outputs[0];
 }
 
 }  // namespace trireme::ops

@@ -17,6 +17,11 @@ struct Forward {
   std::vector<double> y, rstd;
 };
 
+// What a normalized element is multiplied by.
+double factor(const HeadNormShape& s, double weight) {
+  return s.zero_centered ? 1 + weight : weight;
+}
+
 // One norm over all heads of queries and one over those of keys, element by element.
 Forward reference_of_all_heads(const HeadNormShape& s, const std::vector<double>& x,
                                const std::vector<double>& query_weight,
@@ -34,7 +39,8 @@ Forward reference_of_all_heads(const HeadNormShape& s, const std::vector<double>
       const auto count = static_cast<double>(elements[is_key].size());
       out.rstd.push_back(1 / std::sqrt(squares / count + s.eps));
       for (std::size_t i = 0; i < elements[is_key].size(); ++i)
-        *elements[is_key][i] *= out.rstd.back() * (is_key ? key_weight : query_weight)[i];
+        *elements[is_key][i] *=
+            out.rstd.back() * factor(s, (is_key ? key_weight : query_weight)[i]);
     }
   }
   return out;
@@ -51,16 +57,28 @@ Forward reference(const HeadNormShape& s, const std::vector<double>& x,
       for (std::int64_t i = 0; i < s.head_dim; ++i) squares += head[i] * head[i];
       out.rstd.push_back(1 / std::sqrt(squares / static_cast<double>(s.head_dim) + s.eps));
       for (std::int64_t i = 0; i < s.head_dim; ++i)
-        head[i] *= out.rstd.back() * (is_key ? key_weight : query_weight)[i];
+        head[i] *= out.rstd.back() * factor(s, (is_key ? key_weight : query_weight)[i]);
     });
   }
   return out;
 }
 
+constexpr HeadNormShape zero_centered(HeadNormShape shape) {
+  shape.zero_centered = true;
+  return shape;
+}
+
 constexpr HeadNormShape shapes[] = {
-    {{2, 3, 4, 1e-5}, 3},         {{1, 1, 7, 1e-6}, 5},         {{3, 2, 64, 1e-6}, 33},
-    {{2, 1, 128, 1e-5}, 2},       {{2, 3, 4, 1e-2, true}, 3},   {{1, 1, 7, 1e-6, true}, 5},
-    {{3, 2, 64, 1e-6, true}, 33}, {{1, 4, 128, 1e-5, true}, 2},
+    {{2, 3, 4, 1e-5}, 3},
+    {{1, 1, 7, 1e-6}, 5},
+    {{3, 2, 64, 1e-6}, 33},
+    {{2, 1, 128, 1e-5}, 2},
+    {{2, 3, 4, 1e-2, true}, 3},
+    {{1, 1, 7, 1e-6, true}, 5},
+    {{3, 2, 64, 1e-6, true}, 33},
+    {{1, 4, 128, 1e-5, true}, 2},
+    zero_centered({{2, 3, 20, 1e-5}, 3}),
+    zero_centered({{1, 2, 7, 1e-5, true}, 3}),
 };
 
 template <class T>
@@ -89,7 +107,8 @@ TYPED_TEST(HeadNorm, NormalizesQueriesAndKeysOnly) {
 // Against differences of the sum of dy * y, in double.
 TEST(HeadNormGradient, IsThatOfTheNorm) {
   with_sets([](Isa set) {
-    for (const HeadNormShape& s : {shapes[0], shapes[1], shapes[4], shapes[5]}) {
+    for (const HeadNormShape& s :
+         {shapes[0], shapes[1], shapes[4], shapes[5], shapes[8], shapes[9]}) {
       auto x = random_values<double>(s.rows * s.qkv_cols(), 1);
       auto wq = random_values<double>(s.query_weights(), 2);
       auto wk = random_values<double>(s.key_weights(), 3);

@@ -25,7 +25,8 @@ Tables<A> make_tables(std::int64_t positions, std::int64_t half) {
 
 template <class A>
 std::vector<double> reference(const AttentionShape& s, std::vector<double> x, std::int64_t rotary,
-                              const Tables<A>& t, const std::int32_t* positions, int direction) {
+                              const Tables<A>& t, const std::int32_t* positions, int direction,
+                              const A* query_factor = nullptr) {
   const std::int64_t half = rotary / 2;
   for (std::int64_t r = 0; r < s.batch * s.seq; ++r) {
     const std::int64_t p = positions ? positions[r] : r % s.seq;
@@ -39,6 +40,8 @@ std::vector<double> reference(const AttentionShape& s, std::vector<double> x, st
           head[i] = a * c - b * sn;
           head[half + i] = b * c + a * sn;
         }
+        for (std::int64_t i = 0; query_factor && h < s.queries_per_group && i < s.head_dim; ++i)
+          head[i] *= query_factor[p];
       }
     }
   }
@@ -62,12 +65,32 @@ TYPED_TEST(Rope, RotatesQueriesAndKeysOnly) {
         for (const std::int32_t* at : {static_cast<const std::int32_t*>(nullptr), +positions}) {
           for (const int direction : {1, -1}) {
             Guarded<T> qkv(x);
-            kernels<T>(set).rope(queue(), qkv.data(), s, rotary, t.cos.data(), t.sin.data(), at,
-                                 direction);
+            kernels<T>(set).rope(queue(), qkv.data(), s, rotary, t.cos.data(), t.sin.data(),
+                                 nullptr, at, direction);
             EXPECT_TRUE(close(qkv, reference(s, x, rotary, t, at, direction), 4));
           }
         }
       }
+    }
+  });
+}
+
+// Elements of queries that are not rotated, too, and nothing of keys.
+TYPED_TEST(Rope, MultipliesQueriesByTheFactorOfTheirPosition) {
+  using T = TypeParam;
+  with_sets([](Isa set) {
+    for (const std::int64_t head_dim : {6, 20, 64}) {
+      const AttentionShape s{2, 5, 3, 2, head_dim};
+      const auto t = make_tables<Acc<T>>(20, head_dim / 4);
+      const auto factors = random_values<Acc<T>>(20, 3);
+      const auto x = random_values<T>(10 * s.qkv_cols(), 1);
+      const std::int32_t positions[] = {0, 1, 2, 0, 1, 19, 3, 3, 7, 0};
+      Guarded<T> qkv(x);
+      const Guarded<Acc<T>> query_factor(factors);
+      kernels<T>(set).rope(queue(), qkv.data(), s, head_dim / 4 * 2, t.cos.data(), t.sin.data(),
+                           query_factor.data(), positions, 1);
+      EXPECT_TRUE(
+          close(qkv, reference(s, x, head_dim / 4 * 2, t, positions, 1, query_factor.data()), 8));
     }
   });
 }
@@ -79,8 +102,10 @@ TEST(RopeGradient, UndoesTheRotation) {
     const auto t = make_tables<double>(16, 16);
     const auto x = random_values<double>(16 * s.qkv_cols(), 2);
     Guarded<double> qkv(x);
-    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, 1);
-    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr, -1);
+    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr,
+                              nullptr, 1);
+    kernels<double>(set).rope(queue(), qkv.data(), s, 32, t.cos.data(), t.sin.data(), nullptr,
+                              nullptr, -1);
     EXPECT_TRUE(close(qkv, x, 8));
   });
 }

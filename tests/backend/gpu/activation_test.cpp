@@ -60,12 +60,15 @@ struct RopeCase {
   std::int64_t groups, queries, head_dim, rotary_dim;
   bool positions;
   int direction;
+  bool factors = false;
 };
 
 TEST_P(Rope, RotatesAsTheCpu) {
   for_storage_types([&]<class T>(T) {
-    for (const RopeCase& c : {RopeCase{2, 1, 64, 64, false, 1}, RopeCase{2, 3, 32, 16, true, -1},
-                              RopeCase{1, 2, 10, 6, false, 1}, RopeCase{3, 2, 128, 128, true, 1}}) {
+    for (const RopeCase& c :
+         {RopeCase{2, 1, 64, 64, false, 1}, RopeCase{2, 3, 32, 16, true, -1},
+          RopeCase{1, 2, 10, 6, false, 1}, RopeCase{3, 2, 128, 128, true, 1},
+          RopeCase{2, 3, 64, 32, true, 1, true}, RopeCase{1, 2, 10, 6, false, -1, true}}) {
       AttentionShape shape{};
       shape.batch = 2, shape.seq = 3, shape.groups = c.groups;
       shape.queries_per_group = c.queries, shape.head_dim = c.head_dim;
@@ -76,8 +79,10 @@ TEST_P(Rope, RotatesAsTheCpu) {
                      const OnDevice<float> cos(device, normal_values<float>(angles, 2));
                      const OnDevice<float> sin(device, normal_values<float>(angles, 3));
                      const OnDevice<std::int32_t> positions(device, {5, 0, 8, 1, 1, 7});
+                     const OnDevice<float> factors(device, normal_values<float>(9, 4));
                      device.kernels<T>().rope(device.queue(), x.get(), shape, c.rotary_dim,
                                               cos.get(), sin.get(),
+                                              c.factors ? factors.get() : nullptr,
                                               c.positions ? positions.get() : nullptr, c.direction);
                      return x.values();
                    }),

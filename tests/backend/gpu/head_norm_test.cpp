@@ -7,6 +7,11 @@
 namespace trireme {
 namespace {
 
+constexpr HeadNormShape zero_centered(HeadNormShape shape) {
+  shape.zero_centered = true;
+  return shape;
+}
+
 class HeadNorm : public OnBothWaves {
  protected:
   // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
@@ -19,7 +24,10 @@ class HeadNorm : public OnBothWaves {
                                              {{3, 1, 7, 1e-6, true}, 37},
                                              {{5, 2, 256, 1e-6, true}, 3},
                                              {{2, 3, 64, 1e-5, true, 12, 4}, 5},
-                                             {{1, 2, 7, 1e-6, true, 4, 1, false}, 37}};
+                                             {{1, 2, 7, 1e-6, true, 4, 1, false}, 37},
+                                             zero_centered({{3, 2, 100, 1e-6}, 9}),
+                                             zero_centered({{2, 3, 64, 1e-5, true}, 5}),
+                                             zero_centered({{1, 2, 7, 1e-6, true, 4, 1}, 37})};
 
   std::int64_t grad_workspace(Device& device, const HeadNormShape& s) {
     return &device == &gpu_ ? gpu::norm_grad_workspace(s.rows, s.query_weights())

@@ -21,7 +21,7 @@ TRIREME_ON_BOTH_WAVES(Norm);
 struct Forward {
   NormKind kind;
   bool adds, drops, bias, statistics;
-  bool zero_centred = false;
+  bool zero_centered = false;
 };
 
 // y, sum, mean and rstd, one after the other.
@@ -41,7 +41,7 @@ std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t 
   const Dropout dropout{{form.drops ? 0.25f : 0.0f, 2}, block.get(), samples.get(), 2};
   // The sum takes the place of x, and without a sum y does.
   T* const to = form.adds ? y.get() : x.get();
-  device.kernels<T>().norm(device.queue(), {{form.kind, 1e-5, form.zero_centred}, rows, cols}, to,
+  device.kernels<T>().norm(device.queue(), {{form.kind, 1e-5, form.zero_centered}, rows, cols}, to,
                            form.statistics ? mean.get() : nullptr,
                            form.statistics ? rstd.get() : nullptr, x.get(), weight.get(),
                            form.bias ? bias.get() : nullptr, form.adds ? x.get() : nullptr,
@@ -75,7 +75,7 @@ TEST_P(Norm, NormalizesAsTheCpu) {
 struct Backward {
   NormKind kind;
   bool bias, residual, accumulate;
-  bool zero_centred = false;
+  bool zero_centered = false;
 };
 
 // dx, dweight and dbias, one after the other.
@@ -93,7 +93,7 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
   const OnDevice<float> mean(device, normal_values<float>(static_cast<std::size_t>(rows), 7, 0.1f));
   const OnDevice<float> rstd(device, std::vector<float>(static_cast<std::size_t>(rows), 1.25f));
   const GuardedScratch workspace(device, workspace_bytes);
-  device.kernels<T>().norm_grad(device.queue(), {{form.kind, 1e-5, form.zero_centred}, rows, cols},
+  device.kernels<T>().norm_grad(device.queue(), {{form.kind, 1e-5, form.zero_centered}, rows, cols},
                                 {.dx = dx.get(),
                                  .dweight = dweight.get(),
                                  .dbias = form.bias ? dbias.get() : nullptr,

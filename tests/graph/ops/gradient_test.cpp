@@ -50,7 +50,7 @@ void build_norm(Graph& g) {
   g.set_output(ops::norm(g, x, parameter(g, {7}), bias ? parameter(g, {7}) : no_value, kind, 1e-5));
 }
 template <NormKind kind>
-void build_zero_centred_norm(Graph& g) {
+void build_zero_centered_norm(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 7);
   const ValueId bias = kind == NormKind::layer_norm ? parameter(g, {7}) : no_value;
   g.set_output(ops::norm(g, x, parameter(g, {7}), bias, kind, 1e-5, true));
@@ -83,24 +83,26 @@ void build_activation(Graph& g) {
 constexpr std::int64_t groups = 2, queries = 3, head_dim = 4;
 constexpr std::int64_t qkv_columns = groups * (queries + 2) * head_dim;
 
-template <bool all_heads>
+template <bool all_heads, bool zero_centered = false>
 void build_head_norm(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   const std::int64_t query_heads = all_heads ? groups * queries : 1;
   const std::int64_t key_heads = all_heads ? groups : 1;
   const ValueId weight = parameter(g, {query_heads * head_dim});
-  g.set_output(activation_of(g,
-                             ops::head_norm(g, qkv, weight, parameter(g, {key_heads * head_dim}),
-                                            {groups, queries, head_dim, 1e-3, all_heads}),
-                             5));
+  HeadNormAttributes a{{groups, queries, head_dim, 1e-3, all_heads}};
+  a.zero_centered = zero_centered;
+  g.set_output(
+      activation_of(g, ops::head_norm(g, qkv, weight, parameter(g, {key_heads * head_dim}), a), 5));
 }
-template <std::int64_t rotary_dim>
+template <std::int64_t rotary_dim, bool factors = false>
 void build_rope(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   const Shape tables = {seq, rotary_dim / 2};
-  const ValueId rotated = ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f64, tables),
-                                    g.constant(ConstantInput::rope_sin, DType::f64, tables),
-                                    positions(g), {seq, groups, queries, head_dim, rotary_dim, +1});
+  const ValueId rotated =
+      ops::rope(g, qkv, g.constant(ConstantInput::rope_cos, DType::f64, tables),
+                g.constant(ConstantInput::rope_sin, DType::f64, tables), positions(g),
+                {seq, groups, queries, head_dim, rotary_dim, +1},
+                factors ? g.constant(ConstantInput::query_factor, DType::f64, {seq}) : no_value);
   g.set_output(activation_of(g, rotated, 5));
 }
 template <bool causal, bool packed, const DropoutRule& dropout, bool padded = false,
@@ -262,8 +264,8 @@ const std::vector<Case> cases = {
     {"LayerNorm", build_norm<layer_norm, true>},
     {"LayerNormWithoutBias", build_norm<layer_norm, false>},
     {"RmsNorm", build_norm<rms_norm, false>},
-    {"ZeroCenteredLayerNorm", build_zero_centred_norm<layer_norm>},
-    {"ZeroCenteredRmsNorm", build_zero_centred_norm<rms_norm>},
+    {"ZeroCenteredLayerNorm", build_zero_centered_norm<layer_norm>},
+    {"ZeroCenteredRmsNorm", build_zero_centered_norm<rms_norm>},
     {"AddLayerNorm", build_add_norm<layer_norm, no_dropout>},
     {"AddLayerNormDropout", build_add_norm<layer_norm, dropping>},
     {"AddRmsNorm", build_add_norm<rms_norm, no_dropout>},
@@ -279,7 +281,10 @@ const std::vector<Case> cases = {
     {"Geglu", build_activation<geglu>},
     {"HeadNorm", build_head_norm<false>},
     {"NormOfAllHeads", build_head_norm<true>},
+    {"HeadNormOfOnePlusWeight", build_head_norm<false, true>},
+    {"NormOfAllHeadsOfOnePlusWeight", build_head_norm<true, true>},
     {"Rope", build_rope<4>},
+    {"RopeWithFactorsOfQueries", build_rope<2, true>},
     {"RopeOfHalfTheHead", build_rope<2>},
     {"Attention", build_attention<true, false, no_dropout>},
     {"AttentionDropout", build_attention<true, false, dropping>},

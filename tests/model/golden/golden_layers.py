@@ -10,7 +10,7 @@ from golden_fp8 import product
 
 def norm(m, w, name, x):
     wide = x if x.dtype == torch.float64 else x.float()
-    scale = w[name + ".weight"].to(wide.dtype) + (1 if m.get("zero_centred_norms") else 0)
+    scale = w[name + ".weight"].to(wide.dtype) + (1 if m.get("zero_centered_norms") else 0)
     if m["norm"] == "layer_norm":
         shift = w[name + ".bias"].to(wide.dtype)
         y = F.layer_norm(wide, wide.shape[-1:], scale, shift, m["norm_eps"])

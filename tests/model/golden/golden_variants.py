@@ -43,7 +43,7 @@ WINDOW = dict(LLAMA, attention_window=5)
 # (BLOOM); a scaled embedding, 1 + weight in norms and GELU in the gate (Gemma).
 BLOOM = dict(GPT, hidden_size=48, num_heads=6, num_kv_heads=6, ffn_hidden_size=192, position="alibi",
              embedding_norm=True)
-GEMMA = dict(LLAMA, activation="geglu", zero_centred_norms=True, scale_embedding=True,
+GEMMA = dict(LLAMA, activation="geglu", zero_centered_norms=True, scale_embedding=True,
              tie_embeddings=True)
 # Norms before and after, caps that scores and logits come near, another scale of scores, and a window in
 # the first layer (Gemma 2).

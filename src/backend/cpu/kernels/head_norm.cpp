@@ -50,9 +50,9 @@ A elements_of(const HeadNormShape& s, int which) {
   return heads_of<A>(s, which) * static_cast<A>(s.head_dim);
 }
 
-template <class T>
-void head_sums(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, const T* query_weight,
-               const T* key_weight) {
+template <bool zero_centered, class T>
+void sums_of(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, const T* query_weight,
+             const T* key_weight) {
   using A = Acc<T>;
   const std::int64_t cols = s.qkv_cols(), d = s.head_dim;
   const T* const weights[] = {query_weight, key_weight};
@@ -65,9 +65,10 @@ void head_sums(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, co
           [&](std::int64_t column, int which, std::int64_t at) {
             const T* const head = x + r * cols + column;
             if (dy) {
-              sum[which] += static_cast<A>(d) * row_grad(false, dy + r * cols + column, head,
-                                                         weights[which] + at, A{0}, A{1}, d)
-                                                    .grad_direction;
+              sum[which] +=
+                  static_cast<A>(d) * row_grad<zero_centered>(false, dy + r * cols + column, head,
+                                                              weights[which] + at, A{0}, A{1}, d)
+                                          .grad_direction;
             } else if (which == 0 || s.counts_keys) {
               sum[which] += static_cast<A>(d) * mean_square_of(head, A{0}, d);
             }
@@ -77,7 +78,7 @@ void head_sums(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, co
   });
 }
 
-template <class T>
+template <bool zero_centered, class T>
 void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
                        const T* query_weight, const T* key_weight, const Acc<T>* sums) {
   using A = Acc<T>;
@@ -106,8 +107,8 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
       for_all_heads(
           s,
           [&](std::int64_t column, int which, std::int64_t at) {
-            normalize<false, T>(to + column, from + column, weights[which] + at, nullptr, A{0},
-                                scale[which], d);
+            normalize<zero_centered, T>(to + column, from + column, weights[which] + at, nullptr,
+                                        A{0}, scale[which], d);
           },
           [&](std::int64_t column) {
             __builtin_memcpy(to + column, from + column, d * sizeof(T));
@@ -118,7 +119,7 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
 
 // One row of the gradient; the weights' go to the two parts. Of keys that ranks share the one that
 // owns them has what comes by way of the norm.
-template <class T>
+template <bool zero_centered, class T>
 void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
                            const Acc<T>* rstd, const T* const* weights, const Acc<T>* sums,
                            Acc<T>* const* parts) {
@@ -136,7 +137,8 @@ void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* 
         s,
         [&](std::int64_t column, int which, std::int64_t at) {
           grad[which].grad_direction +=
-              row_grad(false, dy + column, x + column, weights[which] + at, A{0}, rstd[which], d)
+              row_grad<zero_centered>(false, dy + column, x + column, weights[which] + at, A{0},
+                                      rstd[which], d)
                   .grad_direction;
         },
         [](std::int64_t) {});
@@ -145,13 +147,13 @@ void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* 
   for_all_heads(
       s,
       [&](std::int64_t column, int which, std::int64_t at) {
-        apply_row_grad<false, T>(grad[which], dx + column, parts[which] + at, nullptr, dy + column,
-                                 x + column, weights[which] + at, nullptr, d);
+        apply_row_grad<zero_centered, T>(grad[which], dx + column, parts[which] + at, nullptr,
+                                         dy + column, x + column, weights[which] + at, nullptr, d);
       },
       [&](std::int64_t column) { __builtin_memcpy(dx + column, dy + column, d * sizeof(T)); });
 }
 
-template <class T>
+template <bool zero_centered, class T>
 void norm_grad_of_all_heads(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
   using A = Acc<T>;
   const std::int64_t cols = s.qkv_cols(), chunks = row_chunks(s.rows);
@@ -164,20 +166,21 @@ void norm_grad_of_all_heads(const HeadNormShape& s, const HeadNormGradOperands<T
                     for (const int which : {0, 1})
                       __builtin_memset(own[which], 0, widths[which] * sizeof(A));
                     for (std::int64_t r = begin; r < end; ++r) {
-                      grad_row_of_all_heads(s, o.dx + r * cols, o.dy + r * cols, o.x + r * cols,
-                                            o.rstd + r * 2, weights,
-                                            o.sums ? o.sums + r * 2 : nullptr, own);
+                      grad_row_of_all_heads<zero_centered>(s, o.dx + r * cols, o.dy + r * cols,
+                                                           o.x + r * cols, o.rstd + r * 2, weights,
+                                                           o.sums ? o.sums + r * 2 : nullptr, own);
                     }
                   });
   combine_chunks(o.dquery_weight, o.accumulate, parts[0], chunks, widths[0]);
   combine_chunks(o.dkey_weight, o.accumulate, parts[1], chunks, widths[1]);
 }
 
-template <class T>
-void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* query_weight,
-               const T* key_weight, const Acc<T>* sums) {
+template <bool zero_centered, class T>
+void norm_of_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* query_weight,
+                   const T* key_weight, const Acc<T>* sums) {
   using A = Acc<T>;
-  if (s.all_heads) return norm_of_all_heads<T>(s, y, rstd, x, query_weight, key_weight, sums);
+  if (s.all_heads)
+    return norm_of_all_heads<zero_centered, T>(s, y, rstd, x, query_weight, key_weight, sums);
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   parallel_pieces(s.rows, row_ns<T>(s, 2), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
@@ -189,18 +192,18 @@ void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* 
             const A scale =
                 reciprocal_root(mean_square_of(from + at, A{0}, d) + static_cast<A>(s.eps));
             if (rstd) rstd[r * heads + index] = scale;
-            normalize<false, T>(to + at, from + at, is_key ? key_weight : query_weight, nullptr,
-                                A{0}, scale, d);
+            normalize<zero_centered, T>(to + at, from + at, is_key ? key_weight : query_weight,
+                                        nullptr, A{0}, scale, d);
           },
           [&](std::int64_t at) { __builtin_memcpy(to + at, from + at, d * sizeof(T)); });
     }
   });
 }
 
-template <class T>
-void head_norm_grad(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
+template <bool zero_centered, class T>
+void norm_grad_of_heads(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
   using A = Acc<T>;
-  if (s.all_heads) return norm_grad_of_all_heads<T>(s, o);
+  if (s.all_heads) return norm_grad_of_all_heads<zero_centered, T>(s, o);
   const std::int64_t cols = s.qkv_cols(), heads = s.normed_heads(), d = s.head_dim;
   const std::int64_t chunks = row_chunks(s.rows);
   A* const query_parts = o.workspace;
@@ -219,10 +222,10 @@ void head_norm_grad(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
               [&](std::int64_t column, std::int64_t index, bool is_key) {
                 const std::int64_t at = row + column;
                 const T* const weight = is_key ? o.key_weight : o.query_weight;
-                const auto grad = row_grad(false, o.dy + at, o.x + at, weight, A{0},
-                                           o.rstd[r * heads + index], d);
-                apply_row_grad<false, T>(grad, o.dx + at, is_key ? dkey : dquery, nullptr,
-                                         o.dy + at, o.x + at, weight, nullptr, d);
+                const auto grad = row_grad<zero_centered>(false, o.dy + at, o.x + at, weight, A{0},
+                                                          o.rstd[r * heads + index], d);
+                apply_row_grad<zero_centered, T>(grad, o.dx + at, is_key ? dkey : dquery, nullptr,
+                                                 o.dy + at, o.x + at, weight, nullptr, d);
               },
               [&](std::int64_t column) {
                 __builtin_memcpy(o.dx + row + column, o.dy + row + column, d * sizeof(T));
@@ -231,6 +234,26 @@ void head_norm_grad(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
       });
   combine_chunks(o.dquery_weight, o.accumulate, query_parts, chunks, d);
   combine_chunks(o.dkey_weight, o.accumulate, key_parts, chunks, d);
+}
+
+template <class T>
+void head_norm(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x, const T* query_weight,
+               const T* key_weight, const Acc<T>* sums) {
+  const auto run = s.zero_centered ? norm_of_heads<true, T> : norm_of_heads<false, T>;
+  run(s, y, rstd, x, query_weight, key_weight, sums);
+}
+
+template <class T>
+void head_norm_grad(const HeadNormShape& s, const HeadNormGradOperands<T>& o) {
+  const auto run = s.zero_centered ? norm_grad_of_heads<true, T> : norm_grad_of_heads<false, T>;
+  run(s, o);
+}
+
+template <class T>
+void head_sums(const HeadNormShape& s, Acc<T>* sums, const T* x, const T* dy, const T* query_weight,
+               const T* key_weight) {
+  const auto run = s.zero_centered ? sums_of<true, T> : sums_of<false, T>;
+  run(s, sums, x, dy, query_weight, key_weight);
 }
 
 }  // namespace

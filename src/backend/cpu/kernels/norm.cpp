@@ -16,7 +16,7 @@ Acc<T> mean_of(const T* x, std::int64_t cols) {
          static_cast<A>(cols);
 }
 
-template <bool zero_centred, class T>
+template <bool zero_centered, class T>
 void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x,
                const T* weight, const T* bias, T* sum, const T* delta, const Dropout& dropout) {
   using A = Acc<T>;
@@ -43,7 +43,7 @@ void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T
       const A scale = reciprocal_root(variance + static_cast<A>(shape.eps));
       if (mean) mean[r] = center;
       if (rstd) rstd[r] = scale;
-      normalize<zero_centred>(y + r * cols, row, weight, bias, center, scale, cols);
+      normalize<zero_centered>(y + r * cols, row, weight, bias, center, scale, cols);
     }
   });
 }
@@ -51,11 +51,11 @@ void norm_rows(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T
 template <class T>
 void norm(const NormShape& shape, T* y, Acc<T>* mean, Acc<T>* rstd, const T* x, const T* weight,
           const T* bias, T* sum, const T* delta, const Dropout& dropout) {
-  const auto run = shape.zero_centred ? norm_rows<true, T> : norm_rows<false, T>;
+  const auto run = shape.zero_centered ? norm_rows<true, T> : norm_rows<false, T>;
   run(shape, y, mean, rstd, x, weight, bias, sum, delta, dropout);
 }
 
-template <bool zero_centred, class T>
+template <bool zero_centered, class T>
 void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
   using A = Acc<T>;
   const std::int64_t cols = shape.cols;
@@ -73,10 +73,10 @@ void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
         if (db) __builtin_memset(db, 0, cols * sizeof(A));
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t at = r * cols;
-          const auto row = row_grad<zero_centred>(centered, o.dy + at, o.x + at, o.weight,
-                                                  centered ? o.mean[r] : A{0}, o.rstd[r], cols);
-          apply_row_grad<zero_centred>(row, o.dx + at, dw, db, o.dy + at, o.x + at, o.weight,
-                                       o.dres ? o.dres + at : nullptr, cols);
+          const auto row = row_grad<zero_centered>(centered, o.dy + at, o.x + at, o.weight,
+                                                   centered ? o.mean[r] : A{0}, o.rstd[r], cols);
+          apply_row_grad<zero_centered>(row, o.dx + at, dw, db, o.dy + at, o.x + at, o.weight,
+                                        o.dres ? o.dres + at : nullptr, cols);
         }
       });
   combine_chunks(o.dweight, o.accumulate, weight_parts, chunks, cols);
@@ -85,7 +85,7 @@ void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
 
 template <class T>
 void norm_grad(const NormShape& shape, const NormGradOperands<T>& o) {
-  const auto run = shape.zero_centred ? norm_rows_grad<true, T> : norm_rows_grad<false, T>;
+  const auto run = shape.zero_centered ? norm_rows_grad<true, T> : norm_rows_grad<false, T>;
   run(shape, o);
 }
 

@@ -20,22 +20,22 @@ Acc<T> mean_square_of(const T* x, Acc<T> center, std::int64_t cols) {
 }
 
 // What a normalized value is multiplied by: the weight, or one more.
-template <bool zero_centred, class T, class Amount>
+template <bool zero_centered, class T, class Amount>
 TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
-  if constexpr (zero_centred) {
+  if constexpr (zero_centered) {
     return load(weight, n) + splat(Acc<T>{1});
   } else {
     return load(weight, n);
   }
 }
 
-template <bool zero_centred = false, class T>
+template <bool zero_centered = false, class T>
 void normalize(T* y, const T* x, const T* weight, const T* bias, Acc<T> mean, Acc<T> rstd,
                std::int64_t cols) {
   const auto means = splat(mean);
   const auto rstds = splat(rstd);
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    auto out = (load(x + i, n) - means) * rstds * factor_of<zero_centred>(weight + i, n);
+    auto out = (load(x + i, n) - means) * rstds * factor_of<zero_centered>(weight + i, n);
     if (bias) out += load(bias + i, n);
     store(y + i, out, n);
   });
@@ -54,7 +54,7 @@ struct RowGrad {
   A grad_direction;  // mean of dy * weight * normalized x
 };
 
-template <bool zero_centred = false, class T>
+template <bool zero_centered = false, class T>
 RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight, Acc<T> mean,
                          Acc<T> rstd, std::int64_t cols) {
   using A = Acc<T>;
@@ -62,7 +62,7 @@ RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight
   Vec<A> dot = splat(A{0});
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto g =
-        load(dy + i, n) * factor_of<zero_centred>(weight + i, n);  // 0 beyond the row's end
+        load(dy + i, n) * factor_of<zero_centered>(weight + i, n);  // 0 beyond the row's end
     sum += g;
     dot += g * (load(x + i, n) - splat(mean));
   });
@@ -71,13 +71,13 @@ RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight
 }
 
 // dx of one row; adds its part of the gradients of weight and bias (which may be null).
-template <bool zero_centred = false, class T>
+template <bool zero_centered = false, class T>
 void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
                     const T* x, const T* weight, const T* dres, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto grad = load(dy + i, n);
     const auto unit = (load(x + i, n) - splat(row.mean)) * splat(row.rstd);
-    auto out = (grad * factor_of<zero_centred>(weight + i, n) - splat(row.grad_mean) -
+    auto out = (grad * factor_of<zero_centered>(weight + i, n) - splat(row.grad_mean) -
                 unit * splat(row.grad_direction)) *
                splat(row.rstd);
     if (dres) out += load(dres + i, n);

@@ -205,18 +205,11 @@ void reduce_along_ring(T* sums, const std::vector<const T*>& by, int part, std::
 
 template <class Body>
 void with_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::i64:
-      return body(std::int64_t{});
-    case DType::i32:
-      return body(std::int32_t{});
-    case DType::u8:
-      return body(std::uint8_t{});
-    case DType::u16:
-      stop("NCCL has no 16-bit integers");
-    default:
-      return with_compute_type(dtype, body);
-  }
+  if (dtype == DType::i64) return body(std::int64_t{});
+  if (dtype == DType::i32) return body(std::int32_t{});
+  if (dtype == DType::u8) return body(std::uint8_t{});
+  if (dtype == DType::u16) stop("NCCL has no 16-bit integers");
+  with_compute_type(dtype, body);
 }
 
 // Reduces count elements of every rank; part < 0: in one part per rank, else all in that one.

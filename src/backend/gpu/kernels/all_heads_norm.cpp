@@ -75,8 +75,9 @@ GPU_FN TwoSums products_of(const HeadNormArguments<T>& a, std::int64_t offset) {
   for_pieces(a, [&](const HeadPiece<T>& p) {
     if (p.is_value) return;
     const Eight x = load(a.x + offset + p.column, p.at), dy = load(a.dy + offset + p.column, p.at);
-    dots.add(p.is_key, sum_of(each([](float u, float v, float w) { return u * v * w; }, x, dy,
-                                   load(p.weights, p.at))));
+    dots.add(p.is_key,
+             sum_of(each([one = a.one](float u, float v, float w) { return u * v * (w + one); }, x,
+                         dy, load(p.weights, p.at))));
   });
   dots.over_block();
   return dots;
@@ -96,7 +97,8 @@ GPU_FN void normalize(const HeadNormArguments<T>& a, std::int64_t row, const Two
     Eight x = load(a.x + offset + p.column, p.at);
     const float scale = scales.of(p.is_key);
     if (!p.is_value)
-      x = each([=](float v, float w) { return v * scale * w; }, x, load(p.weights, p.at));
+      x = each([=, one = a.one](float v, float w) { return v * scale * (w + one); }, x,
+               load(p.weights, p.at));
     store(a.to + offset + p.column, p.at, x);
   });
 }
@@ -140,7 +142,8 @@ GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, const TwoS
   for_pieces(a, [&](const HeadPiece<T>& p) {
     const Eight dy = load(a.dy + offset + p.column, p.at);
     if (p.is_value) return store(a.to + offset + p.column, p.at, dy);
-    const Eight x = load(a.x + offset + p.column, p.at), weight = load(p.weights, p.at);
+    const Eight x = load(a.x + offset + p.column, p.at);
+    const Eight weight = each([one = a.one](float w) { return w + one; }, load(p.weights, p.at));
     const float rstd = a.rstd[2 * row + p.is_key];
     const float direction = sums.of(p.is_key) * rstd / widths.of(p.is_key);
     float* const part = (p.is_key ? key_part : query_part) + p.first_weight;

@@ -23,9 +23,9 @@ struct Head : HeadPlace<T> {
       : Head(a, index / a.heads(), static_cast<int>(index % a.heads()), first_column) {}
 
  private:
-  GPU_FN Head(const HeadNormArguments<T>& a, std::int64_t row, int head, int first_column)
+  GPU_FN Head(const HeadNormArguments<T>& a, std::int64_t at_row, int head, int first_column)
       : HeadPlace<T>(a, head),
-        row(row),
+        row(at_row),
         exists(row < a.rows),
         offset((row * a.heads() + head) * a.head_dim),
         statistic(row * a.groups * (a.queries_per_group + 1) + head - this->group),
@@ -54,7 +54,9 @@ head_norm_kernel(const HeadNormArguments<T> a) {
       1.0f / sqrt(over_lanes<lanes>(squares) / static_cast<float>(a.head_dim) + a.eps);
   if (!head.exists) return;
   if (!head.is_value) {
-    x = each([=](float v, float w) { return v * scale * w; }, x, load(head.weight, head.at));
+    const float one = a.one;
+    x = each([=](float v, float w) { return v * scale * (w + one); }, x,
+             load(head.weight, head.at));
     if (a.rstd && thread % lanes == 0) a.rstd[head.statistic] = scale;
   }
   store(a.to + head.offset, head.at, x);
@@ -95,7 +97,8 @@ head_norm_grad_kernel(const HeadNormArguments<T> a) {
     const Head<T> head(a, in_chunk < count ? first * a.heads() + in_chunk : a.rows * a.heads(),
                        thread % lanes * 8);
     const Eight x = load(a.x + head.offset, head.at), dy = load(a.dy + head.offset, head.at);
-    const Eight weight = load(head.weight, head.at);
+    const Eight weight =
+        each([one = a.one](float w) { return w + one; }, load(head.weight, head.at));
     float dot = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) dot += dy.v[i] * weight.v[i] * x.v[i];

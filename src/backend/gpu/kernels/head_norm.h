@@ -16,7 +16,7 @@ struct HeadNormArguments {
   const T *query_weight, *key_weight;
   std::int64_t rows;
   int groups, queries_per_group, head_dim;
-  float eps;
+  float eps, one;                  // one: what is added to a weight, 0 or 1
   bool aligned, aligned_parts;     // heads of the tensors, and of the parts
   std::int64_t chunk_rows;         // of the backward pass
   float *query_parts, *key_parts;  // [chunks, widths of the weights]
@@ -25,20 +25,21 @@ struct HeadNormArguments {
   bool counts_keys;
   float all_queries, all_keys;  // elements that a norm over all heads is the mean of
 
-  HeadNormArguments(const HeadNormShape& s, T* to, const T* x, const T* dy, const T* query_weight,
-                    const T* key_weight)
-      : to(to),
-        x(x),
-        dy(dy),
+  HeadNormArguments(const HeadNormShape& s, T* out, const T* in, const T* out_grad,
+                    const T* of_queries, const T* of_keys)
+      : to(out),
+        x(in),
+        dy(out_grad),
         rstd(nullptr),
-        query_weight(query_weight),
-        key_weight(key_weight),
+        query_weight(of_queries),
+        key_weight(of_keys),
         rows(s.rows),
         groups(static_cast<int>(s.groups)),
         queries_per_group(static_cast<int>(s.queries_per_group)),
         head_dim(static_cast<int>(s.head_dim)),
         eps(static_cast<float>(s.eps)),
-        aligned(rows_are_aligned(s.head_dim, to, x, dy, query_weight, key_weight)),
+        one(s.zero_centered ? 1.0f : 0.0f),
+        aligned(rows_are_aligned(s.head_dim, out, in, out_grad, of_queries, of_keys)),
         aligned_parts(false),
         chunk_rows(0),
         query_parts(nullptr),

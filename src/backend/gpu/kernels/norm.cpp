@@ -128,7 +128,7 @@ void norm(Queue& queue, const NormShape& shape, T* y, float* mean, float* rstd, 
                            delta,
                            shape.cols,
                            static_cast<float>(shape.eps),
-                           shape.zero_centred ? 1.0f : 0.0f,
+                           shape.zero_centered ? 1.0f : 0.0f,
                            shape.kind == NormKind::layer_norm,
                            aligned,
                            site};

@@ -193,7 +193,7 @@ void norm_grad(Queue& queue, const NormShape& shape, const NormGradOperands<T>& 
                                .rows = shape.rows,
                                .cols = cols,
                                .chunk_rows = chunks.rows_each,
-                               .one = shape.zero_centred ? 1.0f : 0.0f,
+                               .one = shape.zero_centered ? 1.0f : 0.0f,
                                .centered = shape.kind == NormKind::layer_norm,
                                .aligned = rows_are_aligned(cols, o.dx, o.dy, o.x, o.weight, o.dres),
                                .aligned_parts = rows_are_aligned(cols, o.workspace)};

@@ -10,7 +10,7 @@ struct RopeShape {
   std::int64_t seq, row_cols, group_cols, head_dim, half;
   int groups, rotated_per_group;
   float sign;
-  bool aligned;
+  bool aligned, aligned_heads;
 };
 
 // One block for each row; a thread rotates eight pairs of a head at a time.
@@ -40,9 +40,28 @@ rope_kernel(T* qkv, const RopeShape s, const float* cos, const float* sin,
   }
 }
 
+// One block for each row; a thread multiplies eight elements of a query at a time.
+template <class T>
+GPU_KERNEL(128)
+query_factor_kernel(T* qkv, const RopeShape s, const float* factors,
+                    const std::int32_t* positions) {
+  const std::int64_t row = block_index().x;
+  const float factor = factors[positions ? positions[row] : row % s.seq];
+  const int eights = static_cast<int>((s.head_dim + 7) / 8), queries = s.rotated_per_group - 1;
+  const int count = s.groups * queries * eights;
+  for (int i = static_cast<int>(thread_index()); i < count; i += static_cast<int>(block_size())) {
+    const int head = i / eights, group = head / queries;
+    T* const query =
+        qkv + row * s.row_cols + group * s.group_cols + (head - group * queries) * s.head_dim;
+    const Columns at = columns_at(8 * (i - head * eights), s.head_dim, s.aligned_heads);
+    store(query, at, each([=](float v) { return v * factor; }, load(query, at)));
+  }
+}
+
 template <class T>
 void rope(Queue& queue, T* qkv, const AttentionShape& shape, std::int64_t rotary_dim,
-          const float* cos, const float* sin, const std::int32_t* positions, int direction) {
+          const float* cos, const float* sin, const float* query_factor,
+          const std::int32_t* positions, int direction) {
   const std::int64_t half = rotary_dim / 2;
   const RopeShape s{
       .seq = shape.seq,
@@ -53,9 +72,11 @@ void rope(Queue& queue, T* qkv, const AttentionShape& shape, std::int64_t rotary
       .groups = static_cast<int>(shape.groups),
       .rotated_per_group = static_cast<int>(shape.queries_per_group + 1),
       .sign = direction < 0 ? -1.0f : 1.0f,
-      .aligned = rows_are_aligned(shape.head_dim, qkv) && rows_are_aligned(half, qkv, cos, sin)};
-  launch(queue, one_block_each(shape.batch * shape.seq, 128), rope_kernel<T>, qkv, s, cos, sin,
-         positions);
+      .aligned = rows_are_aligned(shape.head_dim, qkv) && rows_are_aligned(half, qkv, cos, sin),
+      .aligned_heads = rows_are_aligned(shape.head_dim, qkv)};
+  const auto blocks = one_block_each(shape.batch * shape.seq, 128);
+  launch(queue, blocks, rope_kernel<T>, qkv, s, cos, sin, positions);
+  if (query_factor) launch(queue, blocks, query_factor_kernel<T>, qkv, s, query_factor, positions);
 }
 
 }  // namespace

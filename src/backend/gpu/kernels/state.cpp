@@ -79,16 +79,10 @@ void add_typed(Queue& queue, void* sums, const void* summands, std::int64_t coun
 }
 
 void add(Queue& queue, DType dtype, void* sums, const void* summands, std::int64_t count) {
-  switch (dtype) {
-    case DType::i64:
-      return add_typed<std::int64_t>(queue, sums, summands, count);
-    case DType::f64:
-      return add_typed<double>(queue, sums, summands, count);
-    case DType::bf16:
-      return add_typed<bf16>(queue, sums, summands, count);
-    default:
-      return add_typed<float>(queue, sums, summands, count);
-  }
+  if (dtype == DType::i64) return add_typed<std::int64_t>(queue, sums, summands, count);
+  if (dtype == DType::f64) return add_typed<double>(queue, sums, summands, count);
+  if (dtype == DType::bf16) return add_typed<bf16>(queue, sums, summands, count);
+  add_typed<float>(queue, sums, summands, count);
 }
 
 // --- fixed point ---
