@@ -427,11 +427,11 @@ std::string assume_vocabulary(Config& config) {
 std::string to_text(const LayoutPlan& plan, const Config& config) {
   std::string text = fmt::format(
       "mesh: {}; ZeRO {}, {} numerics\n"
-      "model: {}, {} layers, {} parameters; precision {}\n"
+      "model: {}, {}, {} parameters; precision {}\n"
       "step: {:.0f} tokens, {} of {} per rank; {:.3f} TFLOP without recomputation\n",
       plan.mesh.text(), config.parallel.zero, config.parallel.numerics, config.model.family,
-      config.model.num_layers, plan.parameters, precision_text(config), plan.tokens,
-      counted(plan.micro_batches, "micro-batch"),
+      counted(config.model.num_layers, "layer"), plan.parameters, precision_text(config),
+      plan.tokens, counted(plan.micro_batches, "micro-batch"),
       counted(config.train.micro_batch_size, "sequence"), plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));

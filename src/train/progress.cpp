@@ -19,8 +19,8 @@ std::string seconds_text(double seconds) {
 }
 
 std::string flops_text(double flops_per_second) {
-  return flops_per_second >= 1e11 ? fmt::format("{:.2f} TFLOP/s", flops_per_second / 1e12)
-                                  : fmt::format("{:.4f} TFLOP/s", flops_per_second / 1e12);
+  return flops_per_second >= 1e12 ? fmt::format("{:.2f} TFLOP/s", flops_per_second / 1e12)
+                                  : fmt::format("{:.2f} GFLOP/s", flops_per_second / 1e9);
 }
 
 }  // namespace
@@ -94,15 +94,18 @@ std::vector<Piece> pieces_of(const ProgressReport& r) {
 }  // namespace
 
 std::string progress_line(const ProgressReport& r, std::size_t columns) {
+  int rank = lowest_progress_rank;
+  return progress_line(r, columns, rank);
+}
+
+std::string progress_line(const ProgressReport& r, std::size_t columns, int& rank) {
   const std::vector<Piece> pieces = pieces_of(r);
-  const auto line_up_to = [&](int rank) {
+  const auto line_up_to = [&](int last) {
     std::string line;
     for (const Piece& piece : pieces)
-      if (piece.rank <= rank) line += piece.text;
+      if (piece.rank <= last) line += piece.text;
     return line;
   };
-  constexpr int last_rank = 10;
-  int rank = last_rank;
   while (rank > 0 && line_up_to(rank).size() > columns) --rank;
   return line_up_to(rank);
 }
@@ -135,8 +138,10 @@ void Progress::tick(std::int64_t iteration, double loss) {
 
 void Progress::report(const ProgressReport& report) {
   const std::size_t columns = console_.line_columns();
+  if (columns != columns_) rank_ = lowest_progress_rank;
+  columns_ = columns;
   const std::size_t room = columns - std::min(columns, time_of_day().size() + 1);
-  console_.print_now(progress_line(report, room), progress_line(report));
+  console_.print_now(progress_line(report, room, rank_), progress_line(report));
 }
 
 }  // namespace trireme

@@ -38,6 +38,12 @@ struct ProgressReport {
 // is left out: memory first; step, loss and the time of a step stay.
 std::string progress_line(const ProgressReport& report, std::size_t columns = std::string::npos);
 
+// The same for lines that follow each other. `rank` is that of the least important piece that is
+// shown, at first the lowest. It only falls, so that no piece comes and goes with the digits of
+// others.
+inline constexpr int lowest_progress_rank = 10;
+std::string progress_line(const ProgressReport& report, std::size_t columns, int& rank);
+
 // "[=====>    ]  52%": `width` characters between the brackets.
 std::string progress_bar(std::int64_t done, std::int64_t total, int width);
 
@@ -69,6 +75,8 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   Console& console_;
   bool drawn_ = false;
+  std::size_t columns_ = 0;          // of the last report
+  int rank_ = lowest_progress_rank;  // of the pieces that it showed
   std::int64_t first_;
   std::int64_t iterations_;
   Clock::time_point start_ = Clock::now();

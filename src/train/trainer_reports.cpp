@@ -42,11 +42,11 @@ void add_expert_metrics(std::vector<Metric>& line, const ExpertConfig& moe,
 void Trainer::Parts::print_plan() {
   const ModelConfig& m = config.model;
   std::string text = fmt::format(
-      "model: {} with {} layers, hidden {}, {} heads, {} positions, vocabulary {} ({} computed)\n"
+      "model: {} with {}, hidden {}, {}, {} positions, vocabulary {} ({} computed)\n"
       "parameters: {}; precision {}; {}\n",
-      m.family, m.num_layers, m.hidden_size, m.num_heads, m.seq_length, m.vocab_size,
-      padded_vocabulary(m, static_cast<int>(config.parallel.tp)), parameter_count(m),
-      precision_text(config), device_text(device_of(config.run.device)));
+      m.family, counted(m.num_layers, "layer"), m.hidden_size, counted(m.num_heads, "head"),
+      m.seq_length, m.vocab_size, padded_vocabulary(m, static_cast<int>(config.parallel.tp)),
+      parameter_count(m), precision_text(config), device_text(device_of(config.run.device)));
   if (rank.size > 1) {
     text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),
                         config.parallel.zero, config.parallel.numerics);

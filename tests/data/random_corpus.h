@@ -27,7 +27,7 @@ class RandomCorpus {
   std::vector<std::string> documents() const;
   // Relative paths of what is no part of the corpus.
   const std::set<std::string>& passed_over() const { return passed_over_; }
-  // The file that has to be refused; empty if there is none.
+  // The file or folder that has to be refused; empty if there is none.
   const std::string& refused() const { return refused_; }
 
  private:
@@ -51,6 +51,7 @@ class RandomCorpus {
   void add_saved_dataset(const std::string& folder);
   void add_leftover(const std::string& folder);
   void add_refused(const std::string& folder);
+  void add_refused_folder();
 
   fs::path root_;
   std::mt19937 random_;
@@ -65,9 +66,15 @@ inline constexpr const char* lfs_pointer =
     "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n";
 inline constexpr const char* page = "<!DOCTYPE html>\n<html><body>Please log in.</body></html>\n";
 
-inline std::string utf16(const std::string& text) {
-  std::string out = "\xff\xfe";
-  for (const char c : text) out += {c, '\0'};
+// Text of ASCII in characters of `width` bytes, with or without the byte order mark.
+inline std::string wide(const std::string& text, std::size_t width, bool big_endian, bool mark) {
+  std::string out;
+  const auto add = [&](std::uint32_t code) {
+    for (std::size_t i = 0; i < width; ++i)
+      out += static_cast<char>(code >> 8 * (big_endian ? width - 1 - i : i));
+  };
+  if (mark) add(0xfeff);
+  for (const char c : text) add(static_cast<std::uint32_t>(c));
   return out;
 }
 
@@ -88,7 +95,10 @@ inline RandomCorpus::RandomCorpus(const fs::path& root, unsigned seed, bool with
   add_lines("");  // at least one document
   for (std::size_t i = below(4); i > 0; --i) add_leftover(any_of(folders));
   if (with_arrow_ && below(3) == 0) add_saved_dataset("saved/");
-  if (below(4) == 0) add_refused(any_of(folders));
+  if (below(4) == 0)
+    add_refused(any_of(folders));
+  else if (below(10) == 0)
+    add_refused_folder();
 }
 
 inline std::vector<std::string> RandomCorpus::documents() const {
@@ -291,11 +301,26 @@ inline void RandomCorpus::add_refused(const std::string& folder) {
       {"z.jsonl.br", "\x0b\x05\x80{\"text\""},
       {"z.zip", "PK\x03\x04\x14\0\0\0"s},
       {"z.tar.gz", gzip("a.jsonl" + std::string(250, '\0') + "ustar" + std::string(250, '\0'))},
-      {"z.jsonl", utf16(lines)},
-      {"z.txt", utf16("some text")},
-      {"z.txt.gz", gzip(utf16("some text"))},
+      {"z.jsonl", wide(lines, 2, false, true)},
+      {"z.txt", wide("some text", 2, true, true)},
+      {"z.jsonl", wide(lines, 2, true, false)},
+      {"z.txt", wide("some text", 4, false, true)},
+      {"z.jsonl", wide(lines, 4, true, true)},
+      {"z.txt", wide("some text", 4, false, false)},
+      {"z.txt.gz", gzip(wide("some text", 2, false, true))},
       {"z.txt", lfs_pointer},
       {"z.parquet", lfs_pointer},
+      {"z.jsonl", "# xet version 0\nfilesize = 100\nhash = \"0a1b\"\n"},
+      {"z.jsonl", "/annex/objects/SHA256E-s100--0a1b.jsonl\n"},
+      {"z.txt", "../../.git/annex/objects/1x/2y/SHA256E-s100--0a1b.txt/SHA256E-s100--0a1b.txt"},
+      {"z.parquet", "../../blobs/0a1b2c"},
+      {"z.txt.gz", "\0GITCRYPT\0\x12\x34\x56\x78"s},
+      {"z.jsonl", "Entry not found"},
+      {"z.txt", "Invalid username or password."},
+      {"z.jsonl", "{\"error\":\"Repository not found\"}"},
+      {"z.txt", "Access to dataset some/data is restricted. You must be logged in."},
+      {"z.jsonl", "\x93NUMPY\x01\0v\0"s},
+      {"z.txt", "some text\0and more"s},
       {"z.arrow", "not Arrow"},
       {"z.jsonl", page},
       {"z.txt", page},
@@ -315,6 +340,31 @@ inline void RandomCorpus::add_refused(const std::string& folder) {
   const auto& [name, bytes] = files[below(std::size(files))];
   refused_ = folder + name;
   write(refused_, bytes);
+}
+
+// Folders of which not everything is meant: splits, a table with a log, revisions of a cache.
+inline void RandomCorpus::add_refused_folder() {
+  const std::string line = "{\"text\": \"one of them\"}\n";
+  switch (below(3)) {
+    case 0:
+      refused_ = "dict";
+      write("dict/dataset_dict.json", "{\"splits\": [\"train\", \"test\"]}");
+      write("dict/train/a.jsonl", line);
+      write("dict/test/a.jsonl", line);
+      break;
+    case 1:
+      refused_ = "table";
+      write(fmt::format("table/{}/0.json",
+                        any_of(std::vector{"_delta_log", "_spark_metadata", ".hoodie"})),
+            "{}");
+      write("table/a.jsonl", line);
+      break;
+    default:
+      refused_ = "hub/snapshots";
+      for (const char* const revision : {"0a1b", "2c3d"})
+        write(fmt::format("hub/snapshots/{}/a.jsonl", revision), line);
+      write("hub/refs/main", "4e5f");
+  }
 }
 
 }  // namespace trireme::testing_data

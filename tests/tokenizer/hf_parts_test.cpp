@@ -282,7 +282,8 @@ TEST_F(HfParts, HostileRegularExpressionsEnd) {
       EXPECT_THAT(error.what(), HasSubstr("the regular expression gives up on a text of"));
     }
   };
-  refused("(a+a+)+b", std::string(60, 'a') + "cb");
+  std::string text(60, 'a');
+  refused("(a+a+)+b", text.append("cb"));
 }
 
 }  // namespace

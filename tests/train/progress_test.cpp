@@ -61,6 +61,24 @@ TEST(ProgressLine, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(before, progress_line(r));
 }
 
+// A loss with one digit more takes the room of a piece: later lines do without it too.
+TEST(ProgressLine, PiecesDoNotComeAndGo) {
+  ProgressReport r = report();
+  int rank = lowest_progress_rank;
+  const std::size_t columns = progress_line(r, 110).size();
+  EXPECT_THAT(progress_line(r, columns, rank), ::testing::HasSubstr("TFLOP/s"));
+  r.loss = 13.2187;
+  EXPECT_THAT(progress_line(r, columns, rank), ::testing::Not(::testing::HasSubstr("TFLOP/s")));
+  r.loss = 3.2187;
+  EXPECT_THAT(progress_line(r, columns, rank), ::testing::Not(::testing::HasSubstr("TFLOP/s")));
+}
+
+TEST(ProgressLine, SmallModelsCountInGigaflops) {
+  ProgressReport r = report();
+  r.flops_per_second = 2.5e7;
+  EXPECT_THAT(progress_line(r), ::testing::HasSubstr(", 0.03 GFLOP/s"));
+}
+
 TEST(ProgressLine, ShareOfThePeak) {
   ProgressReport r = report();
   EXPECT_THAT(progress_line(r), ::testing::Not(::testing::HasSubstr("MFU")));
