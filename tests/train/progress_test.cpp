@@ -65,7 +65,7 @@ TEST(ProgressLine, LeavesOutWhatDoesNotFit) {
 TEST(ProgressLine, PiecesDoNotComeAndGo) {
   ProgressReport r = report();
   int rank = lowest_progress_rank;
-  const std::size_t columns = progress_line(r, 110).size();
+  const std::size_t columns = progress_line(r, 115).size();
   EXPECT_THAT(progress_line(r, columns, rank), ::testing::HasSubstr("TFLOP/s"));
   r.loss = 13.2187;
   EXPECT_THAT(progress_line(r, columns, rank), ::testing::Not(::testing::HasSubstr("TFLOP/s")));
