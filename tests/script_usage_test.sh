@@ -32,5 +32,12 @@ for wrong in --helpp nothing ../src; do
   run ./package 2 "unknown argument" $wrong
   run scripts/gpu-check 2 "unknown device" $wrong
 done
+run ./quickstart 2 "needs a folder" --output
+mkdir "$scratch/old"
+echo "of an earlier version" >"$scratch/old/config.toml"
+for flags in --full ''; do
+  # shellcheck disable=SC2086
+  run ./quickstart 2 "move it away, or give another folder with --output" $flags --output "$scratch/old"
+done
 run ./test 2 "takes no further arguments" fast slow
 run ./test 2 "see ./test --help" plan nothing

@@ -68,7 +68,7 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 
 }  // namespace
 
-void train(Config config, const TrainCommand& arguments) {
+TrainSummary train(Config config, const TrainCommand& arguments) {
   const InterruptGuard guard;  // from the start: MPI takes its time
   if (!is_in_job() && discover_launch().rank == 0) InterruptGuard::speak();
   install_signal_handlers();
@@ -94,8 +94,8 @@ void train(Config config, const TrainCommand& arguments) {
     const bool interrupted = summary.end == TrainSummary::End::interrupted;
     if (leads) notify_job(interrupted ? JobState::interrupted : JobState::done);
   }
-  if (summary.end != TrainSummary::End::interrupted) return;
-  if (is_in_job()) return;  // it knows, and to mpirun another exit code would be a failure
+  if (summary.end != TrainSummary::End::interrupted) return summary;
+  if (is_in_job()) return summary;  // to mpirun another exit code would be a failure
   throw Error(ExitCode::interrupted, "");
 }
 

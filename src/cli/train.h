@@ -16,6 +16,6 @@ struct TrainCommand {
 
 // Trains. Throws trireme::Error for what goes wrong, and with exit code 3 where the run was
 // interrupted and saved.
-void train(Config config, const TrainCommand& command);
+TrainSummary train(Config config, const TrainCommand& command);
 
 }  // namespace trireme::cli

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "cli/commands.h"
-#include "cli/train.h"
 #include "cli/try_report.h"
 #include "cli/try_settings.h"
 #include "cli/try_text.h"
+#include "cli/try_training.h"
 #include "data/preprocess.h"
 #include "tokenizer/bpe_trainer.h"
 
@@ -37,13 +37,11 @@ struct TryArguments {
   }
 };
 
-using TryClock = std::chrono::steady_clock;
-
 double seconds_after(TryClock::time_point begin) {
   return std::chrono::duration<double>(TryClock::now() - begin).count();
 }
 
-// RUN/try.json tells which try a folder is of, from its beginning on.
+// TryFiles::mark() holds it from the beginning on.
 nlohmann::json mark_of(const TryArguments& a, const TryText& text) {
   return {{"text", fmt::format("{:016x}", text.hash)}, {"asked", a.wish()}};
 }
@@ -54,10 +52,11 @@ FolderUse use_of(const fs::path& folder, const nlohmann::json& mark) {
   if (!fs::exists(folder)) return FolderUse::free;
   if (!fs::is_directory(folder)) return FolderUse::foreign;
   if (fs::is_empty(folder)) return FolderUse::free;
-  const fs::path file = folder / "try.json";
+  const fs::path file = TryFiles{folder}.mark();
   if (!fs::exists(file)) return FolderUse::foreign;
-  return nlohmann::json::parse(read_file(file), nullptr, false) == mark ? FolderUse::same
-                                                                        : FolderUse::other_try;
+  nlohmann::json found = nlohmann::json::parse(read_file(file), nullptr, false);
+  if (found.is_object()) found.erase("steps");
+  return found == mark ? FolderUse::same : FolderUse::other_try;
 }
 
 // The folder that --output names; without it the first of runs/try, runs/try-2 ... that is free or
@@ -67,12 +66,14 @@ fs::path folder_for(const TryArguments& a, const nlohmann::json& mark) {
     const FolderUse use = use_of(a.output, mark);
     if (use == FolderUse::other_try)
       fail_input(
-          "'{}' holds a try of another text or with other flags: give another folder, or leave "
-          "--output out",
+          "'{}' holds a try of another text or with other flags: move it away, or give another "
+          "folder with --output",
           a.output);
     if (use == FolderUse::foreign)
-      fail_input("'{}' exists and is not of `trireme try`: give another folder with --output",
-                 a.output);
+      fail_input(
+          "'{}' exists and is not of `trireme try`, or of an earlier version: move it away, or "
+          "give another folder with --output",
+          a.output);
     return a.output;
   }
   for (int number = 1;; ++number) {
@@ -124,7 +125,7 @@ TryLength length_for(const TryArguments& a, const TryFiles& files, const TryText
 void prepare_try(const TryArguments& a, const TryFiles& files, const TryText& text,
                  const nlohmann::json& mark, TryClock::time_point begin) {
   make_folders(files.data());
-  write_file_durably(files.run / "try.json", mark.dump() + "\n");
+  write_file_durably(files.mark(), mark.dump() + "\n");
   write_file_durably(files.text("train"), text.train);
   write_file_durably(files.text("heldout"), text.heldout);
   fmt::print("text: {} to train on, {} held out\n", counted(text.train.size(), "byte"),
@@ -153,7 +154,11 @@ void run_try(const TryArguments& a) {
       prepare_try(a, files, text, mark, begin);
   });
   std::fflush(stdout);
-  cli::train(load_config(files.settings().string(), {}), {});
+  std::optional<TryClock::time_point> end;
+  if (a.steps == 0 && !a.full)
+    end = begin + std::chrono::duration_cast<TryClock::duration>(
+                      std::chrono::duration<double>(60 * a.minutes));
+  train_try(files, end, text.heldout.size());
   print_try_report(files, sizes, a.files, a.full);
   fmt::print("\naltogether {:.0f} s\n", seconds_after(begin));
 }

@@ -20,6 +20,7 @@ namespace {
 
 struct TryFigures {
   Evaluation evaluation;
+  std::int64_t steps = 0;
   double train_seconds = 0, tokens_per_second = 0;
   CompressedSizes sizes;
 
@@ -47,8 +48,9 @@ TryFigures figures_of(const TryFiles& files, const CompressedSizes& sizes) {
   figures.evaluation = evaluate_tokens(model, text.ids, text.bytes, {});
   figures.train_seconds = seconds_of_steps(files.run);
   const TrainConfig& train = model.config().train;
+  figures.steps = model.step();
   const std::int64_t tokens =
-      model.step() * train.global_batch_size * model.config().model.seq_length;
+      figures.steps * train.global_batch_size * model.config().model.seq_length;
   figures.tokens_per_second = static_cast<double>(tokens) / figures.train_seconds;
   figures.sizes = sizes;
   return figures;
@@ -59,6 +61,7 @@ void write_summary(const fs::path& file, const TryFigures& f) {
                                           {"bits_per_byte", f.evaluation.bits_per_byte()},
                                           {"gzip_bits_per_byte", f.bits_of(f.sizes.gzip)},
                                           {"xz_bits_per_byte", f.bits_of(f.sizes.xz)},
+                                          {"steps", f.steps},
                                           {"tokens_per_second", f.tokens_per_second},
                                           {"train_seconds", f.train_seconds}};
   write_file_durably(file, summary.dump(2) + "\n");
@@ -73,8 +76,12 @@ void print_figures(const TryFigures& f) {
   row("bits per byte, this model", f.evaluation.bits_per_byte(), 4);
   row("bits per byte, gzip -9", f.bits_of(f.sizes.gzip), 4);
   row("bits per byte, xz -9 that saw the training text", f.bits_of(f.sizes.xz), 4);
+  row("training, steps", static_cast<double>(f.steps), 0);
   row("training, tokens per second", f.tokens_per_second, 0);
   row("training, seconds", f.train_seconds, 1);
+  if (f.evaluation.bits_per_byte() < f.bits_of(std::min(f.sizes.gzip, f.sizes.xz))) return;
+  fmt::print(
+      "A compressor is still better: more steps help (--minutes, --steps), and so does more text.\n");
 }
 
 // The first words of the text that is held out, from one line.
@@ -159,7 +166,7 @@ void print_try_report(const TryFiles& files, const CompressedSizes& sizes,
   print_figures(figures);
   const std::string prompt = first_words(read_file(files.text("heldout")));
   print_samples(files.run, prompt);
-  print_next_steps(files, TrainedModel(files.run).step(), prompt, texts, full);
+  print_next_steps(files, figures.steps, prompt, texts, full);
 }
 
 }  // namespace trireme::cli

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "backend/cpu/isa.h"
+#include "cli/try_pace.h"
 #include "config/fields.h"
 #include "train/setup.h"
 #include "train/step_bench.h"
@@ -14,8 +15,8 @@
 namespace trireme::cli {
 namespace {
 
-constexpr std::int64_t fewest_steps = 150;       // better than xz on the text that is shipped
-constexpr std::int64_t enough_full_steps = 600;  // better than full_try_steps of the small size
+constexpr std::int64_t try_batch = 16;
+constexpr int measured_steps = 3;
 
 struct TryShape {
   int hidden_size, seq_length;
@@ -41,7 +42,7 @@ double seconds_of_step(const TryFiles& files, TrySize size,
                        const std::function<void(const std::string&)>& tell) {
   Config config = parse_config(try_settings(files, size, full_try_steps), "try.toml");
   resolve_vocabulary(config);
-  return bench_step(config, 2, false, tell).seconds;
+  return bench_step(config, measured_steps, false, tell).seconds;
 }
 
 }  // namespace
@@ -72,8 +73,8 @@ vocab_file = {vocabulary}
 merge_file = {merges}
 
 [train]
-micro_batch_size = 16
-global_batch_size = 16
+micro_batch_size = {batch}
+global_batch_size = {batch}
 iters = {steps}
 eval_interval = {part}
 eval_iters = 4
@@ -92,9 +93,9 @@ beta2 = 0.95
 [checkpoint]
 interval = {part}
 )",
-      fmt::arg("dir", quoted(files.run)), fmt::arg("precision", try_precision()),
-      fmt::arg("hidden", shape.hidden_size), fmt::arg("length", shape.seq_length),
-      fmt::arg("dropout", shape.dropout),
+      fmt::arg("batch", try_batch), fmt::arg("dir", quoted(files.run)),
+      fmt::arg("precision", try_precision()), fmt::arg("hidden", shape.hidden_size),
+      fmt::arg("length", shape.seq_length), fmt::arg("dropout", shape.dropout),
       fmt::arg("train", quoted(files.data() / "train_text_document")),
       fmt::arg("heldout", quoted(files.data() / "heldout_text_document")),
       fmt::arg("vocabulary", quoted(files.tokenizer() / "vocab.json")),
@@ -103,27 +104,29 @@ interval = {part}
       fmt::arg("warmup", std::min<std::int64_t>(50, steps / 20)));
 }
 
+// The evaluation reads every token twice, at a third of a training step's price; a token has about
+// three bytes. The samples and the loads of the model take as long as some steps.
+double steps_in_the_end(std::size_t heldout_bytes, std::int64_t seq_length) {
+  constexpr double of_samples = 4;
+  const double tokens = static_cast<double>(heldout_bytes) / 3;
+  return of_samples + tokens * 2 / 3 / static_cast<double>(try_batch * seq_length);
+}
+
 TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
                          const std::function<void(const std::string&)>& tell) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  const auto left = [&] {
-    return seconds - std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  // Steps that fit, with a reserve for other work of the machine. The evaluation reads every token
-  // twice, at a third of a training step's price.
   const auto fitting = [&](TrySize size) {
     const double step = seconds_of_step(files, size, tell);
-    const double tokens = 16.0 * shape_of(size).seq_length;
-    const double in_the_end = static_cast<double>(heldout_bytes) / 3 * 2 / 3 / tokens;
-    return static_cast<std::int64_t>(0.9 * left() / step - in_the_end);
+    const std::chrono::duration<double> gone = Clock::now() - begin;
+    return steps_in(seconds - gone.count(), step,
+                    steps_in_the_end(heldout_bytes, shape_of(size).seq_length));
   };
   const std::int64_t small = fitting(TrySize::small);
-  if (small > 2 * full_try_steps) {  // a step of the full size takes several times as long
-    const std::int64_t full = fitting(TrySize::full);
-    if (full >= enough_full_steps) return {TrySize::full, std::min(full, full_try_steps)};
-  }
-  return {TrySize::small, std::clamp(small, fewest_steps, full_try_steps)};
+  // Otherwise all of the time goes into the small size already.
+  if (small > full_try_steps && fitting(TrySize::full) >= full_try_steps)
+    return {TrySize::full, full_try_steps};
+  return {TrySize::small, std::min(small, full_try_steps)};
 }
 
 }  // namespace trireme::cli

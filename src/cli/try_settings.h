@@ -24,6 +24,7 @@ struct TryFiles {
   fs::path text(const std::string& part) const { return data() / (part + ".txt"); }
   fs::path tokenizer() const { return data() / "tokenizer"; }
   fs::path settings() const { return run / "try.toml"; }
+  fs::path mark() const { return run / "try.json"; }  // which try the folder is of
 };
 
 // The configuration as a TOML file.
@@ -34,9 +35,11 @@ struct TryLength {
   std::int64_t steps = 0;
 };
 
+// What follows the last step (evaluation of the text that is held out, samples), in steps.
+double steps_in_the_end(std::size_t heldout_bytes, std::int64_t seq_length);
+
 // What fits into that time, measured with steps of this machine; `tell` hears of each and may
-// throw. A slow machine takes longer instead: below a number of steps a model learns too little to
-// be of interest. `heldout_bytes` are evaluated in the end.
+// throw. The full size is chosen where all of its steps fit.
 TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
                          const std::function<void(const std::string&)>& tell);
 

@@ -235,8 +235,12 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
   fail("{}", from_rank_0(transport, text));
 }
 
-bool Trainer::Parts::wants_to_stop() const {
+bool Trainer::Parts::wants_to_stop() {
   const double limit = 60 * config.train.exit_duration_minutes;
+  if (leads() && options.reason_to_end) {
+    ended_by_caller = options.reason_to_end(step + 1, last_seconds);
+    if (!ended_by_caller.empty()) return true;
+  }
   return InterruptGuard::pending() != 0 || (leads() && limit > 0 && seconds_since(started) > limit);
 }
 
@@ -250,7 +254,10 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
           .all_reduce(&signal, 1, DType::i64, Reduction::max, "reason to stop")
           .wait();
     }
-    if (signal == 0) return Stop{TrainSummary::End::stopped, "train.exit_duration_minutes"};
+    if (signal == 0) {
+      return Stop{TrainSummary::End::stopped,
+                  ended_by_caller.empty() ? "train.exit_duration_minutes" : ended_by_caller};
+    }
     return Stop{
         TrainSummary::End::interrupted,
         signal_text(options.original_signal ? options.original_signal(static_cast<int>(signal))

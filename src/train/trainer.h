@@ -56,6 +56,10 @@ struct TrainerOptions {
   // Overrides the configuration if set. The rate is the same on all ranks. Validation needs
   // train.eval_interval as well.
   std::function<double(const LrPlace&)> learning_rate;
+  // Asked on the first rank in each step, with its number (from 1) and the seconds of the step
+  // before: why the run ends after this one, saved, as with train.exit_duration_minutes; "": it
+  // does not.
+  std::function<std::string(std::int64_t step, double seconds)> reason_to_end;
   std::shared_ptr<const Dataset> train_data, valid_data;
 };
 

@@ -125,7 +125,7 @@ struct Trainer::Parts : RunState {
   // Samples of one evaluation, and its loss from that sample on.
   std::int64_t evaluation_samples() const;
   LossSum evaluate_on(Loader& data, std::int64_t from);
-  bool wants_to_stop() const;
+  bool wants_to_stop();
   struct Stop {
     TrainSummary::End end;
     std::string why;
@@ -177,6 +177,7 @@ struct Trainer::Parts : RunState {
   SlowRanks slow_ranks;
   StepResult last;
   std::optional<Stop> stop;          // why it ends early
+  std::string ended_by_caller;       // options.reason_to_end
   std::int64_t rolled_back_to = -1;  // in the last step; -1: it went forward
   double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
   std::int64_t last_samples = 0;

@@ -52,7 +52,7 @@ TEST_F(Try, TrainsOnATextAndSaysWhatWasLearned) {
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   for (const char* words :
        {"bits per byte, this model", "bits per byte, gzip -9", "that saw the training text",
-        "early checkpoint (step-00000001)", "last checkpoint (step-00000004)",
+        "training, steps", "early checkpoint (step-00000001)", "last checkpoint (step-00000004)",
         "train runs/try/try.toml train.iters=8", "convert --to hf runs/try runs/try-hf"})
     EXPECT_THAT(outcome.out, HasSubstr(words));
   const json summary = json::parse(contents("runs/try/summary.json"));
@@ -87,6 +87,26 @@ TEST_F(Try, TheSameCommandContinuesARunAndAnotherGetsAFolderOfItsOwn) {
   const Outcome named = run({"try", "mine.txt", "--steps", "2", "--output", "runs/try"});
   EXPECT_EQ(named.code, 2);
   EXPECT_THAT(named.out, HasSubstr("a try of another text or with other flags"));
+}
+
+// A plan of far more steps than fit, as if the machine had become slower since it was made.
+TEST_F(Try, EndsInTimeWithFewerStepsWhereTheMachineBecomesSlower) {
+  write("mine.txt", sentences(1500, "\n\n"));
+  const std::vector<std::string> command = {"try", "mine.txt", "--minutes", "0.02"};
+  ASSERT_EQ(run(command).code, 0);
+  std::string settings = contents("runs/try/try.toml");
+  settings.replace(settings.find("iters = "), 8, "iters = 3000 # ");
+  write("runs/try/try.toml", settings);
+
+  const Outcome slower = run(command);
+  ASSERT_EQ(slower.code, 0) << slower.out;
+  EXPECT_THAT(slower.out, HasSubstr("the machine has become slower"));
+  const std::int64_t steps = json::parse(contents("runs/try/try.json"))["steps"];
+  EXPECT_LT(steps, 3000);
+  EXPECT_EQ(json::parse(contents("runs/try/summary.json"))["steps"], steps);
+  // Its learning rate ends where that of any run ends.
+  EXPECT_NEAR(values_of(contents("runs/try/metrics.jsonl"), "lr").back(), 6e-5, 6e-4);
+  EXPECT_THAT(run(command).out, HasSubstr("nothing to do"));
 }
 
 TEST_F(Try, HoldsOutATwentiethOfAnyText) {

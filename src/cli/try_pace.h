@@ -1,0 +1,31 @@
+// How many steps of `trireme try` fit into its time: planned, and reconsidered during the run.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+namespace trireme::cli {
+
+// Steps that fit into `seconds`, with a reserve for other work of the machine. Evaluations during
+// the run are added to them, and what follows the last one takes as long as `in_the_end` steps.
+std::int64_t steps_in(double seconds, double seconds_of_step, double in_the_end);
+
+class TryPace {
+ public:
+  TryPace(std::int64_t planned, double in_the_end) : planned_(planned), in_the_end_(in_the_end) {}
+
+  // Of one step. The first one prepares what all others use, and does not count.
+  void add(double seconds);
+
+  // The number of steps of the whole run when `done` of them are done and `left` seconds are left:
+  // as planned, or fewer where the last steps were too slow for that.
+  std::int64_t fitting(std::int64_t done, double left) const;
+
+ private:
+  std::int64_t planned_;
+  double in_the_end_;
+  bool first_ = true;
+  std::deque<double> seconds_;  // of the last steps
+};
+
+}  // namespace trireme::cli
