@@ -3,7 +3,9 @@
 import ctypes
 import os
 import sys
+from array import array
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint8, c_uint64, c_void_p
+from itertools import accumulate, chain
 
 from ._errors import Error, InputError, Interrupted
 
@@ -276,7 +278,7 @@ def path_bytes(path):
 
 
 def i64s(values):
-    return (c_int64 * len(values))(*values)
+    return _numbers("q", c_int64, values)
 
 
 def i32s(values):
@@ -287,28 +289,35 @@ def i32s(values):
             return (c_int32 * (view.nbytes // 4)).from_buffer(view)
     except (TypeError, ValueError):
         pass
-    return (c_int32 * len(values))(*[int(value) for value in values])
+    return _numbers("i", c_int32, values)
+
+
+def _numbers(code, kind, values):
+    """Whole numbers as a C array: array() refuses others, and those that are too large, which ctypes would cut."""
+    try:
+        numbers = array(code, values)
+    except (OverflowError, TypeError) as error:
+        raise InputError(f"ids and places are whole numbers: {error}") from None
+    return (kind * len(numbers)).from_buffer(numbers)
+
+
+def places_of(items):
+    """Where each of them begins when they follow each other, and where the last one ends."""
+    return i64s(accumulate(map(len, items), initial=0))
 
 
 def ragged_i32s(lists):
     """Lists of ids, one after the other, and where each begins."""
-    offsets = [0]
-    for one in lists:
-        offsets.append(offsets[-1] + len(one))
-    if len(lists) == 1:
-        return i32s(lists[0]), i64s(offsets)
-    joined = (c_int32 * offsets[-1])()
-    for one, begin, end in zip(lists, offsets, offsets[1:]):
-        joined[begin:end] = [int(value) for value in one]
-    return joined, i64s(offsets)
+    return i32s(lists[0] if len(lists) == 1 else chain.from_iterable(lists)), places_of(lists)
 
 
 def take_i32_lists(pointer, offsets):
     """Ids that a function has allocated, as lists; they are freed."""
     try:
         count = offsets[len(offsets) - 1]
-        view = memoryview((c_int32 * count).from_address(pointer.value)).cast("B").cast("i")
-        return [view[begin:end].tolist() for begin, end in zip(offsets, offsets[1:])]
+        ids = memoryview((c_int32 * count).from_address(pointer.value)).cast("B").cast("i").tolist()
+        places = memoryview(offsets).cast("B").cast("q").tolist()
+        return [ids[begin:end] for begin, end in zip(places, places[1:])]
     finally:
         library().trireme_free(pointer)
 
@@ -321,6 +330,10 @@ class Owned:
 
         self.address = pointer.value
         weakref.finalize(self, library().trireme_free, pointer)
+
+    def view(self, count):
+        """Its ids, as a memoryview that this object has to outlive."""
+        return memoryview((c_int32 * count).from_address(self.address)).cast("B").cast("i")
 
     def array(self, dtype, count):
         """A NumPy array of this memory, which it keeps alive."""

@@ -2,11 +2,11 @@
 
 import os
 from ctypes import byref, c_int64, c_void_p
-from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _native
 from ._errors import InputError
-from ._native import Handle, call, i64s, path_bytes
+from ._native import Handle, call, path_bytes
 
 if TYPE_CHECKING:
     import numpy
@@ -25,6 +25,36 @@ class SpecialIds(NamedTuple):
     cls: int
     sep: int
     mask: int
+
+
+class Encoded(Sequence):
+    """The ids of the texts of a batch: ``encoded[i]`` is a list, made when it is asked for."""
+
+    def __init__(self, memory: _native.Owned, places: Any):
+        self._memory = memory  # which the view does not keep alive
+        self._places = memoryview(places).cast("B").cast("q")
+        self._ids = memory.view(self._places[-1])
+
+    def __len__(self) -> int:
+        return len(self._places) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        i = range(len(self))[index]
+        return self._ids[self._places[i] : self._places[i + 1]].tolist()
+
+    def __iter__(self) -> Iterator[List[int]]:
+        places = self._places.tolist()
+        return (self._ids[begin:end].tolist() for begin, end in zip(places, places[1:]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (Encoded, list, tuple)) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<trireme.Encoded: {len(self)} texts, {len(self._ids)} ids>"
 
 
 class Tokenizer(Handle):
@@ -78,21 +108,22 @@ class Tokenizer(Handle):
             raise InputError(f"there is no kind {kind!r} of encoding: expected {', '.join(_KINDS)}")
         if isinstance(texts, (str, bytes)):
             raise InputError("a batch is a list of texts: encode() takes one text")
-        parts = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
-        places = [0]
-        for part in parts:
-            places.append(places[-1] + len(part))
+        try:
+            parts = list(map(str.encode, texts))
+        except (TypeError, UnicodeEncodeError):
+            parts = [text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass") for text in texts]
         ids, offsets = c_void_p(), (c_int64 * (len(parts) + 1))()
-        call("tokenizer_encode", self._handle, b"".join(parts), i64s(places), len(parts), _KINDS[kind], byref(ids), offsets)
+        call("tokenizer_encode", self._handle, b"".join(parts), _native.places_of(parts), len(parts), _KINDS[kind], byref(ids), offsets)
         return ids, offsets
 
     def encode(self, text: Union[str, bytes], kind: str = "plain") -> List[int]:
         """The ids of one text."""
         return self.encode_batch([text], kind)[0]
 
-    def encode_batch(self, texts: Sequence[Union[str, bytes]], kind: str = "plain") -> List[List[int]]:
-        """The ids of each text, as lists."""
-        return _native.take_i32_lists(*self._encode(texts, kind))
+    def encode_batch(self, texts: Sequence[Union[str, bytes]], kind: str = "plain") -> Encoded:
+        """The ids of each text, on all processors: a sequence of lists, each of which is made when it is asked for."""
+        ids, places = self._encode(texts, kind)
+        return Encoded(_native.Owned(ids), places)
 
     def encode_arrays(self, texts: Sequence[Union[str, bytes]], kind: str = "plain") -> "Tuple[numpy.ndarray, numpy.ndarray]":
         """All ids, int32 [n], and where each text begins, int64 [texts + 1]: the fastest form, without a copy."""
