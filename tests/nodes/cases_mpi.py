@@ -19,10 +19,10 @@ def trained(lab, mpi, run, hosts=(1, 2, 3), settings=""):
     return lab.start(f"{launch(lab, mpi, len(hosts), hosts=lab.host_file(*hosts))} train run.toml run.dir={run} {settings}")
 
 
-def supervised(lab, mpi, run, hosts=(1, 2, 3), nodes=2, flags=""):
+def supervised(lab, mpi, run, hosts=(1, 2, 3), nodes=2, flags="", settings=""):
     """A run on the first of these hosts that starts again with the others."""
     return lab.start(f"{lab.program(mpi)} supervise --run {run} --hosts {lab.host_file(*hosts)} --nodes {nodes} "
-                     f"--restart-wait 1 {flags} -- {launch(lab, mpi, nodes)} train run.toml run.dir={run}")
+                     f"--restart-wait 1 {flags} -- {launch(lab, mpi, nodes)} train run.toml run.dir={run} {settings}")
 
 
 def continues_without(lab, mpi, lost, fault=None, before=None, hosts=(1, 2, 3), nodes=2, restarts=1, flags="--launcher-wait 15"):
