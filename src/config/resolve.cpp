@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "config/families.h"
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {
@@ -51,6 +52,11 @@ bool ModelConfig::window_in_layer(std::int64_t layer) const {
 bool ModelConfig::rope_in_layer(std::int64_t layer) const {
   return position == PositionEncoding::rope &&
          std::find(no_rope_layers.begin(), no_rope_layers.end(), layer) == no_rope_layers.end();
+}
+
+std::int64_t rotary_dimensions(const ModelConfig& m) {
+  if (m.is_latent()) return m.qk_rope_head_dim;
+  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
 }
 
 void resolve(ModelConfig& model) {

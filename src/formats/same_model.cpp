@@ -23,6 +23,9 @@ void simplify_positions(ModelConfig& m) {
     m.rope_base = plain.rope_base;
     m.rope_percent = plain.rope_percent;
     m.rope_scaling = plain.rope_scaling;
+    m.rope_base_local = plain.rope_base_local;
+    m.rope_query_beta = plain.rope_query_beta;
+    m.no_rope_layers.clear();
   }
   const bool yarn = m.rope_scaling == RopeScaling::yarn;
   if (!yarn)
@@ -41,8 +44,12 @@ void simplify_positions(ModelConfig& m) {
     m.rope_beta_slow = plain.rope_beta_slow;
     m.rope_truncate = plain.rope_truncate;
   }
-  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn)
+  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn &&
+      m.rope_query_beta == 0)
     m.rope_original_length = plain.rope_original_length;
+  // Layers with a window that turn as the others do.
+  if (m.rope_base_local == m.rope_base && m.rope_scaling == RopeScaling::none)
+    m.rope_base_local = plain.rope_base_local;
 }
 
 void simplify_experts(ExpertConfig& moe) {
@@ -67,7 +74,10 @@ ModelConfig normal_form(ModelConfig m) {
   m.preset = plain.preset;
   simplify_positions(m);
   simplify_experts(m.moe);
-  if (!m.qk_norm) m.qk_norm_over = plain.qk_norm_over;
+  if (!m.qk_norm) {
+    m.qk_norm_over = plain.qk_norm_over;
+    m.zero_centered_qk_norms = plain.zero_centered_qk_norms;
+  }
   if (m.attention_scale == 0) m.attention_scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
   if (m.is_latent() && m.latent_norm_eps == 0) m.latent_norm_eps = m.norm_eps;
   return m;

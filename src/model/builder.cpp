@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/families.h"
+#include "config/rotary.h"
 
 namespace trireme {
 
@@ -284,11 +285,6 @@ const ArchitectureDefinition& architecture_of(const ModelConfig& model) {
       by_architecture[static_cast<int>(family_of(model).architecture)];
   TRIREME_CHECK(found);
   return *found;
-}
-
-std::int64_t rotary_dimensions(const ModelConfig& m) {
-  if (m.is_latent()) return m.qk_rope_head_dim;
-  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
 }
 
 }  // namespace trireme

@@ -131,7 +131,4 @@ const ArchitectureDefinition& architecture_of(const ModelConfig& model);
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options,
                             const ArchitectureDefinition& architecture);
 
-// Dimensions of each head that rotary positions turn.
-std::int64_t rotary_dimensions(const ModelConfig& model);
-
 }  // namespace trireme

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "model/builder.h"
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {

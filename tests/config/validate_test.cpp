@@ -182,6 +182,22 @@ TEST(Validate, LayersWithAWindow) {
   EXPECT_THAT(refused({window, "model.window_layers=[3, 3]"}), HasSubstr("must rise"));
 }
 
+TEST(Validate, LayersWithOtherPositions) {
+  const std::string rope = "model.position=rope", window = "model.attention_window=64";
+  EXPECT_EQ(refused({rope, "model.no_rope_layers=[3, 7, 11]"}), "accepted");
+  EXPECT_THAT(refused({rope, "model.no_rope_layers=[12]"}), HasSubstr("has layers 0 to 11"));
+  EXPECT_THAT(refused({rope, "model.no_rope_layers=[3, 1]"}), HasSubstr("must rise"));
+  EXPECT_THAT(refused({"model.no_rope_layers=[3]"}), HasSubstr("model.position = \"rope\" only"));
+  EXPECT_THAT(refused({"model.family=bert", rope, "model.no_rope_layers=[3]"}),
+              HasSubstr("model.family = \"bert\""));
+  EXPECT_EQ(refused({rope, window, "model.rope_base_local=1e4"}), "accepted");
+  EXPECT_THAT(refused({rope, "model.rope_base_local=1e4"}), HasSubstr("there are none"));
+  EXPECT_THAT(refused({window, "model.rope_base_local=1e4"}), HasSubstr("\"rope\" only"));
+  EXPECT_THAT(refused({"model.rope_query_beta=0.1"}), HasSubstr("\"rope\" only"));
+  EXPECT_THAT(refused({"model.zero_centered_qk_norms=true"}),
+              HasSubstr("does nothing without model.qk_norm"));
+}
+
 TEST(Validate, PlacesOfNormsAndWindowsGoWithFamilies) {
   EXPECT_EQ(refused({"model.norm_placement=output", "model.attention_window=5"}), "accepted");
   EXPECT_THAT(refused({"model.norm_placement=post"}), HasSubstr("use pre, output or both"));

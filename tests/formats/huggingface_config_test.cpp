@@ -220,25 +220,28 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
   m.qkv_bias = true;
   EXPECT_EQ(huggingface_kind(m), &qwen2_kind);
   m.qk_norm = true;
-  EXPECT_THAT([&] { huggingface_kind(m); },
-              testing::ThrowsMessage<Error>(HasSubstr("model.qkv_bias = true")));
+  EXPECT_EQ(huggingface_kind(m), &glm4_moe_kind);  // without experts
   m.qkv_bias = false;
   EXPECT_EQ(huggingface_kind(m), &qwen3_kind);
   m.qk_norm_over = NormSpan::all_heads;
   EXPECT_THAT([&] { huggingface_kind(m); },
-              testing::ThrowsMessage<Error>(HasSubstr("model.norm_placement = \"pre\"")));
+              testing::ThrowsMessage<Error>(HasSubstr(
+                  "Qwen3ForCausalLM has no counterpart for model.qk_norm_over = \"all_heads\"")));
   m.norm_placement = NormPlacement::output;
   EXPECT_EQ(huggingface_kind(m), &olmo2_kind);
   m.attention_window = 4;
-  EXPECT_THAT([&] { huggingface_kind(m); },
-              testing::ThrowsMessage<Error>(HasSubstr("model.attention_window = 4")));
+  EXPECT_EQ(huggingface_kind(m), &olmo3_kind);
   m.norm_placement = NormPlacement::pre;
   m.qk_norm = false;
   EXPECT_EQ(huggingface_kind(m), &mistral_kind);
   m.attention_window = 0;
   m.rope_percent = 0.5;
+  EXPECT_EQ(huggingface_kind(m), &phi3_kind);
+  m.rope_scaling = RopeScaling::linear;
+  m.rope_scaling_factor = 2;
+  m.embedding_norm = true;
   EXPECT_THAT([&] { huggingface_kind(m); },
-              testing::ThrowsMessage<Error>(HasSubstr("rope_percent = 0.5")));
+              testing::ThrowsMessage<Error>(HasSubstr("embedding_norm = true")));
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"gemma2", R"("query_pre_attn_scalar": 0.5)", "it must be a number of at least 1"},
       {"gemma2", R"("query_pre_attn_scalar": "144")", "it must be a number of at least 1"},
       {"gemma2", R"("layer_types": ["full_attention"])", "for each layer"},
-      {"gemma3_text", "", "model_type is the string \"gemma3_text\""},
+      {"gemma3", "", "model_type is the string \"gemma3\""},
   };
   for (const auto& [type, more, message] : cases)
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;

@@ -58,7 +58,7 @@ def llama_like(rng, config, **more):
         head_dim=head_dim, intermediate_size=rng.choice([16, 24, 56]),
         num_hidden_layers=rng.randint(1, 3), num_attention_heads=heads, num_key_value_heads=groups,
         rms_norm_eps=rng.choice([1e-5, 1e-6]), tie_word_embeddings=rng.random() < 0.4,
-        rope_parameters=rope(rng, positions), **more)
+        rope_parameters=more.pop("rope_parameters", None) or rope(rng, positions), **more)
 
 
 def llama(rng):
@@ -184,6 +184,141 @@ def deepseek_v3(rng):
         num_nextn_predict_layers=0, rope_parameters={"rope_theta": 10000.0, **scaling})
 
 
+def biased(rng):
+    bias = rng.random() < 0.3
+    return {"attention_bias": bias, "mlp_bias": bias}
+
+
+def layer_types(rng, config):
+    """Windows in layers of any choice, at least one of them."""
+    kinds = [rng.choice(["sliding_attention", "full_attention"])
+             for _ in range(config.num_hidden_layers)]
+    kinds[rng.randrange(len(kinds))] = "sliding_attention"
+    return kinds
+
+
+def smollm3(rng):
+    config = llama_like(rng, transformers.SmolLM3Config, **biased(rng), pad_token_id=0)
+    config.no_rope_layers = [rng.randint(0, 1) for _ in range(config.num_hidden_layers)]
+    config.no_rope_layers[0] = 0  # at least one layer: others are plain Llamas
+    config.layer_types = ["full_attention"] * config.num_hidden_layers
+    if rng.random() < 0.4:
+        config.use_sliding_window, config.sliding_window = True, rng.choice([5, 9])
+        config.layer_types = layer_types(rng, config)
+    return config
+
+
+def exaone4(rng):
+    config = llama_like(rng, transformers.Exaone4Config, sliding_window=rng.choice([5, 9]))
+    config.layer_types = layer_types(rng, config)
+    return config
+
+
+def ministral(rng):
+    config = llama_like(rng, transformers.MinistralConfig, sliding_window=rng.choice([5, 9]))
+    config.num_hidden_layers = rng.randint(2, 4)
+    config.layer_types = layer_types(rng, config)
+    config.layer_types[rng.randrange(config.num_hidden_layers)] = "full_attention"
+    return config
+
+
+def ministral3(rng):
+    config = llama_like(rng, transformers.Ministral3Config, sliding_window=rng.choice([None, 9]))
+    config.rope_parameters = {
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": rng.choice([2.0, 4.0]),
+        "original_max_position_embeddings": rng.choice([4, 7]), "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": rng.choice([0.1, 0.3])}
+    return config
+
+
+def phi3(rng):
+    config = llama_like(
+        rng, transformers.Phi3Config, sliding_window=rng.choice([None, 7]), pad_token_id=0,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                         "partial_rotary_factor": rng.choice([0.5, 0.75])})
+    config.head_dim = rng.choice([8, 16])
+    return config
+
+
+def by_layer_type(rng, config, positions):
+    """Rotary parameters of layers without a window, scaled or not, and of those with one."""
+    full = rng.choice([
+        {"rope_type": "default"}, {"rope_type": "linear", "factor": 4.0},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": positions // 2,
+         "attention_factor": 1.2}])
+    config.rope_parameters = {
+        "full_attention": {"rope_theta": rng.choice([5e5, 1e6]), **full},
+        "sliding_attention": {"rope_type": "default", "rope_theta": rng.choice([1e4, 5e5])}}
+    return config
+
+
+def olmo3(rng):
+    config = llama_like(rng, transformers.Olmo3Config, sliding_window=rng.choice([5, 9]))
+    del config.head_dim
+    config.hidden_size = config.num_attention_heads * rng.choice([4, 8, 16])
+    config.layer_types = layer_types(rng, config)
+    return by_layer_type(rng, config, config.max_position_embeddings)
+
+
+def gemma3(rng):
+    config = llama_like(
+        rng, transformers.Gemma3TextConfig, sliding_window=rng.choice([5, 9]),
+        query_pre_attn_scalar=rng.choice([4, 8, 144]),
+        final_logit_softcapping=rng.choice([None, 2.0]))
+    config.layer_types = layer_types(rng, config)
+    return by_layer_type(rng, config, config.max_position_embeddings)
+
+
+def glm(rng, config=transformers.GlmConfig):
+    config = llama_like(rng, config, attention_bias=rng.random() < 0.5, pad_token_id=0)
+    config.head_dim = rng.choice([8, 16])
+    config.rope_parameters["partial_rotary_factor"] = rng.choice([0.5, 0.75])
+    return config
+
+
+def glm4(rng):
+    return glm(rng, transformers.Glm4Config)
+
+
+def granite(rng):
+    config = llama_like(
+        rng, transformers.GraniteConfig, **biased(rng), embedding_multiplier=rng.choice([3.0, 12.0]),
+        residual_multiplier=rng.choice([0.22, 0.5]), attention_multiplier=rng.choice([0.1, 0.4]),
+        logits_scaling=rng.choice([1.0, 3.0, 8.0]))
+    return config
+
+
+def arcee(rng):
+    return llama_like(rng, transformers.ArceeConfig, **biased(rng))
+
+
+def deepseek_experts(rng, layers):
+    groups = rng.choice([1, 2, 4])
+    return dict(n_routed_experts=8, n_group=groups, topk_group=1 if groups == 1 else 2,
+                num_experts_per_tok=4, moe_intermediate_size=rng.choice([8, 20]),
+                n_shared_experts=rng.choice([1, 2]), first_k_dense_replace=rng.randint(0, layers - 1),
+                norm_topk_prob=rng.random() < 0.7, routed_scaling_factor=rng.choice([1.0, 2.5]))
+
+
+def glm4_moe(rng):
+    layers = rng.randint(1, 3)
+    config = llama_like(rng, transformers.Glm4MoeConfig, **deepseek_experts(rng, layers),
+                        attention_bias=rng.random() < 0.5, use_qk_norm=rng.random() < 0.5)
+    config.head_dim = rng.choice([8, 16])
+    config.num_hidden_layers, config.num_mtp_layers = layers, 0
+    config.rope_parameters["partial_rotary_factor"] = rng.choice([0.5, 0.75])
+    return config
+
+
+def dots1(rng):
+    layers = rng.randint(1, 3)
+    config = llama_like(rng, transformers.Dots1Config, **deepseek_experts(rng, layers),
+                        sliding_window=9)
+    config.num_hidden_layers = layers
+    config.layer_types = layer_types(rng, config)
+    return config
+
+
 def bert(rng, config=transformers.BertConfig):
     heads = rng.choice([1, 2, 4])
     return config(
@@ -212,6 +347,19 @@ KINDS = {
     "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
     "olmoe": (olmoe, transformers.OlmoeForCausalLM),
     "deepseek_v3": (deepseek_v3, transformers.DeepseekV3ForCausalLM),
+    "smollm3": (smollm3, transformers.SmolLM3ForCausalLM),
+    "exaone4": (exaone4, transformers.Exaone4ForCausalLM),
+    "ministral": (ministral, transformers.MinistralForCausalLM),
+    "ministral3": (ministral3, transformers.Ministral3ForCausalLM),
+    "phi3": (phi3, transformers.Phi3ForCausalLM),
+    "olmo3": (olmo3, transformers.Olmo3ForCausalLM),
+    "gemma3": (gemma3, transformers.Gemma3ForCausalLM),
+    "glm": (glm, transformers.GlmForCausalLM),
+    "glm4": (glm4, transformers.Glm4ForCausalLM),
+    "granite": (granite, transformers.GraniteForCausalLM),
+    "arcee": (arcee, transformers.ArceeForCausalLM),
+    "glm4_moe": (glm4_moe, transformers.Glm4MoeForCausalLM),
+    "dots1": (dots1, transformers.Dots1ForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
     "masked_bert": (bert, transformers.BertForMaskedLM),
@@ -348,7 +496,9 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 # Windows and norms of all heads pass through the cache of keys and values, too.
 @pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True),
                                                 ("bloom", True), ("gemma", True),
-                                                ("gemma2", True),
+                                                ("gemma2", True), ("gemma3", True),
+                                                ("smollm3", True), ("ministral3", True),
+                                                ("glm4", True), ("granite", True),
                                                 ("deepseek_v3", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):

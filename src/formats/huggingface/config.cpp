@@ -81,8 +81,8 @@ const HuggingFaceKind& kind_of(const HuggingFaceReader& json) {
   if (!json.has("model_type")) fail_input("'{}' lacks 'model_type'", json.name());
   const std::string_view last = supported.back();
   supported.pop_back();
-  json.refuse("model_type",
-              fmt::format("supported are {} and {}", fmt::join(supported, ", "), last));
+  json.refuse("model_type", fmt::format("{}supported are {} and {}", missing_for(json),
+                                        fmt::join(supported, ", "), last));
 }
 
 }  // namespace

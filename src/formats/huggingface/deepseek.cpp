@@ -1,9 +1,11 @@
-// config.json of DeepSeek-V3. What its release trains with and transformers does not (the bias of
-// routers, further layers that predict more than one token) is not read.
+// config.json of DeepSeek-V3, and of Kimi K2, which is one. What its release trains with and
+// transformers does not (the bias of routers, further layers that predict more than one token) is
+// not read.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "formats/huggingface/llama.h"
 #include "formats/huggingface/rope.h"
 
@@ -12,6 +14,14 @@ namespace {
 
 // Of the norms within latent attention, which the class has whatever rms_norm_eps says.
 constexpr double kLatentEps = 1e-6;
+constexpr DeepSeekExperts kDeepSeekExperts{.dense_layers = 3,
+                                           .experts = 256,
+                                           .top_k = 8,
+                                           .inner = 2048,
+                                           .scaling = 2.5,
+                                           .groups = 8,
+                                           .top_groups = 4};
+constexpr const char* kDeepSeekClass = "DeepseekV3ForCausalLM";
 constexpr LlamaDefaults kDeepSeek{.kv_heads = 128, .positions = 4096, .reads_rope = false};
 
 void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
@@ -31,54 +41,25 @@ void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
   if (m.norm_eps != kLatentEps) m.latent_norm_eps = kLatentEps;
 }
 
-void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m) {
-  const bool none = json.has("first_k_dense_replace") && json["first_k_dense_replace"] == 0;
-  const std::int64_t dense = none ? 0 : json.size("first_k_dense_replace", "num_layers", 3);
-  json.must_be("moe_layer_freq", 1);
-  json.must_be("topk_method", "noaux_tc");
-  json.must_be("scoring_func", "sigmoid");
-  if (dense >= m.num_layers) {
-    return json.pass_over({"n_routed_experts", "num_local_experts", "num_experts_per_tok",
-                           "moe_intermediate_size", "n_shared_experts", "norm_topk_prob",
-                           "routed_scaling_factor", "n_group", "topk_group", "seq_aux",
-                           "aux_loss_alpha"});
-  }
-  ExpertConfig& moe = m.moe;
-  moe.first_layer = dense;
-  moe.num_experts =
-      json.size(json.either("n_routed_experts", "num_local_experts"), "num_experts", 256);
-  moe.top_k = json.size("num_experts_per_tok", "top_k", 8);
-  moe.ffn_hidden_size = json.size("moe_intermediate_size", "ffn_hidden_size", 2048);
-  moe.shared_ffn_hidden_size =
-      moe.ffn_hidden_size * json.size("n_shared_experts", "shared_ffn_hidden_size", 1);
-  moe.score = RouterScore::sigmoid;
-  moe.expert_bias = true;
-  moe.normalize_weights = !json.is_null("norm_topk_prob") && json.flag("norm_topk_prob", true);
-  if (moe.normalize_weights && moe.top_k == 1) {
-    json.refuse("norm_topk_prob",
-                "with num_experts_per_tok = 1 every expert has the weight 1 there, and that of its "
-                "score here: it must be false");
-  }
-  moe.scaling_factor = json.number("routed_scaling_factor", "scaling_factor", 2.5);
-  moe.num_groups = json.size("n_group", "num_groups", 8);
-  moe.top_groups = json.size("topk_group", "top_groups", 4);
-  if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
-  if (moe.num_groups > 1 && moe.top_k != 2 * moe.top_groups) {
-    json.refuse("topk_group",
-                "a group counts with its best two scores there, and with its best "
-                "num_experts_per_tok / topk_group here, so that these must be two");
-  }
-  moe.aux_loss = json.flag("seq_aux", true) ? BalanceScope::sequence : BalanceScope::batch;
-  moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
-}
-
 ModelConfig read_deepseek(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kDeepSeek);
   refuse_window(json);
   read_latent_attention(json, m);
   read_rope(json, m, kDeepSeek.rope_base);
-  read_deepseek_experts(json, m);
+  read_deepseek_experts(json, m, kDeepSeekExperts);
   return m;
+}
+
+// Its files come with a copy of DeepSeek-V3's code, which may assume other things of absent keys.
+ModelConfig read_kimi(const HuggingFaceReader& json) {
+  json.must_be("architectures", HuggingFaceReader::Json::array({kDeepSeekClass}));
+  for (const char* key :
+       {"architectures", "max_position_embeddings", "rms_norm_eps", "rope_theta", "q_lora_rank",
+        "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+        "first_k_dense_replace", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
+        "n_shared_experts", "norm_topk_prob", "routed_scaling_factor", "n_group", "topk_group"})
+    if (!json.json().contains(key)) fail_input("'{}' lacks '{}'", json.name(), key);
+  return read_deepseek(json);
 }
 
 // The two from which transformers computes what multiplies rotary tables and scores.
@@ -97,10 +78,6 @@ void add_mscales(HuggingFaceJson& rope, const ModelConfig& m) {
 
 HuggingFaceJson write_deepseek(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
-  const ExpertConfig& moe = m.moe;
-  const bool sparse = moe.num_experts > 0;
-  std::int64_t dense = 0;
-  while (dense < m.num_layers && !moe.in_layer(dense)) ++dense;
   json["num_key_value_heads"] = m.num_heads;
   json["head_dim"] = m.qk_rope_head_dim;
   if (m.rope_scaling == RopeScaling::yarn) add_mscales(json["rope_scaling"], m);
@@ -112,25 +89,9 @@ HuggingFaceJson write_deepseek(const ModelConfig& m) {
   json["qk_nope_head_dim"] = m.qk_nope_head_dim;
   json["qk_rope_head_dim"] = m.qk_rope_head_dim;
   json["v_head_dim"] = m.v_head_dim;
-  json["first_k_dense_replace"] = dense;
+  write_deepseek_experts(json, m);
   json["moe_layer_freq"] = 1;
   json["num_nextn_predict_layers"] = 0;
-  if (!sparse) return json;
-  json["n_routed_experts"] = moe.num_experts;
-  json["num_experts_per_tok"] = moe.top_k;
-  json["moe_intermediate_size"] = moe.ffn_hidden_size;
-  json["n_shared_experts"] =
-      std::max<std::int64_t>(1, moe.shared_ffn_hidden_size / moe.ffn_hidden_size);
-  json["scoring_func"] = "sigmoid";
-  json["topk_method"] = "noaux_tc";
-  json["n_group"] = moe.num_groups;
-  // A group counts with its best two scores.
-  json["topk_group"] =
-      moe.num_groups > moe.top_groups ? std::max<std::int64_t>(1, moe.top_k / 2) : moe.top_groups;
-  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // a single score stays here
-  json["routed_scaling_factor"] = moe.scaling_factor;
-  json["aux_loss_alpha"] = moe.aux_loss_coeff;
-  json["seq_aux"] = moe.aux_loss == BalanceScope::sequence;
   return json;
 }
 
@@ -145,12 +106,19 @@ constexpr HuggingFaceInertKey deepseek_keys[] = {
 
 }  // namespace
 
-const HuggingFaceKind deepseek_v3_kind{"DeepseekV3ForCausalLM",
+const HuggingFaceKind deepseek_v3_kind{kDeepSeekClass,
                                        "deepseek_v3",
                                        &llama_names,
                                        read_deepseek,
                                        write_deepseek,
                                        deepseek_keys,
                                        {.shared = "shared_experts."}};
+const HuggingFaceKind kimi_k2_kind{kDeepSeekClass,
+                                   "kimi_k2",
+                                   &llama_names,
+                                   read_kimi,
+                                   write_deepseek,
+                                   deepseek_keys,
+                                   {.shared = "shared_experts."}};
 
 }  // namespace trireme

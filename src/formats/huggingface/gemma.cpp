@@ -1,10 +1,13 @@
-// Gemma and Gemma 2: a scaled embedding, norms that multiply by 1 + weight, GELU in the gate; the
-// second has caps, norms before and after, and windows in every second layer.
+// Gemma, Gemma 2 and the text model of Gemma 3: a scaled embedding, norms that multiply by
+// 1 + weight, GELU in the gate. The second has caps, norms before and after, and windows in every
+// second layer; the third has normalized queries and keys instead of caps, and windows in five of
+// six layers, whose positions turn faster.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/llama.h"
+#include "formats/huggingface/rope.h"
 
 namespace trireme {
 namespace {
@@ -19,6 +22,14 @@ constexpr LlamaDefaults kGemma2{.kv_heads = 4,
                                 .positions = 8192,
                                 .activation = "gelu_pytorch_tanh",
                                 .tie_embeddings = true};
+
+constexpr LlamaDefaults kGemma3{.kv_heads = 4,
+                                .head_dim = 256,
+                                .positions = 131072,
+                                .activation = "gelu_pytorch_tanh",
+                                .tie_embeddings = true,
+                                .reads_rope = false};
+constexpr LayerBases kGemma3Bases{1e6, 1e4, "rope_local_base_freq"};
 
 void refuse_two_directions(const HuggingFaceReader& json) {
   const char* const key = "use_bidirectional_attention";
@@ -42,19 +53,6 @@ ModelConfig read_gemma(const HuggingFaceReader& json) {
   return m;
 }
 
-// Every second layer from the first on has the window where no layer_types say otherwise.
-void read_gemma_window(const HuggingFaceReader& json, ModelConfig& m) {
-  std::vector<std::int64_t> with;
-  if (json.has("layer_types")) {
-    with = read_layer_types(json, m);
-  } else {
-    for (std::int64_t layer = 0; layer < m.num_layers; layer += 2) with.push_back(layer);
-  }
-  if (with.empty()) return json.pass_over({"sliding_window", "sliding_window_size"});
-  give_window(json, m, std::move(with));
-  json.must_be("sliding_window_size", m.attention_window);  // of its first files
-}
-
 // What scores are divided by the root of: a fraction too, though newer versions of transformers
 // know whole numbers alone.
 double score_width(const HuggingFaceReader& json) {
@@ -65,22 +63,47 @@ double score_width(const HuggingFaceReader& json) {
   return width;
 }
 
-ModelConfig read_gemma2(const HuggingFaceReader& json) {
-  ModelConfig m = read_llama_like(json, kGemma2);
+// A cap of which null is none.
+double read_cap(const HuggingFaceReader& json, const char* key, const char* ours, double absent) {
+  return json.is_null(key) ? 0 : json.number(key, ours, absent);
+}
+
+// What Gemma 2 and 3 have in common.
+ModelConfig read_newer_gemma(const HuggingFaceReader& json, const LlamaDefaults& defaults) {
+  ModelConfig m = read_llama_like(json, defaults);
   json.must_be("attention_bias", false);
   refuse_two_directions(json);
-  require_llama_activation(json, "hidden_activation", kGemma2.activation);
-  read_gemma_window(json, m);
+  require_llama_activation(json, "hidden_activation", defaults.activation);
   m.activation = MlpActivation::geglu;
   m.norm_placement = NormPlacement::both;
   m.zero_centered_norms = m.scale_embedding = true;
-  const auto cap = [&](const char* key, const char* ours, double absent) {
-    return json.is_null(key) ? 0 : json.number(key, ours, absent);
-  };
-  m.attention_soft_cap = cap("attn_logit_softcapping", "attention_soft_cap", 50);
-  m.logit_soft_cap = cap("final_logit_softcapping", "logit_soft_cap", 30);
   const double width = score_width(json);
   if (width != static_cast<double>(m.head_dim)) m.attention_scale = 1 / std::sqrt(width);
+  return m;
+}
+
+ModelConfig read_gemma2(const HuggingFaceReader& json) {
+  ModelConfig m = read_newer_gemma(json, kGemma2);
+  read_rounds_of_windows(json, m, 2);
+  const char* const first_name = "sliding_window_size";
+  if (m.attention_window > 0)
+    json.must_be(first_name, m.attention_window);
+  else
+    json.pass_over({first_name});
+  m.attention_soft_cap = read_cap(json, "attn_logit_softcapping", "attention_soft_cap", 50);
+  m.logit_soft_cap = read_cap(json, "final_logit_softcapping", "logit_soft_cap", 30);
+  return m;
+}
+
+// The class takes a cap of scores and does not apply it.
+ModelConfig read_gemma3(const HuggingFaceReader& json) {
+  ModelConfig m = read_newer_gemma(json, kGemma3);
+  read_rounds_of_windows(json, m, 6, "sliding_window_pattern");
+  json.must_be_absent("attn_logit_softcapping",
+                      "transformers does not apply it in this class, so it must be null");
+  m.logit_soft_cap = read_cap(json, "final_logit_softcapping", "logit_soft_cap", 0);
+  m.qk_norm = m.zero_centered_qk_norms = true;
+  read_rope_by_layer(json, m, kGemma3Bases);
   return m;
 }
 
@@ -91,22 +114,40 @@ HuggingFaceJson write_gemma(const ModelConfig& m) {
   return json;
 }
 
+HuggingFaceJson write_cap(double value) {
+  return value > 0 ? HuggingFaceJson(value) : HuggingFaceJson(nullptr);
+}
+
 // transformers takes no fraction for what scores are divided by the root of. Without a window no
 // layer has its type, and its number does nothing.
-HuggingFaceJson write_gemma2(const ModelConfig& m) {
-  const auto cap = [](double value) {
-    return value > 0 ? HuggingFaceJson(value) : HuggingFaceJson(nullptr);
-  };
+HuggingFaceJson write_newer_gemma(const ModelConfig& m) {
   HuggingFaceJson json = write_gemma(m);
   const double width = m.attention_scale > 0 ? 1 / (m.attention_scale * m.attention_scale)
                                              : static_cast<double>(m.head_dim);
   json["query_pre_attn_scalar"] = std::llround(std::clamp(width, 1.0, 1e15));
-  json["attn_logit_softcapping"] = cap(m.attention_soft_cap);
-  json["final_logit_softcapping"] = cap(m.logit_soft_cap);
+  json["final_logit_softcapping"] = write_cap(m.logit_soft_cap);
   json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;
   write_layer_types(json, m);
   return json;
 }
+
+HuggingFaceJson write_gemma2(const ModelConfig& m) {
+  HuggingFaceJson json = write_newer_gemma(m);
+  json["attn_logit_softcapping"] = write_cap(m.attention_soft_cap);
+  return json;
+}
+
+HuggingFaceJson write_gemma3(const ModelConfig& m) {
+  HuggingFaceJson json = write_newer_gemma(m);
+  json["rope_scaling"] = write_full_rope(m);
+  json["rope_local_base_freq"] = m.rope_base_local > 0 ? m.rope_base_local : m.rope_base;
+  return json;
+}
+
+constexpr HuggingFaceInertKey gemma3_keys[] = {
+    {"_sliding_window_pattern"},  // a copy, next to layer_types
+    {"mlp_bias"},
+};
 
 }  // namespace
 
@@ -114,5 +155,7 @@ const HuggingFaceKind gemma_kind{"GemmaForCausalLM", "gemma",     &llama_names,
                                  read_gemma,         write_gemma, olmo2_keys};
 const HuggingFaceKind gemma2_kind{"Gemma2ForCausalLM", "gemma2",     &llama_names,
                                   read_gemma2,         write_gemma2, qwen3_keys};
+const HuggingFaceKind gemma3_kind{"Gemma3ForCausalLM", "gemma3_text", &llama_names,
+                                  read_gemma3,         write_gemma3,  gemma3_keys};
 
 }  // namespace trireme

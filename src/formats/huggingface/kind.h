@@ -45,6 +45,17 @@ struct HuggingFaceExpertNames {
   const char* shared = "shared_expert.";
 };
 
+// What llama_names calls the other parts of a layer, and how they are stored.
+struct HuggingFaceLayerNames {
+  // Of norms after attention and around the MLP. Without any after, the MLP's is
+  // post_attention_layernorm.
+  const char *attention_out_norm = "post_attention_layernorm",
+             *mlp_norm = "pre_feedforward_layernorm", *mlp_out_norm = "post_feedforward_layernorm";
+  bool qkv_together = false;      // in qkv_proj: queries, then keys, then values
+  bool gate_up_together = false;  // in gate_up_proj: gate, then up
+  bool turns_neighbors = false;   // positions turn pairs of neighbors; ours the halves of a head
+};
+
 // Whose files of a tokenizer are read without tokenizer.json.
 enum class HuggingFaceTokenizer : std::uint8_t { any, gpt2, bert };
 
@@ -61,6 +72,7 @@ struct HuggingFaceKind {
   HuggingFaceExpertNames experts = {};
   HuggingFaceTokenizer tokenizer = HuggingFaceTokenizer::any;
   const char* masked_class = nullptr;  // of a BERT without the sentence-order head
+  HuggingFaceLayerNames layers = {};
 };
 
 // The rows of all kinds (gpt2_kind, ...), in the order in which they are tried for an export.
@@ -74,11 +86,25 @@ struct HuggingFaceKind {
   ROW(olmo2)                           \
   ROW(gemma)                           \
   ROW(gemma2)                          \
+  ROW(ministral)                       \
+  ROW(ministral3)                      \
+  ROW(smollm3)                         \
+  ROW(phi3)                            \
+  ROW(olmo3)                           \
+  ROW(exaone4)                         \
+  ROW(gemma3)                          \
+  ROW(glm)                             \
+  ROW(glm4)                            \
+  ROW(granite)                         \
+  ROW(arcee)                           \
   ROW(mixtral)                         \
   ROW(qwen2_moe)                       \
   ROW(qwen3_moe)                       \
   ROW(olmoe)                           \
   ROW(deepseek_v3)                     \
+  ROW(kimi_k2)                         \
+  ROW(glm4_moe)                        \
+  ROW(dots1)                           \
   ROW(bert)                            \
   ROW(megatron_bert)
 #define TRIREME_HUGGINGFACE_ROW(name) extern const HuggingFaceKind name##_kind;
@@ -98,6 +124,10 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model);
 
 // The name of the class, or that of a BERT without the sentence-order head ("BertForMaskedLM").
 const char* huggingface_class(const HuggingFaceKind& kind, const ModelConfig& model);
+
+// What a file of a class that no kind has asks for and no model computes, as the beginning of a
+// message; "" where its keys do not tell.
+std::string missing_for(const HuggingFaceReader& json);
 
 // Keys that change nothing of any model.
 std::span<const HuggingFaceInertKey> huggingface_common_keys();

@@ -54,7 +54,7 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
     if (!said || family_of(*said).architecture != architecture) continue;
     auto differences = differences_of_results(model, *said);
     if (differences.empty()) return kind;
-    if (nearest && differences.size() > unsaid.size()) continue;
+    if (nearest && differences.size() >= unsaid.size()) continue;
     nearest = kind;
     unsaid = std::move(differences);
   }

@@ -15,15 +15,14 @@ constexpr LlamaDefaults kMistral{.kv_heads = 8, .positions = 131072};
 constexpr LlamaDefaults kQwen2{.kv_heads = 32, .positions = 32768};
 constexpr LlamaDefaults kQwen3{.kv_heads = 32, .head_dim = 128, .positions = 32768};
 constexpr LlamaDefaults kOlmo2{.norm_eps = 1e-5};
+constexpr LlamaDefaults kOlmo3{.norm_eps = 1e-5, .reads_rope = false};
+constexpr LayerBases kOlmo3Bases{5e5, 5e5};
+constexpr LlamaDefaults kArcee{
+    .positions = 4096, .norm_eps = 1e-5, .activation = "relu2", .mlp = MlpActivation::squared_relu};
 
 ModelConfig read_llama(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, {});
-  m.bias = json.flag("mlp_bias", false);
-  m.qkv_bias = json.flag("attention_bias", false);
-  if (m.bias != m.qkv_bias) {
-    json.refuse(json.has("mlp_bias") ? "mlp_bias" : "attention_bias",
-                "attention_bias and mlp_bias must be the same");
-  }
+  read_biases(json, m);
   refuse_window(json);
   return m;
 }
@@ -51,20 +50,40 @@ ModelConfig read_qwen3(const HuggingFaceReader& json) {
   return m;
 }
 
-ModelConfig read_olmo2(const HuggingFaceReader& json) {
-  ModelConfig m = read_llama_like(json, kOlmo2);
+ModelConfig read_olmo(const HuggingFaceReader& json, const LlamaDefaults& defaults) {
+  ModelConfig m = read_llama_like(json, defaults);
   json.must_be("attention_bias", false);
-  refuse_window(json);
   m.norm_placement = NormPlacement::output;
   m.qk_norm = true;
   m.qk_norm_over = NormSpan::all_heads;
   return m;
 }
 
+ModelConfig read_olmo2(const HuggingFaceReader& json) {
+  ModelConfig m = read_olmo(json, kOlmo2);
+  refuse_window(json);
+  return m;
+}
+
+// OLMo 2 with windows in three of four layers, whose positions are not scaled.
+ModelConfig read_olmo3(const HuggingFaceReader& json) {
+  ModelConfig m = read_olmo(json, kOlmo3);
+  read_rounds_of_windows(json, m, 4);
+  read_rope_by_layer(json, m, kOlmo3Bases);
+  return m;
+}
+
+// Its MLP has no gate.
+ModelConfig read_arcee(const HuggingFaceReader& json) {
+  ModelConfig m = read_llama_like(json, kArcee);
+  read_biases(json, m);
+  refuse_window(json);
+  return m;
+}
+
 HuggingFaceJson write_llama(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
-  json["attention_bias"] = m.bias;
-  json["mlp_bias"] = m.bias;
+  write_biases(json, m);
   return json;
 }
 
@@ -90,6 +109,27 @@ HuggingFaceJson write_qwen3(const ModelConfig& m) {
 HuggingFaceJson write_olmo2(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   json["attention_bias"] = false;
+  return json;
+}
+
+// Bases other than the usual one are said by type of layer, as transformers 5 alone reads them.
+HuggingFaceJson write_olmo3(const ModelConfig& m) {
+  HuggingFaceJson json = write_olmo2(m);
+  json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;
+  write_layer_types(json, m);
+  json["rope_scaling"] = write_full_rope(m);
+  const bool usual = m.rope_base == kOlmo3Bases.full &&
+                     (m.rope_base_local == 0 || m.rope_base_local == kOlmo3Bases.local);
+  if (usual) return json;
+  json.erase("rope_theta");
+  json.erase("rope_scaling");
+  json["rope_parameters"] = write_rope_by_layer(m);
+  return json;
+}
+
+HuggingFaceJson write_arcee(const ModelConfig& m) {
+  HuggingFaceJson json = write_llama(m);
+  json["hidden_act"] = kArcee.activation;
   return json;
 }
 
@@ -119,7 +159,7 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
   m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
   m.vocab_size = json.size("vocab_size", "vocab_size");
   require_llama_activation(json, "hidden_act", defaults.activation);
-  m.activation = MlpActivation::swiglu;
+  m.activation = defaults.mlp;
   m.norm_eps = json.number("rms_norm_eps", "norm_eps", defaults.norm_eps);
   if (defaults.reads_rope) read_rope(json, m, defaults.rope_base);
   m.bias = m.qkv_bias = false;
@@ -129,6 +169,19 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
                             : json.number("attention_dropout", "attention_dropout", 0);
   m.init_std = json.number("initializer_range", "init_std", 0.02);
   return m;
+}
+
+void read_biases(const HuggingFaceReader& json, ModelConfig& m) {
+  m.bias = json.flag("mlp_bias", false);
+  m.qkv_bias = json.flag("attention_bias", false);
+  if (m.bias == m.qkv_bias) return;
+  json.refuse(json.has("mlp_bias") ? "mlp_bias" : "attention_bias",
+              "attention_bias and mlp_bias must be the same");
+}
+
+void write_biases(HuggingFaceJson& json, const ModelConfig& m) {
+  json["attention_bias"] = m.bias;
+  json["mlp_bias"] = m.bias;
 }
 
 void require_llama_activation(const HuggingFaceReader& json, const char* key, const char* only) {
@@ -164,5 +217,9 @@ const HuggingFaceKind qwen3_kind{"Qwen3ForCausalLM", "qwen3",     &llama_names,
                                  read_qwen3,         write_qwen3, qwen3_keys};
 const HuggingFaceKind olmo2_kind{"Olmo2ForCausalLM", "olmo2",     &llama_names,
                                  read_olmo2,         write_olmo2, olmo2_keys};
+const HuggingFaceKind olmo3_kind{"Olmo3ForCausalLM", "olmo3",     &llama_names,
+                                 read_olmo3,         write_olmo3, qwen3_keys};
+const HuggingFaceKind arcee_kind{"ArceeForCausalLM", "arcee",     &llama_names,
+                                 read_arcee,         write_arcee, llama_keys};
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {
@@ -59,13 +60,32 @@ class Table {
     std::size_t tensor;
     std::int64_t row;
   };
-  void link_qkv(std::size_t ours, const Part& query, const Part& key, const Part& value) {
+  void link_qkv(std::size_t ours, const Part& query, const Part& key, const Part& value,
+                bool turns_neighbors = false) {
     const std::int64_t d = m_.head_dim, queries = m_.num_heads / m_.num_kv_heads * d;
+    const auto link_heads = [&](std::int64_t row, const Part& to, std::int64_t first,
+                                std::int64_t rows) {
+      if (!turns_neighbors) return mapping_.link(ours, row, to.tensor, to.row + first, rows);
+      for (std::int64_t head = 0; head < rows; head += d)
+        link_turned_head(ours, row + head, to.tensor, to.row + first + head);
+    };
     for (std::int64_t group = 0; group < m_.num_kv_heads; ++group) {
       const std::int64_t row = group * (queries + 2 * d);
-      mapping_.link(ours, row, query.tensor, query.row + group * queries, queries);
-      mapping_.link(ours, row + queries, key.tensor, key.row + group * d, d);
+      link_heads(row, query, group * queries, queries);
+      link_heads(row + queries, key, group * d, d);
       mapping_.link(ours, row + queries + d, value.tensor, value.row + group * d, d);
+    }
+  }
+  // Queries, keys and values as three blocks of one linear layer.
+  void blocked_linear_qkv(const std::string& ours, const std::string& theirs, bool bias,
+                          bool turns_neighbors) {
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const std::size_t our = mapping_.add_ours({ours + suffix, qkv_shape(weight)});
+      const std::size_t their = mapping_.add_theirs({theirs + suffix, qkv_shape(weight)});
+      link_qkv(our, {their, 0}, {their, query_width()}, {their, query_width() + key_width()},
+               turns_neighbors);
     }
   }
   // Queries, keys and values as three blocks of one Conv1D.
@@ -82,7 +102,7 @@ class Table {
   }
   // Queries, keys and values as three linear layers.
   void separate_qkv(const std::string& ours, const std::string& query, const std::string& key,
-                    const std::string& value, bool bias) {
+                    const std::string& value, bool bias, bool turns_neighbors = false) {
     for (const bool weight : {true, false}) {
       if (!weight && !bias) continue;
       const std::string suffix = weight ? ".weight" : ".bias";
@@ -91,7 +111,8 @@ class Table {
         const Shape shape = weight ? Shape{width, m_.hidden_size} : Shape{width};
         return Part{mapping_.add_theirs({name + suffix, shape}), 0};
       };
-      link_qkv(our, part(query, query_width()), part(key, key_width()), part(value, key_width()));
+      link_qkv(our, part(query, query_width()), part(key, key_width()), part(value, key_width()),
+               turns_neighbors);
     }
   }
   // Two linear layers of theirs, whose rows follow each other in ours.
@@ -155,7 +176,7 @@ class Table {
         {theirs + (rank > 0 ? "q_b_proj.weight" : "q_proj.weight"), query.shape});
     for (std::int64_t head = 0; head < m_.num_heads; ++head) {
       const std::int64_t row = head * m_.head_dim;
-      link_pairs(our_query, row, their_query, row + plain);
+      link_pairs(our_query, row, their_query, row + plain, rope / 2);
       mapping_.link(our_query, row + rope, their_query, row, plain);
     }
     const std::size_t down = mapping_.add_ours({ours + "kv_down.weight", {kv, h}});
@@ -163,7 +184,7 @@ class Table {
     const std::size_t both =
         mapping_.add_theirs({theirs + "kv_a_proj_with_mqa.weight", {kv + rope, h}});
     mapping_.link(down, 0, both, 0, kv);
-    link_pairs(key_rope, 0, both, kv);
+    link_pairs(key_rope, 0, both, kv, rope / 2);
     same(ours + "kv_norm.weight", theirs + "kv_a_layernorm.weight", {kv});
     linear(ours + "kv", theirs + "kv_b_proj", m_.num_heads * (plain + m_.v_head_dim), kv, false);
     linear(ours + "out", theirs + "o_proj", h, m_.num_heads * m_.v_head_dim, false);
@@ -177,10 +198,18 @@ class Table {
  private:
   // Rows that positions turn: of ours the first halves of all pairs, then the second ones.
   void link_pairs(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
-                  std::int64_t theirs_row) {
-    const std::int64_t pairs = m_.qk_rope_head_dim / 2;
-    for (std::int64_t i = 0; i < m_.qk_rope_head_dim; ++i)
+                  std::int64_t theirs_row, std::int64_t pairs) {
+    for (std::int64_t i = 0; i < 2 * pairs; ++i)
       mapping_.link(ours, ours_row + i, theirs, theirs_row + 2 * (i % pairs) + i / pairs, 1);
+  }
+
+  // A head of which positions turn the first part.
+  void link_turned_head(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
+                        std::int64_t theirs_row) {
+    const std::int64_t pairs = rotary_dimensions(m_) / 2, turned = 2 * pairs;
+    link_pairs(ours, ours_row, theirs, theirs_row, pairs);
+    if (turned < m_.head_dim)
+      mapping_.link(ours, ours_row + turned, theirs, theirs_row + turned, m_.head_dim - turned);
   }
 
   const ModelConfig& m_;
@@ -254,36 +283,53 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
     table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
 }
 
+// Queries, keys and values and what follows attention, of a relative of Llama.
+void map_attention(Table& table, const ModelConfig& m, const std::string& ours,
+                   const std::string& theirs, const HuggingFaceLayerNames& names) {
+  if (m.is_latent()) return table.latent_attention(ours, theirs);
+  if (names.qkv_together) {
+    table.blocked_linear_qkv(ours + "qkv", theirs + "qkv_proj", m.qkv_bias, names.turns_neighbors);
+  } else {
+    table.separate_qkv(ours + "qkv", theirs + "q_proj", theirs + "k_proj", theirs + "v_proj",
+                       m.qkv_bias, names.turns_neighbors);
+  }
+  if (m.qk_norm) table.qk_norms(ours, theirs);
+  table.linear(ours + "out", theirs + "o_proj", m.hidden_size, table.query_width(), m.bias);
+}
+
+void map_mlp(Table& table, const ModelConfig& m, const std::string& ours, const std::string& theirs,
+             const HuggingFaceLayerNames& names) {
+  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  if (!has_gate(m))
+    table.linear(ours + "up", theirs + "up_proj", ffn, h, m.bias);
+  else if (names.gate_up_together)
+    table.linear(ours + "up", theirs + "gate_up_proj", 2 * ffn, h, m.bias);
+  else
+    table.stacked(ours + "up", theirs + "gate_proj", theirs + "up_proj", ffn, h, m.bias);
+  table.linear(ours + "down", theirs + "down_proj", h, ffn, m.bias);
+}
+
 // The relatives of Llama too, with experts and without.
 TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, ExpertStorage storage) {
   Table table(m);
-  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
+  const std::int64_t h = m.hidden_size;
+  const HuggingFaceLayerNames& names = kind.layers;
+  const bool both = m.norm_placement == NormPlacement::both,
+             after = both || m.norm_placement == NormPlacement::output;
   table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
     const std::string ours = fmt::format("layers.{}.", layer);
     const std::string theirs = fmt::format("model.layers.{}.", layer);
-    const std::string attention = theirs + "self_attn.", mlp = theirs + "mlp.";
-    const bool both = m.norm_placement == NormPlacement::both,
-               after = both || m.norm_placement == NormPlacement::output;
     if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
-    if (m.is_latent()) {
-      table.latent_attention(ours + "attention.", attention);
-    } else {
-      table.separate_qkv(ours + "attention.qkv", attention + "q_proj", attention + "k_proj",
-                         attention + "v_proj", m.qkv_bias);
-      if (m.qk_norm) table.qk_norms(ours + "attention.", attention);
-      table.linear(ours + "attention.out", attention + "o_proj", h, table.query_width(), m.bias);
-    }
-    table.norm(ours + (after ? "attention_out_norm" : "mlp_norm"),
-               theirs + "post_attention_layernorm");
-    if (both) table.norm(ours + "mlp_norm", theirs + "pre_feedforward_layernorm");
-    if (after) table.norm(ours + "mlp_out_norm", theirs + "post_feedforward_layernorm");
-    if (m.moe.in_layer(layer)) {
+    map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
+    if (!after) table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+    if (after) table.norm(ours + "attention_out_norm", theirs + names.attention_out_norm);
+    if (both) table.norm(ours + "mlp_norm", theirs + names.mlp_norm);
+    if (after) table.norm(ours + "mlp_out_norm", theirs + names.mlp_out_norm);
+    if (m.moe.in_layer(layer))
       map_experts(table, m, ours, theirs, kind.experts, storage);
-      continue;
-    }
-    table.stacked(ours + "mlp.up", mlp + "gate_proj", mlp + "up_proj", ffn, h, m.bias);
-    table.linear(ours + "mlp.down", mlp + "down_proj", h, ffn, m.bias);
+    else
+      map_mlp(table, m, ours + "mlp.", theirs + "mlp.", names);
   }
   table.norm("final_norm", "model.norm");
   if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});

@@ -78,19 +78,36 @@ RopeScaling rope_type(const HuggingFaceReader& rope) {
   return *scaling;
 }
 
-void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, ModelConfig& m) {
+// The share of each head that turns, where a kind reads one: the object's, or that of the top
+// level, or the one that m has. Other kinds turn whole heads, whatever is said.
+void read_share(const HuggingFaceReader& json, const HuggingFaceReader& rope, RotaryShare share,
+                ModelConfig& m) {
+  const char* const key = "partial_rotary_factor";
+  if (share == RotaryShare::whole) return;
+  if (json.has(key)) m.rope_percent = json.number(key, "rope_percent");
+  if (!rope.has(key)) return;
+  const double own = rope.number(key, "rope_percent");
+  if (json.has(key) && own != m.rope_percent)
+    json.refuse(key, fmt::format("the rotary parameters have {}: keep one of the two", own));
+  m.rope_percent = own;
+}
+
+void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, RotaryShare share,
+                  ModelConfig& m) {
   for (const auto& [key, value] : rope.json().items()) {
     if (value.is_object())
       rope.refuse(key.c_str(), "rotary parameters of some layers alone are not supported");
   }
   const RopeScaling type = rope_type(rope);
   m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
+  read_share(json, rope, share, m);
   if (type == RopeScaling::none) {
     rope.pass_over({"partial_rotary_factor"});
     return rope.refuse_unread("rope_type default");
   }
   for (const HuggingFaceReader& place : {json, rope})
-    if (place.has("partial_rotary_factor")) place.must_be("partial_rotary_factor", 1);
+    if (share == RotaryShare::whole && place.has("partial_rotary_factor"))
+      place.must_be("partial_rotary_factor", 1);
   m.rope_scaling = type;
   if (type != RopeScaling::linear) m.rope_original_length = original_length(json, rope, m);
   if (type != RopeScaling::yarn || !rope.is_null("factor"))
@@ -116,18 +133,19 @@ void drop_what_does_nothing(ModelConfig& m) {
   m.rope_original_length = plain.rope_original_length;
 }
 
-ModelConfig with_rope(const HuggingFaceReader& json, const char* key, const ModelConfig& model) {
+ModelConfig with_rope(const HuggingFaceReader& json, const char* key, RotaryShare share,
+                      const ModelConfig& model) {
   ModelConfig m = model;
-  read_scaling(json, json.section(key), m);
+  read_scaling(json, json.section(key), share, m);
   drop_what_does_nothing(m);
   return m;
 }
 
 auto rotation_of(const ModelConfig& m) {
-  return std::tuple(m.rope_base, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
-                    m.rope_high_freq_factor, m.rope_beta_fast, m.rope_beta_slow,
-                    m.rope_attention_factor, m.rope_truncate, m.rope_original_length,
-                    m.attention_scale);
+  return std::tuple(m.rope_base, m.rope_percent, m.rope_scaling, m.rope_scaling_factor,
+                    m.rope_low_freq_factor, m.rope_high_freq_factor, m.rope_beta_fast,
+                    m.rope_beta_slow, m.rope_attention_factor, m.rope_truncate,
+                    m.rope_original_length, m.attention_scale);
 }
 
 bool has_parameters(const HuggingFaceReader& json, const char* key) {
@@ -136,9 +154,9 @@ bool has_parameters(const HuggingFaceReader& json, const char* key) {
 
 // Where both are there, transformers takes rope_scaling alone, with the base at the top level:
 // whoever added it to a file with rope_parameters may have meant to keep the base of that.
-ModelConfig with_both(const HuggingFaceReader& json, const ModelConfig& model) {
-  const ModelConfig scaled = with_rope(json, "rope_scaling", model);
-  const ModelConfig other = with_rope(json, "rope_parameters", model);
+ModelConfig with_both(const HuggingFaceReader& json, RotaryShare share, const ModelConfig& model) {
+  const ModelConfig scaled = with_rope(json, "rope_scaling", share, model);
+  const ModelConfig other = with_rope(json, "rope_parameters", share, model);
   const bool agree =
       rotation_of(scaled) == rotation_of(other) ||
       (other.rope_scaling == RopeScaling::none && other.rope_base == scaled.rope_base);
@@ -161,6 +179,20 @@ void note_partial_rotation(const HuggingFaceReader& json) {
     json.note(
         "config.json: partial_rotary_factor has no effect in this kind of model, as in "
         "transformers");
+}
+
+// The rotations of layers without a window and with one, in transformers 5: each has its object.
+void read_nested(const HuggingFaceReader& types, ModelConfig& full, ModelConfig& local) {
+  for (const auto& [key, value] : types.json().items()) {
+    if (!value.is_object() && !value.is_null()) {
+      types.refuse(key.c_str(),
+                   "this kind of model has rotary parameters by type of layer: write them into "
+                   "full_attention and sliding_attention");
+    }
+  }
+  for (const auto& [key, to] : {std::pair{"full_attention", &full}, {"sliding_attention", &local}})
+    if (types.has(key)) *to = with_rope(types, key, RotaryShare::whole, *to);
+  types.refuse_unread("rope_parameters");
 }
 
 }  // namespace
@@ -189,19 +221,73 @@ HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
           {"original_max_position_embeddings", m.rope_original_length}};
 }
 
-// transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level. A
-// partial_rotary_factor is not read: Llama models of transformers always rotate whole heads.
-void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base) {
+// transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level.
+void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base, RotaryShare share) {
   m.rope_base = json.number("rope_theta", "rope_base", base);
   const bool scaling = has_parameters(json, "rope_scaling");
   const bool parameters = has_parameters(json, "rope_parameters");
   if (scaling && parameters)
-    m = with_both(json, m);
+    m = with_both(json, share, m);
   else if (scaling || parameters)
-    m = with_rope(json, scaling ? "rope_scaling" : "rope_parameters", m);
-  note_partial_rotation(json);
+    m = with_rope(json, scaling ? "rope_scaling" : "rope_parameters", share, m);
+  else
+    read_share(json, json, share, m);
+  if (share == RotaryShare::whole) note_partial_rotation(json);
   // Lengths at the top level count where positions are scaled alone.
   json.pass_over({"original_max_position_embeddings"});
+}
+
+void read_rope_by_layer(const HuggingFaceReader& json, ModelConfig& m, const LayerBases& bases) {
+  ModelConfig full = m, local = m;
+  full.rope_base = json.number("rope_theta", "rope_base", bases.full);
+  local.rope_base =
+      bases.local_key ? json.number(bases.local_key, "rope_base", bases.local) : bases.local;
+  const bool nested = has_parameters(json, "rope_parameters");
+  if (nested) {
+    json.must_be_absent("rope_scaling", "rope_parameters says how positions are scaled: keep that");
+    read_nested(json.section("rope_parameters"), full, local);
+  } else if (has_parameters(json, "rope_scaling")) {
+    json.must_be_absent("original_max_position_embeddings",
+                        "only that of rope_scaling counts: leave it out here");
+    if (!json.section("rope_scaling").has("rope_type"))
+      json.refuse("rope_scaling", "transformers 5 reads its kind from rope_type alone: say that");
+    full = with_rope(json, "rope_scaling", RotaryShare::whole, full);
+  }
+  if (!nested && !bases.local_key && m.attention_window > 0 && full.rope_base != bases.full) {
+    json.refuse("rope_theta",
+                fmt::format("transformers 4 has it in all layers, and transformers 5 has {} in "
+                            "those with a window: say both bases in rope_parameters",
+                            bases.local));
+  }
+  if (m.attention_window == 0) {
+    m = full;
+  } else if (m.window_layers.empty()) {
+    m = local;
+  } else if (rotation_of(full) == rotation_of(local)) {
+    m = full;
+  } else if (local.rope_scaling != RopeScaling::none) {
+    json.refuse("rope_parameters",
+                "layers with a window have scaled positions, other ones than the others: that is "
+                "not supported");
+  } else {
+    m = full;
+    m.rope_base_local = local.rope_base;
+  }
+}
+
+HuggingFaceJson write_full_rope(const ModelConfig& m) {
+  HuggingFaceJson full = write_rope_scaling(m);
+  full["rope_type"] = m.rope_scaling == RopeScaling::none ? "default" : name_of(m.rope_scaling);
+  full.erase("type");
+  return full;
+}
+
+HuggingFaceJson write_rope_by_layer(const ModelConfig& m) {
+  HuggingFaceJson full = write_full_rope(m);
+  full["rope_theta"] = m.rope_base;
+  const double local = m.rope_base_local > 0 ? m.rope_base_local : m.rope_base;
+  return {{"full_attention", full},
+          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", local}}}};
 }
 
 }  // namespace trireme

@@ -7,6 +7,15 @@
 namespace trireme {
 namespace {
 
+// The layers to which layer_types gives the window, which must be on then.
+std::vector<std::int64_t> read_switched_types(const HuggingFaceReader& json, const ModelConfig& m,
+                                              bool on) {
+  std::vector<std::int64_t> with = read_layer_types(json, m);
+  if (!with.empty() && !on)
+    json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
+  return with;
+}
+
 // Which layers have the window: those that layer_types names, or without it those that `is_with`
 // takes, which is told the layer and max_window_layers.
 template <class With>
@@ -16,9 +25,7 @@ void read_windows(const HuggingFaceReader& json, ModelConfig& m, std::int64_t ot
   std::vector<std::int64_t> with;
   if (json.has("layer_types")) {
     json.pass_over({"max_window_layers"});
-    with = read_layer_types(json, m);
-    if (!with.empty() && !on)
-      json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
+    with = read_switched_types(json, m, on);
   } else if (on) {
     const bool zero = json.has("max_window_layers") && json["max_window_layers"] == 0;
     const std::int64_t bound = zero ? 0 : json.size("max_window_layers", "num_layers", otherwise);
@@ -47,11 +54,51 @@ std::vector<std::int64_t> read_layer_types(const HuggingFaceReader& json, const 
   return with;
 }
 
+void read_rounds_of_windows(const HuggingFaceReader& json, ModelConfig& m, std::int64_t round,
+                            const char* key) {
+  std::vector<std::int64_t> with;
+  if (json.has("layer_types")) {
+    if (key) json.pass_over({key});
+    with = read_layer_types(json, m);
+  } else {
+    if (key) round = json.size(key, "num_layers", round);
+    for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+      if ((layer + 1) % round != 0) with.push_back(layer);
+  }
+  if (with.empty()) return json.pass_over({"sliding_window"});
+  give_window(json, m, std::move(with));
+}
+
 void give_window(const HuggingFaceReader& json, ModelConfig& m, std::vector<std::int64_t> with) {
   if (json.is_null("sliding_window")) json.refuse("sliding_window", "layers with a window need it");
   m.attention_window = 4096;
   read_window(json, m);
   if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
+}
+
+void read_switched_windows(const HuggingFaceReader& json, ModelConfig& m,
+                           const std::vector<std::int64_t>& otherwise) {
+  const bool on = json.flag("use_sliding_window", false) && json.has("sliding_window");
+  std::vector<std::int64_t> with;
+  if (json.has("layer_types"))
+    with = read_switched_types(json, m, on);
+  else if (on)
+    with = otherwise;
+  if (with.empty()) return json.pass_over({"sliding_window"});
+  give_window(json, m, std::move(with));
+}
+
+void read_later_windows(const HuggingFaceReader& json, ModelConfig& m, std::int64_t first) {
+  std::vector<std::int64_t> with;
+  if (json.has("layer_types")) {
+    json.pass_over({"max_window_layers"});
+    with = read_layer_types(json, m);
+  } else if (!json.is_null("sliding_window")) {
+    first = json.size("max_window_layers", "num_layers", first);
+    for (std::int64_t layer = first; layer < m.num_layers; ++layer) with.push_back(layer);
+  }
+  if (with.empty()) return json.pass_over({"sliding_window", "max_window_layers"});
+  give_window(json, m, std::move(with));
 }
 
 void read_window(const HuggingFaceReader& json, ModelConfig& m) {

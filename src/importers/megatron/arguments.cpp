@@ -22,7 +22,7 @@ struct Argument {
 };
 
 // Arguments that say what the model computes.
-constexpr std::array<Argument, 43> arguments{{
+constexpr std::array<Argument, 44> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -56,6 +56,7 @@ constexpr std::array<Argument, 43> arguments{{
     {"qk_layernorm", "--qk-layernorm", Word::when_true},
     {"window_size", "--window-size"},
     {"window_attn_skip_freq", "--window-attn-skip-freq"},
+    {"no_rope_freq", "--no-rope-freq"},
     {"untie_embeddings_and_output_weights", "--untie-embeddings-and-output-weights",
      Word::when_true},
     {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by"},
@@ -98,7 +99,7 @@ constexpr std::array<Argument, 19> expert_arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 24> refused_arguments{{
+constexpr std::array<Refused, 23> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
@@ -109,7 +110,6 @@ constexpr std::array<Refused, 24> refused_arguments{{
     {"softmax_type", "its attention has another softmax", "vanilla"},
     {"softmax_scale", "its attention has a scale of its own"},
     {"qk_l2_norm", "its queries and keys are divided by their lengths"},
-    {"no_rope_freq", "some of its layers have no positions"},
     {"attention_output_gate", "its attention has a gate"},
     {"experimental_attention_variant", "its attention is another one"},
     {"multi_latent_attention", "models with latent attention are not read"},

@@ -37,6 +37,9 @@ std::vector<Flag> model_flags() {
       to_key("--rotary-position-embeddings-theta", number, "model.rope_base", "",
              "Megatron-DeepSpeed's name of --rotary-base"),
       refused("--rotary-interleaved", none, "rotary pairs are the two halves of a head here"),
+      rule("--no-rope-freq", text, "model.no_rope_layers",
+           "a number N, every N-th layer has no positions, or a list such as `([0]*3+[1])*8` with "
+           "1 where a layer has none; 0: all have them"),
       rule("--rotary-seq-len-interpolation-factor", integer,
            "model.rope_scaling, model.rope_scaling_factor", "above 1: `linear` with this factor"),
       rule("--use-rope-scaling", none,

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <vector>
 
 #include "importers/megatron/draft.h"
 #include "importers/megatron/pattern.h"
@@ -124,33 +126,77 @@ void head_norms(Draft& draft) {
   draft.set("model.qk_norm", "true", flag);
 }
 
-// Layers are counted from 1 there.
-void layers_with_window(Draft& draft) {
-  const std::string flag = "--window-attn-skip-freq";
-  if (!draft.has(flag)) return;
+// Which layers a flag marks: every N-th, counted from 1, or those with another number than 0 in a
+// list with one for each layer. Nothing, with a complaint, for any other text.
+struct MarkedLayers {
+  bool is_number;
+  std::vector<bool> marks;
+};
+std::optional<MarkedLayers> marked_layers(Draft& draft, const std::string& flag) {
   const std::int64_t layers = draft.integer("--num-layers", 0);
   const auto pattern = read_pattern(draft.value(flag));
   const bool fits =
       pattern && (pattern->is_number ? pattern->values[0] > 0
                                      : static_cast<std::int64_t>(pattern->values.size()) == layers);
   if (!fits) {
-    return draft.complaints().add(
+    draft.complaints().add(
         flag, fmt::format("{:?} is neither a number above 0 nor a list with a number for each of "
                           "the {} layers",
                           draft.value(flag), layers));
+    return std::nullopt;
   }
-  std::vector<std::int64_t> with;
+  MarkedLayers found{pattern->is_number, {}};
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    const std::int64_t value = pattern->is_number
-                                   ? (layer + 1) % pattern->values[0]
-                                   : pattern->values[static_cast<std::size_t>(layer)];
-    if (value != 0) with.push_back(layer);
+    found.marks.push_back(pattern->is_number
+                              ? (layer + 1) % pattern->values[0] == 0
+                              : pattern->values[static_cast<std::size_t>(layer)] != 0);
   }
+  return found;
+}
+
+// The layers with a mark, or those without, as a list.
+std::vector<std::size_t> layers_with(const MarkedLayers& layers, bool mark) {
+  std::vector<std::size_t> with;
+  for (std::size_t layer = 0; layer < layers.marks.size(); ++layer)
+    if (layers.marks[layer] == mark) with.push_back(layer);
+  return with;
+}
+
+// Every N-th layer has none; a list marks those that have one.
+void layers_with_window(Draft& draft) {
+  const std::string flag = "--window-attn-skip-freq";
+  if (!draft.has(flag)) return;
+  const auto found = marked_layers(draft, flag);
+  if (!found) return;
+  const auto with = layers_with(*found, !found->is_number);
   if (with.empty()) {
     draft.set("model.attention_window", "0", flag);
-  } else if (static_cast<std::int64_t>(with.size()) < layers) {
+  } else if (with.size() < found->marks.size()) {
     draft.set("model.window_layers", fmt::format("[{}]", fmt::join(with, ", ")), flag);
   }
+}
+
+void layers_without_rope(Draft& draft, const std::string& positions) {
+  const std::string flag = "--no-rope-freq";
+  if (!draft.has(flag) || draft.value(flag) == "0") return;
+  if (positions != "rope") {
+    return draft.complaints().add(
+        flag,
+        "it leaves positions out of some layers, and goes with --position-embedding-type "
+        "rope only");
+  }
+  if (draft.has("--multi-latent-attention"))
+    return draft.complaints().add(flag, "Megatron does not apply it to latent attention");
+  const auto found = marked_layers(draft, flag);
+  if (!found) return;
+  if (found->is_number && !found->marks.back()) {
+    return draft.complaints().add(
+        flag, fmt::format("the {} layers are no multiple of {}, as Megatron requires",
+                          found->marks.size(), draft.value(flag)));
+  }
+  const auto without = layers_with(*found, true);
+  if (!without.empty())
+    draft.set("model.no_rope_layers", fmt::format("[{}]", fmt::join(without, ", ")), flag);
 }
 
 // "LEFT,RIGHT", perhaps in parentheses: positions before a position that it sees, and after it.
@@ -189,6 +235,7 @@ void translate_model(Draft& draft) {
   if (latent) where = "--multi-latent-attention";
   draft.set_text("model.position", positions, where);
   if (!latent) rope_scaling(draft, positions);
+  layers_without_rope(draft, positions);
   translate_latent(draft);
   embedding_norm(draft, positions);
   where = kDefault;

@@ -261,6 +261,16 @@ TEST(Windows, OfSomeLayers) {
   EXPECT_THAT(refusal(window + "[1,0]"), HasSubstr("--window-attn-skip-freq"));
 }
 
+TEST(Positions, OfSomeLayers) {
+  const std::string some = "--num-layers 4 --position-embedding-type rope --no-rope-freq ";
+  EXPECT_THAT(config(some + "4").model.no_rope_layers, ElementsAre(3));
+  EXPECT_THAT(config(some + "([0]+[1])*2").model.no_rope_layers, ElementsAre(1, 3));
+  EXPECT_TRUE(config(some + "0").model.no_rope_layers.empty());
+  EXPECT_THAT(refusal(some + "3"), HasSubstr("no multiple of 3"));
+  EXPECT_THAT(refusal(some + "[1,0]"), HasSubstr("--no-rope-freq"));
+  EXPECT_THAT(refusal("--num-layers 4 --no-rope-freq 2"), HasSubstr("type rope only"));
+}
+
 TEST(Experts, RanksThatShareThem) {
   EXPECT_EQ(config(mixtral + "--expert-model-parallel-size 4").parallel.ep, 4);
   EXPECT_EQ(config("--deepspeed --disable-bias-linear --num-experts 8 --num-layers 4 "

@@ -1,0 +1,229 @@
+// config.json of families that differ from Llama by positions of some layers, multipliers, or how
+// tensors are stored: there and back, what short files mean, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "formats/huggingface/config.h"
+#include "formats/huggingface/names.h"
+#include "refusal.h"
+
+namespace trireme {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Json = nlohmann::json;
+using Layers = std::vector<std::int64_t>;
+
+// A small config.json of a class, with other keys than these.
+std::string file_of(const std::string& type, const Json& changes) {
+  Json json = {
+      {"model_type", type},       {"vocab_size", 40},       {"hidden_size", 32},
+      {"intermediate_size", 24},  {"num_hidden_layers", 4}, {"num_attention_heads", 4},
+      {"num_key_value_heads", 2}, {"head_dim", 8},          {"max_position_embeddings", 64}};
+  json.update(changes);
+  return json.dump();
+}
+
+HuggingFaceModel read(const std::string& type, const Json& changes = Json::object()) {
+  return parse_huggingface_config(file_of(type, changes), "config.json");
+}
+
+std::string refused(const std::string& type, const Json& changes) {
+  return refusal_of([&] { read(type, changes); });
+}
+
+const Json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+const Json yarn = {{"rope_type", "yarn"},
+                   {"rope_theta", 1e6},
+                   {"factor", 4.0},
+                   {"original_max_position_embeddings", 16},
+                   {"llama_4_scaling_beta", 0.1}};
+const Json experts = {
+    {"n_routed_experts", 8}, {"num_experts_per_tok", 4},   {"moe_intermediate_size", 8},
+    {"n_shared_experts", 1}, {"first_k_dense_replace", 1}, {"n_group", 1},
+    {"topk_group", 1},       {"norm_topk_prob", true}};
+
+Json with_experts(const Json& changes) {
+  Json all = experts;
+  all.update(changes);
+  return all;
+}
+
+TEST(HuggingFaceFamilies, GoThereAndBack) {
+  const std::pair<const char*, Json> cases[] = {
+      {"smollm3", {{"no_rope_layer_interval", 2}}},
+      {"smollm3", {{"no_rope_layers", {0, 1, 1, 0, 1}}}},
+      {"smollm3", {{"use_sliding_window", true}, {"sliding_window", 8}}},
+      {"ministral", {{"sliding_window", 8}, {"layer_types", types}}},
+      {"ministral3", {{"rope_parameters", yarn}}},
+      {"phi3", {{"partial_rotary_factor", 0.5}, {"sliding_window", 8}}},
+      {"olmo3", {{"sliding_window", 8}}},
+      {"olmo3",
+       {{"sliding_window", 8}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}}},
+      {"olmo3",
+       {{"sliding_window", 8},
+        {"rope_parameters",
+         {{"full_attention", {{"rope_theta", 1e6}, {"type", "linear"}, {"factor", 2.0}}},
+          {"sliding_attention", {{"rope_theta", 1e3}}}}}}},
+      {"exaone4", {{"sliding_window", 8}}},
+      {"exaone4", {{"sliding_window", nullptr}}},
+      {"gemma3_text", {{"sliding_window", 8}, {"sliding_window_pattern", 3}}},
+      {"gemma3_text",
+       {{"sliding_window", 8},
+        {"layer_types", types},
+        {"final_logit_softcapping", 30.0},
+        {"query_pre_attn_scalar", 16},
+        {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}},
+      {"glm", Json::object()},
+      {"glm4", {{"attention_bias", false}}},
+      {"granite", {{"embedding_multiplier", 12.0}, {"logits_scaling", 3.0}}},
+      {"granite", {{"residual_multiplier", 0.22}, {"attention_multiplier", 0.125}}},
+      {"arcee", {{"attention_bias", true}, {"mlp_bias", true}}},
+      {"glm4_moe", with_experts({{"use_qk_norm", true}, {"attention_bias", true}})},
+      {"dots1", with_experts({{"sliding_window", 8}, {"max_window_layers", 2}})},
+  };
+  for (const auto& [type, changes] : cases) {
+    SCOPED_TRACE(type + changes.dump());
+    const HuggingFaceModel first = read(type, changes);
+    EXPECT_STREQ(first.kind->model_type, type);
+    EXPECT_EQ(huggingface_kind(first.model), first.kind);
+    const HuggingFaceModel again =
+        parse_huggingface_config(huggingface_config_text(first, "float32"), "config.json");
+    Config before, after;
+    before.model = first.model;
+    after.model = again.model;
+    after.model.logit_multiplier = before.model.logit_multiplier;  // 1 / (1 / 3)
+    EXPECT_NEAR(again.model.logit_multiplier, first.model.logit_multiplier, 1e-15);
+    if (first.model.attention_scale == 0) after.model.attention_scale = 0;  // as 1 / sqrt(head_dim)
+    EXPECT_EQ(to_toml(after), to_toml(before));
+  }
+}
+
+TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
+  const ModelConfig smollm3 = read("smollm3").model;
+  EXPECT_EQ(smollm3.no_rope_layers, Layers{3});
+  EXPECT_EQ(smollm3.rope_base, 2e6);
+  EXPECT_TRUE(smollm3.tie_embeddings);
+  const ModelConfig gemma3 = read("gemma3_text", {{"num_hidden_layers", 7}}).model;
+  EXPECT_EQ(gemma3.window_layers, (Layers{0, 1, 2, 3, 4, 6}));
+  EXPECT_EQ(gemma3.rope_base, 1e6);
+  EXPECT_EQ(gemma3.rope_base_local, 1e4);
+  EXPECT_TRUE(gemma3.qk_norm && gemma3.zero_centered_qk_norms);
+  const ModelConfig olmo3 = read("olmo3").model;
+  EXPECT_EQ(olmo3.window_layers, (Layers{0, 1, 2}));
+  EXPECT_EQ(olmo3.rope_base, 5e5);
+  EXPECT_EQ(olmo3.rope_base_local, 0);
+  EXPECT_EQ(read("exaone4").model.no_rope_layers, Layers{3});
+  EXPECT_EQ(read("glm4").model.rope_percent, 0.5);
+  EXPECT_TRUE(read("glm4").model.qkv_bias);
+  EXPECT_FALSE(read("glm4").model.bias);
+  EXPECT_EQ(read("granite").model.attention_scale, 1);
+  EXPECT_EQ(read("arcee").model.activation, MlpActivation::squared_relu);
+  EXPECT_EQ(read("glm4_moe").model.moe.num_experts, 128);
+  EXPECT_EQ(read("ministral").model.attention_window, 4096);
+}
+
+// Layers with a window are not scaled.
+TEST(HuggingFaceFamilies, RotaryParametersOfTwoKindsOfLayers) {
+  const ModelConfig scaled =
+      read("olmo3", {{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}}).model;
+  EXPECT_EQ(scaled.rope_scaling_factor, 2);
+  EXPECT_EQ(scaled.rope_base_local, 5e5);
+  // Of one kind only.
+  const ModelConfig all_windows =
+      read("gemma3_text",
+           {{"layer_types", Json::array({"sliding_attention", "sliding_attention",
+                                         "sliding_attention", "sliding_attention"})}})
+          .model;
+  EXPECT_EQ(all_windows.rope_base, 1e4);
+  EXPECT_EQ(all_windows.rope_base_local, 0);
+}
+
+TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
+  const Json longrope = {{"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}};
+  const Json scaled = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}};
+  const std::tuple<const char*, Json, const char*> cases[] = {
+      {"smollm3", {{"no_rope_layers", {1, 0}}}, "for each layer"},
+      {"smollm3", {{"no_rope_layers", {1, 2, 0, 1}}}, "no_rope_layers"},
+      {"smollm3", {{"attention_bias", true}}, "attention_bias and mlp_bias"},
+      {"smollm3", {{"layer_types", types}, {"sliding_window", 8}}, "need use_sliding_window"},
+      {"ministral3", Json::object(), "rope_parameters"},
+      {"ministral3", {{"rope_parameters", {{"rope_type", "default"}}}}, "llama_4_scaling_beta"},
+      {"phi3", {{"rope_scaling", longrope}}, "supported are default"},
+      {"phi3", {{"rope_scaling", yarn}}, "rope_scaling"},
+      {"phi3", {{"resid_pdrop", 0.1}}, "resid_pdrop"},
+      {"phi3",
+       {{"partial_rotary_factor", 0.5}, {"rope_parameters", {{"partial_rotary_factor", 0.25}}}},
+       "keep one of the two"},
+      {"olmo3", {{"rope_theta", 1e4}}, "say both bases in rope_parameters"},
+      {"gemma3_text",
+       {{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}},
+       "from rope_type alone"},
+      {"olmo3", {{"rope_parameters", {{"rope_theta", 1e4}}}}, "by type of layer"},
+      {"olmo3",
+       {{"rope_parameters",
+         {{"full_attention", scaled},
+          {"sliding_attention", scaled},
+          {"chunked_attention", scaled}}}},
+       "chunked_attention"},
+      {"gemma3_text",
+       {{"layer_types", types}, {"rope_parameters", {{"sliding_attention", scaled}}}},
+       "scaled positions"},
+      {"gemma3_text", {{"attn_logit_softcapping", 50.0}}, "attn_logit_softcapping"},
+      {"gemma3_text", {{"use_bidirectional_attention", true}}, "use_bidirectional_attention"},
+      {"exaone4", {{"sliding_window_pattern", "LLLG"}}, "sliding_window_pattern"},
+      {"exaone4", {{"sliding_window", nullptr}, {"layer_types", types}}, "need sliding_window"},
+      {"glm4", {{"sliding_window", 8}}, "has no windows"},
+      {"granite", {{"attention_multiplier", 0}}, "it must be above 0"},
+      {"arcee", {{"hidden_act", "silu"}}, "only relu2 is supported"},
+      {"glm4_moe", with_experts({{"n_group", 4}, {"num_experts_per_tok", 3}}), "topk_group"},
+      {"dots1", Json::object(), "n_routed_experts"},
+      {"kimi_k2", Json::object(), "architectures"},
+      {"kimi_k2",
+       {{"architectures", Json::array({"DeepseekV3ForCausalLM"})}},
+       "lacks 'rms_norm_eps'"},
+  };
+  for (const auto& [type, changes, message] : cases)
+    EXPECT_THAT(refused(type, changes), HasSubstr(message)) << type << changes.dump();
+}
+
+// Of a class that is not known the message says what its keys ask for.
+TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
+  EXPECT_THAT(refused("qwen3_next", {{"linear_num_value_heads", 32}}),
+              AllOf(HasSubstr("linear_num_value_heads asks for gated delta networks"),
+                    HasSubstr("supported are gpt2")));
+  EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}), HasSubstr("text_config asks"));
+  EXPECT_THAT(refused("solar_open", Json::object()), HasSubstr("\"solar_open\"; supported are"));
+}
+
+TEST(HuggingFaceFamilies, AreNotWrittenAsWhatTheyAreNot) {
+  ModelConfig model = read("gemma3_text", {{"layer_types", types}}).model;
+  model.zero_centered_qk_norms = false;
+  EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }), HasSubstr("zero_centered_qk_norms"));
+  model = read("granite", {{"residual_multiplier", 0.5}}).model;
+  model.no_rope_layers = {1};
+  EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }), HasSubstr("cannot export"));
+}
+
+// Where theirs turns neighbors, row 1 of a head is its second pair's first element here.
+TEST(HuggingFaceFamilies, NeighborsBecomeHalves) {
+  const HuggingFaceModel glm = read("glm4");
+  const TensorMapping mapping = huggingface_mapping(glm, ExpertStorage::apart);
+  std::vector<std::int64_t> theirs(8, -1);
+  for (const auto& link : mapping.links) {
+    if (mapping.ours[link.ours].name != "layers.0.attention.qkv.weight") continue;
+    if (mapping.theirs[link.theirs].name != "model.layers.0.self_attn.q_proj.weight") continue;
+    for (std::int64_t r = 0; r < link.rows; ++r)
+      if (link.ours_row + r < 8)
+        theirs[static_cast<std::size_t>(link.ours_row + r)] = link.theirs_row + r;
+  }
+  EXPECT_EQ(theirs, (std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7}));  // half of it turns
+}
+
+}  // namespace
+}  // namespace trireme
