@@ -55,6 +55,24 @@ inline ModelConfig tiny(const std::string& family) {
     model.attention_soft_cap = 0.7;
     model.logit_soft_cap = 1.1;
   }
+  // Queries and keys normalized instead of scores capped, and positions that turn faster in the
+  // layer with the window.
+  if (family == "llama_gemma3") {
+    model.norm_placement = NormPlacement::both;
+    model.qk_norm = model.zero_centered_qk_norms = true;
+    model.attention_window = 3;
+    model.window_layers = {0};
+    model.rope_base_local = 7;
+  }
+  // A layer without positions, queries that grow with theirs, and constants that multiply.
+  if (family == "llama_granite") {
+    model.no_rope_layers = {1};
+    model.rope_query_beta = 0.8;
+    model.rope_original_length = 2;
+    model.embedding_multiplier = 3;
+    model.residual_multiplier = 0.3;
+    model.logit_multiplier = 0.4;
+  }
   if (family.starts_with("llama_gemma")) {
     model.activation = MlpActivation::geglu;
     model.zero_centered_norms = model.scale_embedding = model.tie_embeddings = true;
