@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -21,7 +22,7 @@ namespace {
 struct ImportArgsOptions {
   std::string script;
   std::vector<std::string> arguments;
-  std::vector<std::string> set;
+  std::vector<std::string> set, added;
   std::string output;
   std::string isolation = "auto";
   std::string device;
@@ -41,6 +42,10 @@ megatron::ImportOptions import_options(const ImportArgsOptions& options) {
   result.launch = options.launch;
   result.device = options.device;
   result.program = options.program;
+  for (const std::string& text : options.added) {
+    std::istringstream words(text);
+    for (std::string word; words >> word;) result.added.push_back(word);
+  }
   result.script.arguments = options.arguments;
   result.script.devices = options.devices;
   result.script.limit =
@@ -123,8 +128,8 @@ void require_consent(const ImportArgsOptions& options, const script::Reached& re
   fail_input(
       "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
       "Launchers and Python are replaced by programs that only record how they were called; {}; it "
-      "is ended after {} s. Without executing anything: put 'trireme pretrain-gpt --print-config' "
-      "in place of 'python pretrain_gpt.py' in front of the flags",
+      "is ended after {} s of processor time. Without executing anything: put 'trireme pretrain-gpt "
+      "--print-config' in place of 'python pretrain_gpt.py' in front of the flags",
       options.script, promise(reached.isolation), options.timeout);
 }
 
@@ -132,9 +137,10 @@ void run_import_args(const ImportArgsOptions& options) {
   // Before consent, so that a wrong name is not found out later.
   if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
   if (settings::is_settings_file(options.script)) {
-    if (options.as_json || options.run || !options.arguments.empty())
+    if (options.as_json || options.run || !options.arguments.empty() || !options.added.empty())
       fail_input(
-          "'{}' is read, not executed: --run, --json and arguments of a script conflict with it",
+          "'{}' is read, not executed: --run, --json, --add and arguments of a script conflict with "
+          "it",
           options.script);
     return import_settings(options.script, options.ranks, options.device, options.output);
   }
@@ -154,8 +160,13 @@ void run_import_args(const ImportArgsOptions& options) {
   stoppable([&] { run = megatron::run_launch_script(options.script, how); });
   const bool is_megatron = !script::find_launches(run).empty();
   if (!is_megatron && !options.as_json &&
-      import_settings_of_script(run, options.script, how, options.output))
-    return;
+      import_settings_of_script(run, options.script, how, options.output)) {
+    if (options.added.empty()) return;
+    fail_input(
+        "--add gives flags of Megatron, and '{}' starts another program: give its options "
+        "in the script",
+        options.script);
+  }
   const megatron::Import import = megatron::import_run(run, options.script, how);
   if (!options.output.empty()) write_file_durably(options.output, import.toml);
   if (options.as_json) {
@@ -172,11 +183,11 @@ void run_import_args(const ImportArgsOptions& options) {
   }
   if (import.lost.empty()) return;
   if (import.lost.size() == 1)
-    fail_input("this would be a different training: {}: {}", one_line(import.lost[0].flag),
-               one_line(import.lost[0].text));
+    fail_input("this would be a different training: {}: {} (--add gives further flags)",
+               one_line(import.lost[0].flag), one_line(import.lost[0].text));
   fail_input(
       "{} parts of the script could not be carried over, so this would be a different training: "
-      "see 'Not carried over' above",
+      "see 'Not carried over' above; --add gives further flags",
       import.lost.size() + import.lost_beyond);
 }
 
@@ -199,9 +210,17 @@ void add_import_args(CLI::App& app) {
       ->add_option("--set", options->set,
                    "NAME=VALUE: a variable that the script expects from outside; repeatable")
       ->allow_extra_args(false);
+  command
+      ->add_option("--add", options->added,
+                   "Flags of Megatron, or section.key=value, after those that the script gives: "
+                   "--add=\"--disable-bias-linear\"; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--output", options->output,
                       "Write the configuration to this file; default: print it");
-  command->add_option("--timeout", options->timeout, "End the script after this many seconds [20]")
+  command
+      ->add_option("--timeout", options->timeout,
+                   "End the script after this many seconds of processor time, or six times as many "
+                   "by the clock [20]")
       ->check(CLI::Range(0.1, 3600.0));
   command
       ->add_option("--devices", options->devices,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "cli/finite.h"
 #include "cli/usage.h"
 #include "cli/variables.h"
 
@@ -41,6 +42,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_import_args(app);
   cli::add_completion(app);
   cli::add_man(app);
+  cli::require_finite_numbers(app);
   cli::warn_of_misspelt_variables();
   try {
     app.parse(argc, argv);

@@ -120,6 +120,8 @@ std::string reworded(const std::string& text, const CLI::App& at) {
     const std::string low((*p)[2]), high((*p)[3]);
     return fmt::format("{} must be {}, not '{}'", (*p)[0], range(low, high), shown((*p)[1]));
   }
+  if (const auto p = parts(text, {": ", " is not finite"}); p && (*p)[2].empty())
+    return fmt::format("{} must be a finite number, not '{}'", (*p)[0], shown((*p)[1]));
   if (const auto p = parts(text, {": Check ", " value in {", "} OR "}))
     return fmt::format("{} must be one of {}, not '{}'", (*p)[0], list((*p)[2]), shown((*p)[1]));
   if (const auto p = parts(text, {": ", " not in {", "}"}))

@@ -40,8 +40,8 @@ class Pretrain : public Workspace {
 
   // Imports a script of recipes/megatron into run.toml.
   void import(const std::string& name) const {
-    const Outcome outcome = run(
-        {"import-args", "--run", recipe(name), "--device", "cpu", "--output", path("run.toml")});
+    const Outcome outcome = run({"import-args", "--run", recipe(name), "--device", "cpu",
+                                 "--output", path("run.toml"), "--add=--calculate-per-token-loss"});
     ASSERT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
   }
@@ -82,7 +82,7 @@ TEST_F(Pretrain, TrainsOnIdsWithoutATokenizer) {
   ASSERT_EQ(made.code, 0) << made.out;
   EXPECT_THAT(made.out, HasSubstr("200 documents, 200 sequences, 1200 tokens"));
   std::vector<std::string> more = null;
-  more.push_back("--eod-mask-loss");
+  more.insert(more.end(), {"--eod-mask-loss", "--calculate-per-token-loss"});
   const Outcome outcome = run(flags("run", more));
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("vocabulary 41"), HasSubstr("done at step 12")));
@@ -245,7 +245,8 @@ TEST_F(PretrainBert, ScriptTrainsAsAToy) {
 TEST_F(PretrainBert, FlagsTrainAndGoOnWithTheSameBits) {
   prepare_sentences();
   const auto train = [&](const std::string& dir, std::vector<std::string> more) {
-    more.insert(more.end(), {"--bert-no-binary-head", "--hidden-dropout", "0.1"});
+    more.insert(more.end(),
+                {"--bert-no-binary-head", "--hidden-dropout", "0.1", "--calculate-per-token-loss"});
     std::vector<std::string> arguments = flags(dir, sentences(more));
     arguments[0] = "pretrain-bert";
     return run(arguments);
@@ -302,7 +303,8 @@ TEST_F(PretrainBert, RefusesWhatDoesNotGo) {
 // Flags and the configuration that they print end in the same way, whatever that is.
 TEST_F(Pretrain, BertDoesWhatItsConfigurationDoes) {
   prepare_data();
-  std::vector<std::string> arguments = flags("run", {"--mask-prob", "0.2"});
+  std::vector<std::string> arguments =
+      flags("run", {"--mask-prob", "0.2", "--calculate-per-token-loss"});
   arguments[0] = "pretrain-bert";
   arguments.push_back("data.tokenizer=gpt2");  // a vocabulary without [MASK]
   const Outcome direct = run(arguments);

@@ -104,6 +104,13 @@ SPECIAL = {
 SPECIAL["activation_function"] = SPECIAL["hidden_activation"] = SPECIAL["hidden_act"]
 
 
+# Sizes that config.json also states as another key, which a refusal names when the two differ.
+ALSO_STATED = {
+    "deepseek_v3": {"num_attention_heads": "num_key_value_heads",
+                    "qk_nope_head_dim": "qk_head_dim", "qk_rope_head_dim": "qk_head_dim"},
+}
+
+
 def values_for(key, now):
     """Values to try for a key; those by its type where none are listed."""
     if key in SPECIAL:
@@ -196,6 +203,9 @@ def outcome_of(trireme, kind, key, content, folder, rng):
         named = key in done.stderr or any(
             alias in done.stderr for pair in type(model.config).attribute_map.items()
             for alias in pair if key in pair)
+        other = ALSO_STATED.get(kind, {}).get(key)
+        named = named or (other in content and
+                          f"{other} is the number {content[other]}; only " in done.stderr)
         # A size is also refused by the name that it has here.
         named = named or "model." in done.stderr or "moe." in done.stderr
         return ("refused", "") if named else ("wrong", f"{key} is not named: {done.stderr}")

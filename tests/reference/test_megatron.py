@@ -46,10 +46,12 @@ def random_flags(rng, program):
         flags += rng.choice([[], ["--use-rotary-position-embeddings"],
                              ["--position-embedding-type", "rope", "--rotary-percent", "0.5",
                               *maybe("--rotary-base", 500000)]])
-        flags += maybe("--untie-embeddings-and-output-weights") + maybe("--eod-mask-loss")
+        flags += maybe("--untie-embeddings-and-output-weights") + maybe(
+            "--eod-mask-loss", "--calculate-per-token-loss")
         flags += maybe("--window-size", rng.choice(["(15,0)", "3,0", "(-1,0)"]))
     else:
         flags += maybe("--mask-prob", .2) + maybe("--bert-no-binary-head")
+        flags += ["--calculate-per-token-loss"]
     if pp > 1:
         flags += rng.choice([[], ["--enable-zbh1-pipeline"],
                              ["--num-layers-per-virtual-pipeline-stage", 1]])

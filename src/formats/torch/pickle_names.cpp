@@ -33,6 +33,10 @@ constexpr PickleName pickle_names[] = {
     {"builtins", "complex", inert},
     {"builtins", "slice", inert},
     {"builtins", "range", inert},
+    {"builtins", "xrange", inert},   // range, in protocol 2
+    {"builtins", "unicode", inert},  // str, in protocol 2
+    {"builtins", "Ellipsis", inert},
+    {"builtins", "NotImplemented", inert},
     {"builtins", "int", inert},
     {"builtins", "float", inert},
     {"builtins", "bool", inert},
@@ -84,13 +88,26 @@ constexpr PickleName pickle_names[] = {
     {"signal", "Signals", inert},
     {"datetime", "datetime", inert},
     {"datetime", "timedelta", inert},
+    {"datetime", "date", inert},
+    {"datetime", "time", inert},
+    {"datetime", "timezone", inert},
+    {"decimal", "Decimal", inert},
+    {"fractions", "Fraction", inert},
+    {"uuid", "UUID", inert},
+    {"functools", "partial", inert},
 };
 
-// Modules whose classes are settings and states of training programs: many, and new ones with every
-// release. As nothing is ever called, a class of theirs does no more than any other inert one.
-constexpr std::array<std::string_view, 6> inert_modules{
+// Modules whose classes and functions are settings and states of training programs: many, and new
+// ones with every release. As nothing is ever called, they do no more than any other inert name.
+constexpr std::array<std::string_view, 12> inert_modules{
     "megatron.",
+    "megatron_patch.",
     "deepspeed.",
+    "transformer_engine.",
+    "omegaconf.",
+    "torch.nn.functional",
+    "torch.nn.init",
+    "torch._C._nn",
     "torch.distributed.checkpoint.",
     "numpy.dtypes",
     "torch.distributed._shard.sharded_tensor.metadata",

@@ -15,6 +15,7 @@ namespace trireme::megatron {
 
 // Where a value comes from that no flag gives.
 inline constexpr const char* kDefault = "Megatron's default";
+inline constexpr const char* kLatent = "--multi-latent-attention";
 
 class Draft {
  public:
@@ -23,6 +24,7 @@ class Draft {
       : options_(options), line_(line), complaints_(complaints), translation_(translation) {}
 
   Program program() const { return options_.program; }
+  bool is_of_a_checkpoint() const { return options_.model_only; }
   CommandLine& line() { return line_; }
   Complaints& complaints() { return complaints_; }
 

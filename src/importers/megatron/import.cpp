@@ -177,9 +177,10 @@ namespace {
 Program program_of(const Launch& launch, const ImportOptions& options, Import& result) {
   Program program = launch.bert ? Program::bert : Program::gpt;
   if (!options.program.empty()) program = options.program == "bert" ? Program::bert : Program::gpt;
-  if (launch.own) return program;
   const char* name = program == Program::bert ? "bert" : "gpt";
-  if (options.program.empty()) {
+  const bool derived = launch.script.find(fmt::format("pretrain_{}_", name)) != std::string::npos;
+  if (launch.own && !derived) return program;
+  if (options.program.empty() && !launch.own) {
     result.lost.push_back(
         {launch.script,
          fmt::format("is not Megatron's own program; its flags were read as those of "
@@ -220,7 +221,8 @@ std::optional<std::string> text_of_launch(const Launch& launch, const std::strin
 Import import_run(const ScriptRun& run, const std::string& name, const ImportOptions& options) {
   const std::vector<Launch> launches = distinct_launches(run);
   if (launches.empty()) script::fail_no_launch(run, name);
-  const Launch& launch = script::pick_launch(launches, name, options.launch);
+  Launch launch = script::pick_launch(launches, name, options.launch);
+  launch.arguments.insert(launch.arguments.end(), options.added.begin(), options.added.end());
   Import result;
   TranslateOptions how;
   how.program = program_of(launch, options, result);

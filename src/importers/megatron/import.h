@@ -28,7 +28,8 @@ struct ImportOptions {
   std::string file;     // the name of the configuration in the launch line
   std::string device;   // run.device, where the user says it
   std::string program;  // "gpt", "bert": how flags of a program are read that is not Megatron's own
-  int launch = 0;       // which of several trainings; 0: there must be one
+  std::vector<std::string> added;  // arguments after those of the launch
+  int launch = 0;                  // which of several trainings; 0: there must be one
 };
 
 // Refuses (exit code 2) a file that is no shell script: a program of Python, a binary file.

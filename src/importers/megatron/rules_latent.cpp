@@ -9,8 +9,6 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kLatent = "--multi-latent-attention";
-
 // The logarithm that yarn's scales grow with.
 double yarn_growth(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
@@ -18,12 +16,16 @@ double yarn_growth(double factor, double mscale) {
 
 // What rotary tables and scores are multiplied by.
 void scale_latent_rope(Draft& draft, std::int64_t head_dim) {
-  const double factor = draft.number("--rotary-scaling-factor", 1);
+  const std::string flag = "--rotary-scaling-factor";
+  const double factor = draft.number(flag, 1);
+  if (factor < 1) {
+    return draft.complaints().add(
+        flag, fmt::format("{} is below 1, and positions are only stretched", draft.value(flag)));
+  }
   const double all = yarn_growth(factor, draft.number("--mscale-all-dim", 0));
   const bool yarn = draft.value("--rope-type") != "rope";
   if (factor > 1 && yarn) {
     const double tables = yarn_growth(factor, draft.number("--mscale", 1)) / all;
-    const std::string flag = "--rotary-scaling-factor";
     draft.set_text("model.rope_scaling", "yarn",
                    draft.has("--rope-type") ? "--rope-type" : kLatent);
     draft.set("model.rope_scaling_factor", draft.value(flag), flag);
@@ -32,7 +34,8 @@ void scale_latent_rope(Draft& draft, std::int64_t head_dim) {
   }
   if (all == 1) return;
   draft.set("model.attention_scale",
-            toml_number(all * all / std::sqrt(static_cast<double>(head_dim))), "--mscale-all-dim");
+            toml_number(all * all / std::sqrt(static_cast<double>(head_dim))),
+            fmt::format("--mscale-all-dim and {}", flag));
 }
 
 }  // namespace
@@ -63,6 +66,11 @@ void translate_latent(Draft& draft) {
   head_dim += width("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", 64);
   width("--v-head-dim", "model.v_head_dim", 128);
   scale_latent_rope(draft, head_dim);
+  for (const char* flag : {"--use-rope-scaling", "--rope-scaling-factor",
+                           "--rotary-seq-len-interpolation-factor", "--add-qkv-bias"}) {
+    if (draft.has(flag))
+      draft.note(flag, fmt::format("no effect with {}, as in Megatron", kLatent));
+  }
 }
 
 }  // namespace trireme::megatron

@@ -27,6 +27,23 @@ std::string position(Draft& draft, std::string& origin) {
   return "learned";
 }
 
+// Latent attention has rotary positions of its own; what embeddings are given comes on top.
+std::string latent_position(Draft& draft, std::string& origin) {
+  const std::string added = position(draft, origin);
+  const std::string flag = origin == kDefault ? kLatent : origin;
+  if (added == "learned" || added == "alibi") {
+    draft.complaints().add(
+        flag, fmt::format("Megatron then has {} positions next to the rotary ones of latent "
+                          "attention, which has only the latter here: --position-embedding-type "
+                          "rope says the same there",
+                          added));
+  } else if (added == "none") {
+    draft.note(flag, "latent attention has rotary positions all the same, as in Megatron");
+  }
+  origin = flag == kLatent ? flag : fmt::format("{} and {}", kLatent, flag);
+  return "rope";
+}
+
 // Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
 std::string activation(Draft& draft, std::string& origin) {
   for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
@@ -94,7 +111,7 @@ void rope_scaling(Draft& draft, const std::string& positions) {
 
 void biases(Draft& draft) {
   const bool bias = !draft.has("--disable-bias-linear");
-  const bool qkv = bias || draft.has("--add-qkv-bias");
+  const bool qkv = bias || (draft.has("--add-qkv-bias") && !draft.has(kLatent));
   const std::string origin = bias ? kDefault : "--disable-bias-linear";
   draft.set("model.bias", bias ? "true" : "false", origin);
   draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
@@ -115,7 +132,7 @@ void embedding_norm(Draft& draft, const std::string& positions) {
 
 void head_norms(Draft& draft) {
   const std::string flag = "--qk-layernorm";
-  if (!draft.has(flag) || draft.has("--multi-latent-attention")) return;
+  if (!draft.has(flag) || draft.has(kLatent)) return;
   const std::string norm = draft.value("--normalization");
   if (norm != "RMSNorm" && norm != "rmsnorm") {
     return draft.complaints().add(
@@ -230,9 +247,8 @@ void window(Draft& draft) {
 
 void translate_model(Draft& draft) {
   std::string where = kDefault;
-  const bool latent = draft.has("--multi-latent-attention");
-  const std::string positions = latent ? "rope" : position(draft, where);
-  if (latent) where = "--multi-latent-attention";
+  const bool latent = draft.has(kLatent);
+  const std::string positions = latent ? latent_position(draft, where) : position(draft, where);
   draft.set_text("model.position", positions, where);
   if (!latent) rope_scaling(draft, positions);
   layers_without_rope(draft, positions);

@@ -227,6 +227,21 @@ void profile(Draft& draft) {
   }
 }
 
+// Megatron's loss is a mean over micro-batches of means over their tokens. In those of BERT, and of
+// documents whose ends are left out, the numbers of tokens differ.
+void weights_of_tokens(Draft& draft) {
+  const char* const flag = "--calculate-per-token-loss";
+  const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
+  const bool one_micro_batch =
+      draft.has("--global-batch-size") &&
+      draft.integer("--global-batch-size", 0) == draft.integer("--micro-batch-size", 0);
+  if (!uneven || one_micro_batch || draft.has(flag) || draft.is_of_a_checkpoint()) return;
+  draft.complaints().add(
+      flag,
+      "tokens weigh equally here, and without this flag Megatron weighs micro-batches equally, "
+      "however many tokens each of them has: add it to agree");
+}
+
 // A folder with checkpoints that another program wrote: a run would start with new weights next to
 // them.
 void refuse_foreign_checkpoints(Draft& draft) {
@@ -256,12 +271,7 @@ void translate_run(Draft& draft) {
   split(draft);
   evaluation(draft);
   profile(draft);
-  const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
-  if (uneven && !draft.has("--calculate-per-token-loss")) {
-    draft.note("loss",
-               "tokens weigh equally, as with --calculate-per-token-loss; without it Megatron "
-               "weighs micro-batches equally, however many tokens each of them has");
-  }
+  weights_of_tokens(draft);
   if (draft.has("--distributed-timeout-minutes")) {
     const double seconds = 60 * draft.number("--distributed-timeout-minutes", 10);
     draft.set("train.timeout_s", fmt::format("{}", seconds), "--distributed-timeout-minutes");

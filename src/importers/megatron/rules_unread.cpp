@@ -29,6 +29,12 @@ constexpr Needs needs[] = {
     {"--tokenizer-name-or-path", "--tokenizer-type HuggingFaceTokenizer"},
     {"--use-custom-fsdp", "--data-parallel-sharding-strategy"},
     {"--use-megatron-fsdp", "--data-parallel-sharding-strategy"},
+    {"--mscale", "--rope-type yarn and a --rotary-scaling-factor above 1"},
+    {"--mscale-all-dim", "a --rotary-scaling-factor above 1"},
+    {"--rotary-scaling-factor", "a value above 1 and --rope-type yarn or --mscale-all-dim"},
+    {"--rope-type", "a --rotary-scaling-factor above 1"},
+    {"--num-layers-at-start-in-bf16", "--first-last-layers-bf16"},
+    {"--num-layers-at-end-in-bf16", "--first-last-layers-bf16"},
     {"--profile-step-start", "--profile"},
     {"--profile-step-end", "--profile"},
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <set>
 
 namespace trireme::script {
@@ -14,17 +15,43 @@ std::string base_name(const std::string& word) {
   return word.substr(word.rfind('/') + 1);
 }
 
-// Where the first program of Python is among the words; their number where there is none.
+// The name of a module's file: "pretrain_gpt.py" of "megatron.training.pretrain_gpt".
+std::string file_of_module(const std::string& word) {
+  return word.substr(word.rfind('.') + 1) + ".py";
+}
+
+// Where the first program of Python is among the words, a file or a module that trains (`-m
+// pretrain_gpt`); their number where there is none.
 std::size_t find_python_file(const std::vector<std::string>& words) {
-  const auto at = std::find_if(words.begin(), words.end(),
-                               [](const std::string& word) { return word.ends_with(".py"); });
-  return static_cast<std::size_t>(at - words.begin());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].ends_with(".py")) return i;
+    const bool is_module = i > 0 && (words[i - 1] == "-m" || words[i - 1] == "--module");
+    if (is_module && file_of_module(words[i]).starts_with("pretrain_")) return i;
+  }
+  return words.size();
+}
+
+std::string program_name(const std::string& word) {
+  return word.ends_with(".py") ? base_name(word) : file_of_module(word);
+}
+
+// Of programs that train other models, or nothing.
+bool names_another_task(const std::string& name) {
+  for (const char* other :
+       {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
+        "vlm",  "mamba",   "hybrid",     "multimodal", "biencoder", "realm",
+        "mimo", "clip",    "finetune",   "sft",        "dpo",       "generat",
+        "eval", "convert", "checkpoint", "server",     "inference", "preprocess"}) {
+    if (name.find(other) != std::string::npos) return true;
+  }
+  return false;
 }
 
 // "pretrain_gpt.py", and "pretrain_gpt_alcf.py", which sites derive from it.
 bool trains(const std::string& name, const char* family) {
   const std::string stem = std::string("pretrain_") + family;
-  return name == stem + ".py" || (name.starts_with(stem + "_") && name.ends_with(".py"));
+  return name == stem + ".py" ||
+         (name.starts_with(stem + "_") && name.ends_with(".py") && !names_another_task(name));
 }
 
 bool is_given(const std::vector<std::string>& words, const std::string& flag) {
@@ -33,16 +60,9 @@ bool is_given(const std::vector<std::string>& words, const std::string& flag) {
   });
 }
 
-// Programs of forks: pretrain_llama.py, train.py with the flags that every Megatron needs. Those of
-// other models, and those that train nothing, are not meant.
+// Programs of forks: pretrain_llama.py, train.py with the flags that every Megatron needs.
 bool trains_by_flags(const std::string& name, const std::vector<std::string>& words) {
-  for (const char* other :
-       {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
-        "vlm",  "mamba",   "hybrid",     "multimodal", "biencoder", "realm",
-        "mimo", "clip",    "finetune",   "sft",        "dpo",       "generat",
-        "eval", "convert", "checkpoint", "server",     "inference", "preprocess"}) {
-    if (name.find(other) != std::string::npos) return false;
-  }
+  if (names_another_task(name)) return false;
   for (const char* flag : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
     if (!is_given(words, flag)) return false;
   }
@@ -158,16 +178,32 @@ std::map<std::string, std::set<int>> hosts_of(const std::string& text) {
 }
 
 // What --include or --exclude names: "worker-0@worker-1:0,2", no devices being all of a host's.
-std::map<std::string, std::set<int>> named_devices(const std::string& text) {
+// Nothing where a device is not a number, or the host is not in the file of hosts.
+std::optional<std::map<std::string, std::set<int>>> named_devices(
+    const std::string& text, const std::map<std::string, std::set<int>>& known) {
   std::map<std::string, std::set<int>> hosts;
   for (const std::string& part : split(text, '@')) {
     const std::size_t colon = part.find(':');
-    std::set<int>& devices = hosts[part.substr(0, colon)];
+    const std::string host = part.substr(0, colon);
+    if (!known.empty() && !known.contains(host)) return std::nullopt;
+    std::set<int>& devices = hosts[host];
     if (colon == std::string::npos) continue;
-    for (const std::string& device : split(part.substr(colon + 1), ','))
-      devices.insert(std::atoi(device.c_str()));
+    for (const std::string& device : split(part.substr(colon + 1), ',')) {
+      int number = 0;
+      const char* const end = device.data() + device.size();
+      const auto [stop, error] = std::from_chars(device.data(), end, number);
+      if (error != std::errc() || stop != end) return std::nullopt;
+      devices.insert(number);
+    }
   }
   return hosts;
+}
+
+// The number of devices that CUDA_VISIBLE_DEVICES names; -1 where it is not set.
+std::int64_t visible_devices(const Launch& launch) {
+  const auto at = launch.variables.find("CUDA_VISIBLE_DEVICES");
+  if (at == launch.variables.end() || at->second.empty()) return -1;
+  return static_cast<std::int64_t>(split(at->second, ',').size());
 }
 
 // Nodes and processes of DeepSpeed's own launcher. Where the nodes differ, per_node is not known.
@@ -178,29 +214,30 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   auto hosts = hosts_of(seen == launch.files.end() ? "" : seen->second);
   const std::string include = text_option(words, {"--include", "-i"});
   const std::string exclude = text_option(words, {"--exclude", "-e"});
-  const std::int64_t given = option(words, {"--num_gpus"});
+  const std::int64_t given = option(words, {"--num_gpus", "--num_accelerators"});
   LaunchSize size;
   size.slurm = job_nodes > 0;
+  auto named = named_devices(include.empty() ? exclude : include, hosts);
+  if ((!include.empty() || !exclude.empty()) && !named) return {0, 0, size.slurm};
   if (!include.empty()) {
-    auto named = named_devices(include);
-    for (auto& [host, chosen] : named) {
+    for (auto& [host, chosen] : *named) {
       if (chosen.empty()) chosen = hosts[host];
     }
-    hosts = std::move(named);
+    hosts = std::move(*named);
   } else if (!exclude.empty()) {
     // Without a file of hosts the only one is this node.
-    const auto named = named_devices(exclude);
-    if (hosts.empty() && named.size() == 1) {
+    if (hosts.empty() && named->size() == 1) {
       for (std::int64_t i = 0; i < devices; ++i)
-        hosts[named.begin()->first].insert(static_cast<int>(i));
+        hosts[named->begin()->first].insert(static_cast<int>(i));
     }
-    for (const auto& [host, left_out] : named) {
+    for (const auto& [host, left_out] : *named) {
       if (left_out.empty()) hosts.erase(host);
       for (const int device : left_out) hosts[host].erase(device);
     }
   } else if (hosts.empty()) {
     size.nodes = first_known({option(words, {"--num_nodes"}), job_nodes}, 1);
-    size.per_node = first_known({given, devices}, 0);
+    const std::int64_t visible = size.nodes == 1 ? visible_devices(launch) : -1;
+    size.per_node = first_known({given, visible, devices}, 0);
     return size;
   }
   size.nodes = static_cast<std::int64_t>(hosts.size());
@@ -230,7 +267,7 @@ std::vector<Launch> launches_of(const ScriptRun& run, bool own) {
     const Call& call = run.calls[i];
     const std::size_t at = find_python_file(call.arguments);
     if (call.kind != Call::Kind::call || at == call.arguments.size() || followed[i]) continue;
-    const std::string name = base_name(call.arguments[at]);
+    const std::string name = program_name(call.arguments[at]);
     const bool is_own = trains(name, "gpt") || trains(name, "bert");
     if (is_own != own || (!own && !trains_by_flags(name, call.arguments))) continue;
     for (const Call* parent : ancestors(run, call))
@@ -281,7 +318,7 @@ std::vector<std::string> find_other_trainings(const ScriptRun& run) {
   for (const Call& call : run.calls) {
     const std::size_t at = find_python_file(call.arguments);
     if (call.kind != Call::Kind::call || at == call.arguments.size()) continue;
-    const std::string name = base_name(call.arguments[at]);
+    const std::string name = program_name(call.arguments[at]);
     if (trains(name, "gpt") || trains(name, "bert")) continue;
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }

@@ -26,7 +26,7 @@ struct Launch {
   std::vector<std::string> arguments;            // the words after it
   fs::path folder;                               // where it is started
   std::map<std::string, std::string> files;      // contents of files among the arguments
-  std::map<std::string, std::string> variables;  // SLURM_*
+  std::map<std::string, std::string> variables;  // SLURM_*, CUDA_VISIBLE_DEVICES
 };
 
 // All of them, in the order of the calls.

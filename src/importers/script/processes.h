@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +11,8 @@ namespace trireme::script {
 
 struct Usage {
   std::size_t processes = 0;
-  std::uint64_t bytes = 0;  // of memory that they hold
+  std::uint64_t bytes = 0;           // of memory that they hold
+  std::chrono::milliseconds time{};  // of processors, also that of those which have ended
 };
 
 // Of all descendants of a process, itself left out.

@@ -40,6 +40,7 @@ constexpr std::size_t kMostOutput = 16 << 10;
 constexpr std::size_t kMostCalls = 1000;
 constexpr std::size_t kLongestReport = 256 << 20;
 constexpr std::chrono::seconds kAfterwards{2};  // for what still runs when the script has ended
+constexpr int kClock = 6;                       // times a limit of processor time, by the clock
 
 bool write_text(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -247,9 +248,33 @@ std::uint64_t size_of_files(const fs::path& folder) {
   return bytes;
 }
 
+// Two limits of time: that of processors, which other work on the machine does not use up, and one
+// of the clock, for what only waits.
+struct Deadline {
+  std::chrono::milliseconds processors{};
+  Clock::time_point clock;
+
+  Deadline(std::chrono::milliseconds limit, std::chrono::milliseconds used)
+      : processors(used + limit), clock(Clock::now() + kClock * limit) {}
+  void bring_forward(const Deadline& other) {
+    processors = std::min(processors, other.processors);
+    clock = std::min(clock, other.clock);
+  }
+  // "", or the limit that is passed.
+  std::string passed(std::chrono::milliseconds limit, std::chrono::milliseconds used) const {
+    const double seconds = static_cast<double>(limit.count()) / 1000;
+    if (used > processors)
+      return fmt::format("it had not ended after {} s of processor time (the limit of --timeout)",
+                         seconds);
+    if (Clock::now() > clock)
+      return fmt::format("it had not ended after {} s ({} times the limit of --timeout)",
+                         kClock * seconds, kClock);
+    return "";
+  }
+};
+
 // The limit that the program has passed, or "".
-std::string passed_limit(const SandboxRequest& request) {
-  const Usage usage = usage_below(getpid());
+std::string passed_limit(const SandboxRequest& request, const Usage& usage) {
   if (usage.processes > kMostProcesses)
     return fmt::format("it started more than {} processes", kMostProcesses);
   if (usage.bytes > request.memory)
@@ -328,37 +353,36 @@ void send_report(int fd, const std::string& report) {
   int status = 0;
   std::string problem;
   bool ended = false;
-  int rounds = 0;
-  Clock::time_point deadline = Clock::now() + request.limit;
-  while (true) {
+  Deadline deadline(request.limit, {});
+  for (int rounds = 0; problem.empty(); ++rounds) {
     int one = 0;
     const pid_t child = waitpid(-1, &one, WNOHANG);
     if (child < 0) break;
     if (child == program) {
       ended = true;
       status = WIFEXITED(one) ? WEXITSTATUS(one) : 128 + WTERMSIG(one);
-      deadline = std::min(deadline, Clock::now() + kAfterwards);
+      deadline.bring_forward({kAfterwards, usage_below(getpid()).time});
     }
     if (child > 0) continue;
-    if (Clock::now() > deadline) {
-      if (!ended)
-        problem = fmt::format("it had not ended after {} s (the limit of --timeout)",
-                              static_cast<double>(request.limit.count()) / 1000);
-      break;
+    if (rounds % 4 == 0) {
+      const Usage usage = usage_below(getpid());
+      const std::string late = deadline.passed(request.limit, usage.time);
+      if (ended && !late.empty()) break;
+      problem = late.empty() ? passed_limit(request, usage) : late;
     }
-    if (++rounds % 4 == 0) problem = passed_limit(request);
-    if (!problem.empty()) break;
     usleep(5000);
   }
   end_all(alone, program);
+  const auto call = [&](std::size_t i) { return run / "calls" / fmt::format("{}", i); };
+  if (problem.empty() && is_plain_file(call(kMostCalls - 1)))
+    problem = fmt::format("only its first {} calls of programs were read", kMostCalls);
   std::string report;
   append(report, fmt::format("{}", status));
   append(report, problem);
   append(report, file_text(run / "output", kMostOutput));
   for (std::size_t i = 0; i < kMostCalls; ++i) {
-    const fs::path call = run / "calls" / fmt::format("{}", i);
-    if (!is_plain_file(call)) break;
-    append(report, file_text(call, 16 << 20));
+    if (!is_plain_file(call(i))) break;
+    append(report, file_text(call(i), 16 << 20));
   }
   send_report(report_fd, report);
   _exit(0);
@@ -433,7 +457,7 @@ SandboxResult run_in_sandbox(const SandboxRequest& request) {
   const Child guard{child, ends[0]};
   close(ends[1]);
   const std::string report =
-      read_report(ends[0], Clock::now() + request.limit + std::chrono::seconds(20));
+      read_report(ends[0], Clock::now() + kClock * request.limit + std::chrono::seconds(20));
   std::vector<std::string> parts = parts_of(report);
   SandboxResult result;
   if (parts.size() < 2) {

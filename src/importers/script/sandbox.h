@@ -20,12 +20,13 @@ enum class Isolation {
 };
 
 struct SandboxRequest {
-  std::vector<std::string> command;               // a program by its full path, and its arguments
-  std::vector<std::string> environment;           // NAME=VALUE
-  fs::path folder;                                // where it starts
-  fs::path scratch;                               // an existing folder; its run/ is writable
-  std::vector<fs::path> shown;                    // folders that stay visible wherever they lie
-  std::chrono::milliseconds limit{};              // of time
+  std::vector<std::string> command;      // a program by its full path, and its arguments
+  std::vector<std::string> environment;  // NAME=VALUE
+  fs::path folder;                       // where it starts
+  fs::path scratch;                      // an existing folder; its run/ is writable
+  std::vector<fs::path> shown;           // folders that stay visible wherever they lie
+  // Of processors, for all processes together; by the clock six times as much.
+  std::chrono::milliseconds limit{};
   std::uint64_t memory = std::uint64_t{2} << 30;  // bytes that all processes together may hold
   Isolation isolation = Isolation::overlay;
 };
@@ -41,9 +42,9 @@ struct SandboxResult {
 };
 
 // Runs the command with no input until it and its children have ended, or a limit is reached: of
-// time, of processes (500), of memory, of the size of a file (64 MiB) and of all files (256
-// MiB). Every process that it started has ended when this returns. Throws what check_stopped()
-// throws.
+// time, of which less counts on a machine that does other work too, of processes (500), of memory,
+// of the size of a file (64 MiB) and of all files (256 MiB). Every process that it started has
+// ended when this returns. Throws what check_stopped() throws.
 SandboxResult run_in_sandbox(const SandboxRequest& request);
 
 }  // namespace trireme::script

@@ -44,7 +44,8 @@ name=${0##*/}
 shopt -s extglob
 blank='(^|[^<])<([A-Za-z][^<>]* [^<>]*[^<> ])>|=<([A-Za-z][^<> ]*)>'
 
-# Writes one call: folder, calling record, line, kind, arguments, files they name, SLURM's variables.
+# Writes one call: folder, calling record, line, kind, arguments, files they name, SLURM's variables and
+# the devices that a program sees.
 # All fields end with a NUL. Sets TRIREME_CALL to the number of the record, for commands run from here.
 record() {
   local kind=$1 n=0 i word before= saved=()
@@ -70,7 +71,7 @@ record() {
   {
     printf '%s\0' "$PWD" "${TRIREME_CALL:-}" "${TRIREME_LINE:-0}" "$kind" "$#" "$@"
     printf '%s\0' "${#saved[@]}" "${saved[@]}"
-    for word in ${!SLURM_*}; do
+    for word in ${!SLURM_*} ${!CUDA_VISIBLE_DEVICES*}; do
       printf '%s\0' "$word=${!word}"
     done
   } > "$TRIREME_CALLS/$n"

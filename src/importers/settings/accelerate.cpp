@@ -19,6 +19,10 @@ void read_processes(Reader& reader, const std::string& type) {
   if (nodes < 1) reader.refuse("num_machines", fmt::format("is {}, not a count", nodes));
   if (processes == 0 || processes < -1)
     reader.refuse("num_processes", fmt::format("is {}, not a count", processes));
+  if (type == "NO" && processes > 1)
+    reader.refuse("num_processes", fmt::format("is {}, and with distributed_type NO accelerate "
+                                               "starts one process: MULTI_GPU starts as many",
+                                               processes));
   if (said && processes > 0 && asked > 0 && asked != processes)
     reader.refuse("num_processes", fmt::format("is {}, and --ranks says {}", processes, asked));
   if (processes > 0 && asked == 0) reader.result().ranks = processes;

@@ -54,12 +54,20 @@ TEST(Hostile, CallsOfProgramsAreRefusedByName) {
   }
 }
 
-// As the trackers of Megatron's random states hold them: nothing is called.
-TEST(Hostile, GeneratorsAreInert) {
+// As states and arguments of training programs hold them next to the weights: nothing is called.
+TEST(Hostile, WhatLiesNextToWeightsIsInert) {
   for (const auto& [module, name] : {std::pair{"torch._C", "Generator"},
                                      {"numpy.random._philox", "Philox"},
                                      {"numpy.random._pcg64", "PCG64DXSM"},
-                                     {"random", "Random"}}) {
+                                     {"random", "Random"},
+                                     {"__builtin__", "xrange"},
+                                     {"datetime", "timezone"},
+                                     {"uuid", "UUID"},
+                                     {"functools", "partial"},
+                                     {"torch._C._nn", "gelu"},
+                                     {"torch.nn.functional", "silu"},
+                                     {"omegaconf.dictconfig", "DictConfig"},
+                                     {"transformer_engine.common.recipe", "DelayedScaling"}}) {
     const std::string made = pickle_global(module, name) + pickle_global("torch", "device") +
                              pickle_text("cpu") + "\x85R\x85R" + pickle_text("state") + "b";
     EXPECT_EQ(refusal(pickle_of(made)), "accepted") << module;

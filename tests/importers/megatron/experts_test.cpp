@@ -226,8 +226,9 @@ TEST(Experts, ABalanceOverTheBatchLooksBack) {
 }
 
 TEST(LatentAttention, HasMegatronsWidths) {
-  const std::string latent =
-      "--multi-latent-attention --disable-bias-linear --normalization RMSNorm --qk-layernorm ";
+  const std::string norms =
+      "--multi-latent-attention --disable-bias-linear --normalization RMSNorm ";
+  const std::string latent = norms + "--qk-layernorm --position-embedding-type rope ";
   const ModelConfig plain = config(latent).model;
   EXPECT_EQ(plain.kv_lora_rank, 32);
   EXPECT_EQ(plain.q_lora_rank, 0);
@@ -247,9 +248,27 @@ TEST(LatentAttention, HasMegatronsWidths) {
   EXPECT_EQ(scaled.rope_attention_factor, 1);
   const double mscale = 0.1 * std::log(40.0) + 1;
   EXPECT_NEAR(scaled.attention_scale, mscale * mscale / 4, 1e-12);
-  EXPECT_THAT(refusal("--multi-latent-attention --disable-bias-linear --normalization RMSNorm"),
-              HasSubstr("add --qk-layernorm"));
+  EXPECT_THAT(refusal(norms + "--position-embedding-type rope"), HasSubstr("add --qk-layernorm"));
   EXPECT_THAT(noted(translated("--kv-lora-rank 16")), Contains("--kv-lora-rank"));
+}
+
+TEST(LatentAttention, HasNoPositionsButItsOwn) {
+  const std::string latent =
+      "--multi-latent-attention --disable-bias-linear --normalization RMSNorm --qk-layernorm ";
+  EXPECT_THAT(refusal(latent), HasSubstr("learned positions next to the rotary ones"));
+  EXPECT_THAT(refusal(latent + "--position-embedding-type learned_absolute"),
+              HasSubstr("--position-embedding-type: Megatron then has learned"));
+  EXPECT_THAT(noted(translated(latent + "--position-embedding-type none")),
+              Contains("--position-embedding-type"));
+  const std::string rope = latent + "--position-embedding-type rope ";
+  EXPECT_THAT(refusal(rope + "--rotary-scaling-factor 0.5"), HasSubstr("0.5 is below 1"));
+  const std::vector<std::string> said = noted(translated(
+      rope +
+      "--use-rope-scaling --rotary-seq-len-interpolation-factor 2 --add-qkv-bias --mscale 2"));
+  for (const char* flag : {"--use-rope-scaling", "--rotary-seq-len-interpolation-factor",
+                           "--add-qkv-bias", "--mscale"})
+    EXPECT_THAT(said, Contains(flag));
+  EXPECT_FALSE(config(rope + "--add-qkv-bias").model.qkv_bias);
 }
 
 TEST(Windows, OfSomeLayers) {

@@ -88,6 +88,9 @@ TEST_F(Accelerate, SizesThatDoNotMultiplyAreNamed) {
       HasSubstr("num_processes is 6, which is not a multiple of megatron_lm_tp_degree 2 x"));
   EXPECT_THAT(refusal("a.yaml", "distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 3\n"),
               HasSubstr("num_processes is 8, which is not a multiple of num_machines = 3"));
+  EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\nnum_processes: 8\n"),
+              HasSubstr("num_processes is 8, and with distributed_type NO"));
+  EXPECT_EQ(read("a.yaml", "distributed_type: NO\nnum_processes: 1\n").ranks, 1);
   EXPECT_THAT(refusal("a.yaml", "distributed_type: MULTI_GPU\nnum_processes: 8\n", 4),
               HasSubstr("num_processes is 8, and --ranks says 4"));
 }

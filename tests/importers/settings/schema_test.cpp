@@ -197,7 +197,7 @@ TEST(SettingsSchema, NoKeyOfDeepSpeedIsDroppedBesideMegatronsFlags) {
 TEST(SettingsSchema, NoKeyOfAccelerateIsDropped) {
   compare("accelerate",
           {{"compute_environment", "\"LOCAL_MACHINE\""},
-           {"distributed_type", "\"NO\""},
+           {"distributed_type", "\"MULTI_GPU\""},
            {"mixed_precision", "\"no\""},
            {"num_processes", "8"},
            {"num_machines", "1"}},
