@@ -99,7 +99,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
                                    .pattern = data.tokenizer_pattern,
                                    .vocab_size = null ? config.model.vocab_size - 1 : 0});
   const std::int64_t rows = config.model.vocab_size;
-  if (rows == 0 || rows >= tokenizer->vocab_size() || !is_special_from(*tokenizer, rows))
+  if (rows == 0 || rows >= tokenizer->vocab_size() || !is_added_from(*tokenizer, rows))
     return tokenizer;
   return std::make_unique<CappedTokenizer>(std::move(tokenizer), static_cast<std::int32_t>(rows));
 }

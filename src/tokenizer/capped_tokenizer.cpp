@@ -4,14 +4,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tokenizer/hf_tokenizer.h"
 
 namespace trireme {
 
-bool is_special_from(const Tokenizer& tokenizer, std::int64_t rows) {
+bool is_added_from(const Tokenizer& tokenizer, std::int64_t rows) {
   for (std::int64_t i = rows; i < tokenizer.vocab_size(); ++i) {
     const auto id = static_cast<std::int32_t>(i);
-    if (tokenizer.token_bytes(id).empty() || !tokenizer.decode({&id, 1}, true).empty())
-      return false;
+    const bool added = tokenizer.decode({&id, 1}, true).empty() || is_added_token(tokenizer, id);
+    if (!added || tokenizer.token_bytes(id).empty()) return false;
   }
   return true;
 }

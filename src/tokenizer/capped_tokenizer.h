@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// Whether all of a tokenizer's tokens from `rows` on are special ones, which only a text that
-// spells them out holds.
-bool is_special_from(const Tokenizer& tokenizer, std::int64_t rows);
+// Whether all of a tokenizer's tokens from `rows` on are special or added ones, which only a text
+// that spells them out holds.
+bool is_added_from(const Tokenizer& tokenizer, std::int64_t rows);
 
 // Note to the user about a tokenizer with more tokens than its model, or "".
 std::string tokenizer_note(const Tokenizer& tokenizer);

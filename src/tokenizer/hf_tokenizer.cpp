@@ -89,6 +89,7 @@ class HfTokenizer : public Tokenizer {
     special_.unk = model_->unknown();
   }
 
+  bool adds(std::int32_t id) const { return added_by_id_.at(static_cast<std::size_t>(id)) >= 0; }
   void set_special(const SpecialIds& ids) { special_ = ids; }
   void set_fingerprint(std::uint64_t fingerprint) { fingerprint_ = fingerprint; }
 
@@ -320,6 +321,11 @@ SpecialIds special_ids(const Tokenizer& tokenizer, const JsonPlace& config) {
 }
 
 }  // namespace
+
+bool is_added_token(const Tokenizer& tokenizer, std::int32_t id) {
+  const auto* hf = dynamic_cast<const HfTokenizer*>(&tokenizer);
+  return hf && hf->adds(id);
+}
 
 std::unique_ptr<Tokenizer> load_hf(const std::string& model, bool special_text) {
   const std::string file = fs::is_directory(model) ? model + "/tokenizer.json" : model;

@@ -15,4 +15,7 @@ namespace trireme {
 // naming the place in the file.
 std::unique_ptr<Tokenizer> load_hf(const std::string& model, bool special_text);
 
+// Whether an id is among the "added_tokens" of a tokenizer of this kind, special or not.
+bool is_added_token(const Tokenizer& tokenizer, std::int32_t id);
+
 }  // namespace trireme

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "refusal.h"
+#include "scratch_folder.h"
+#include "tokenizer/hf_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -66,10 +70,29 @@ TEST(CappedTokenizer, TextThatSpellsATokenWithoutARowIsRefused) {
 }
 
 TEST(CappedTokenizer, OnlySpecialTokensMayBeBeyond) {
-  EXPECT_TRUE(is_special_from(Letters(0), 26));
-  EXPECT_FALSE(is_special_from(Letters(0), 25));
+  EXPECT_TRUE(is_added_from(Letters(0), 26));
+  EXPECT_FALSE(is_added_from(Letters(0), 25));
   EXPECT_THAT(refusal_of([] { CappedTokenizer(std::make_unique<Letters>(27), 27); }),
               HasSubstr("the token that ends documents, '>', has the id 27"));
+}
+
+// Of a tokenizer.json, whose added tokens need not be special.
+TEST(CappedTokenizer, AddedTokensMayBeBeyond) {
+  const ScratchFolder folder;
+  const fs::path file = folder / "tokenizer.json";
+  std::ofstream(file) << R"({"version":"1.0","added_tokens":[
+    {"id":2,"content":"[who]","single_word":false,"lstrip":false,"rstrip":false,
+     "normalized":false,"special":false}],
+    "normalizer":null,"pre_tokenizer":null,"post_processor":null,"decoder":null,
+    "model":{"type":"WordLevel","vocab":{"a":0,"b":1},"unk_token":"a"}})";
+  auto tokenizer = load_hf(file.string(), true);
+  EXPECT_FALSE(is_added_from(*tokenizer, 1));
+  ASSERT_TRUE(is_added_from(*tokenizer, 2));
+  const CappedTokenizer capped(std::move(tokenizer), 2);
+  std::vector<std::int32_t> ids;
+  capped.encode("b", ids);
+  EXPECT_THAT(ids, ElementsAre(1));
+  EXPECT_THAT(refusal_of([&] { capped.encode("b[who]", ids); }), HasSubstr("the token '[who]'"));
 }
 
 }  // namespace

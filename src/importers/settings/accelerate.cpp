@@ -19,7 +19,7 @@ void read_processes(Reader& reader, const std::string& type) {
   if (nodes < 1) reader.refuse("num_machines", fmt::format("is {}, not a count", nodes));
   if (processes == 0 || processes < -1)
     reader.refuse("num_processes", fmt::format("is {}, not a count", processes));
-  if (type == "NO" && processes > 1)
+  if (type == "NO" && processes > 1 && reader.has("distributed_type"))
     reader.refuse("num_processes", fmt::format("is {}, and with distributed_type NO accelerate "
                                                "starts one process: MULTI_GPU starts as many",
                                                processes));
