@@ -9,6 +9,8 @@
 #include "checkpoint/layout.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/diff_report.h"
+#include "compare/comparison.h"
 #include "data/configured_tokenizer.h"
 #include "formats/deepspeed/step.h"
 #include "importers/folder/formats.h"
@@ -25,7 +27,7 @@ struct ConvertOptions {
   std::string weight_files, megatron_names, torchtitan_names;
   std::optional<int> tp, pp;
   std::vector<std::string> overrides;
-  bool as_json = false;
+  bool verify = false, as_json = false;
 };
 
 // The configuration of a run, its tokenizer's files where they are now.
@@ -123,8 +125,26 @@ ConversionReport convert(const ConvertOptions& options) {
   return options.to.empty() ? import_foreign(options) : export_to_other(options);
 }
 
+// Reads what was written as a reader would who knows only the folder.
+Comparison verify(const ConvertOptions& options, const ConversionReport& report) {
+  const bool is_import = options.to.empty();
+  const ForeignOptions foreign{options.from, options.overrides, options.config};
+  const Contents input =
+      is_import ? foreign_contents(options.input, foreign) : checkpoint_contents(options.input);
+  const Contents output =
+      is_import ? checkpoint_contents(report.folder) : foreign_contents(report.folder, {});
+  Comparison found = compare(input, output, {.rounded = !options.dtype.empty()});
+  if (!found.is_equal()) {
+    fail("'{}' does not hold what '{}' holds, and should not be used: {}", options.output,
+         options.input, verdict_text(found));
+  }
+  return found;
+}
+
 void run_convert(const ConvertOptions& options) {
-  const ConversionReport report = convert(options);
+  ConversionReport report = convert(options);
+  if (options.verify)
+    add_note(report.note, "read again and compared: " + verdict_text(verify(options, report)));
   if (options.as_json) {
     const nlohmann::ordered_json json{
         {"model", report.kind},        {"folder", report.folder.string()},
@@ -211,6 +231,8 @@ void add_convert(CLI::App& app) {
       "section.key=value: of the model, where the input's files do not say it, e.g. "
       "model.max_positions=4096; with --to hf of the saved configuration, e.g. "
       "data.tokenizer_model=FILE");
+  command->add_flag("--verify", options->verify,
+                    "Read what was written and compare it with the input, every bit, as diff does");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] { stoppable([&] { run_convert(*options); }); });
 }

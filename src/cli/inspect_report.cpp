@@ -15,12 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_name = 1000;
 
-void print_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    fail("cannot write to standard output");
-  }
-}
-
 Json to_json(const InspectRow& row) {
   Json json{{"name", row.name}, {"dtype", row.type}, {"shape", row.shape}, {"bytes", row.bytes}};
   if (row.stats) {
@@ -34,6 +28,12 @@ Json to_json(const InspectRow& row) {
 }
 
 }  // namespace
+
+void print_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    fail("cannot write to standard output");
+  }
+}
 
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1000) return fmt::format("{} B", bytes);

@@ -42,6 +42,9 @@ void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadEleme
 // Note on settings of a Megatron run in a file of torch.save that are not known here, or "".
 std::string note_of_arguments(const fs::path& path);
 
+// Fails where standard output takes no more.
+void print_out(const std::string& text);
+
 // Prints either the text, with the table of tensors where it is wanted, or the JSON object.
 void report(const InspectOptions& options, const std::string& text, nlohmann::ordered_json json,
             const std::vector<InspectRow>& rows);

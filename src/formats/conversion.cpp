@@ -7,6 +7,7 @@
 #include "checkpoint/writer.h"
 #include "formats/conversion.h"
 #include "formats/output_folder.h"
+#include "formats/training_state.h"
 
 namespace trireme {
 namespace {
@@ -86,6 +87,8 @@ Config run_config(const ForeignModel& model, const fs::path& to, DType dtype,
   return config;
 }
 
+}  // namespace
+
 CheckpointState state_of(const ForeignTraining& training) {
   CheckpointState state;
   state.step = training.step;
@@ -95,8 +98,6 @@ CheckpointState state_of(const ForeignTraining& training) {
                     {"optimizer_steps", training.optimizer_steps}};
   return state;
 }
-
-}  // namespace
 
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool) {

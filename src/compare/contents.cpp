@@ -1,0 +1,76 @@
+// Opens checkpoints of ours with their reader, and those of other programs as `convert` does.
+#include "compare/contents.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "checkpoint/reader.h"
+#include "formats/conversion.h"
+#include "formats/deepspeed/step.h"
+#include "formats/training_state.h"
+#include "importers/folder/formats.h"
+#include "tensors/mapping.h"
+
+namespace trireme {
+namespace {
+
+// A model with what reads it; both stay where they are, since the assembler points into the model.
+struct OpenForeign {
+  explicit OpenForeign(ForeignModel opened)
+      : model(std::move(opened)), tensors(model.mapping, Direction::to_ours, *model.weights) {}
+
+  ForeignModel model;
+  TensorAssembler tensors;
+};
+
+ForeignModel open_foreign(const fs::path& path, const ForeignOptions& options) {
+  const ForeignFormat& format = foreign_format(options.format, path);
+  if (format.open_with) return format.open_with(path, options.settings, options.config);
+  return format.open(path, options.settings);
+}
+
+}  // namespace
+
+Contents foreign_contents(const fs::path& path, const ForeignOptions& options) {
+  const auto open = std::make_shared<OpenForeign>(open_foreign(path, options));
+  Contents contents{.folder = path,
+                    .kind = open->model.kind,
+                    .note = open->model.note,
+                    .model = open->model.model};
+  const std::vector<NamedTensor>& ours = open->model.mapping.ours;
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    contents.tensors.push_back({ours[i].name, open->tensors.dtype(i), ours[i].shape});
+  contents.read = [open](std::size_t tensor, std::int64_t begin, std::int64_t end, std::byte* dst) {
+    open->tensors.produce(tensor, open->tensors.dtype(tensor), begin, end, dst);
+  };
+  if (open->model.training) contents.state = state_of(*open->model.training);
+  return contents;
+}
+
+Contents checkpoint_contents(const fs::path& path) {
+  const auto reader = std::make_shared<CheckpointReader>(path);
+  const Manifest& manifest = reader->manifest();
+  Contents contents{.folder = reader->folder(), .kind = "checkpoint of Trireme"};
+  contents.state = manifest.state;
+  contents.config = checkpoint_config(reader->folder());
+  contents.model = contents.config->model;
+  for (const StoredTensor& tensor : manifest.tensors)
+    contents.tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
+  contents.read = [reader](std::size_t tensor, std::int64_t begin, std::int64_t end,
+                           std::byte* dst) {
+    const StoredTensor& stored = reader->manifest().tensors[tensor];
+    const TargetSlice target{stored.name, stored.dtype, stored.shape,
+                             Region::range(stored.shape, begin, end), dst};
+    reader->read({&target, 1});
+  };
+  return contents;
+}
+
+Contents open_contents(const fs::path& path, const ForeignOptions& options) {
+  // DeepSpeed has a file of the name `latest` too.
+  if (!is_deepspeed_folder(path) && find_checkpoint(path)) return checkpoint_contents(path);
+  return foreign_contents(path, options);
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+// Values as text, by their names.
+#include "compare/settings.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "config/fields.h"
+#include "formats/same_model.h"
+
+namespace trireme {
+namespace {
+
+// The record of algorithms that a device has chosen: no position of the run.
+constexpr const char* tuning = "tuning";
+
+using Values = std::map<std::string, std::string>;
+
+Values values_of(const CheckpointState& state) {
+  Values values{{"step", std::to_string(state.step)},
+                {"consumed_samples", std::to_string(state.consumed_samples)},
+                {"consumed_tokens", std::to_string(state.consumed_tokens)}};
+  for (const auto& [name, value] : state.counters) values[name] = std::to_string(value);
+  for (const auto& [name, value] : state.numbers) values[name] = toml_number(value);
+  for (const auto& [name, value] : state.texts)
+    if (name != tuning) values[name] = value;
+  return values;
+}
+
+}  // namespace
+
+std::vector<ValuePair> differing_positions(const Contents& a, const Contents& b) {
+  const Values of_a = values_of(*a.state);
+  Values missing_in_a = values_of(*b.state);
+  const bool both_ours = a.config && b.config;
+  std::vector<ValuePair> found;
+  const auto add = [&](const std::string& name, const std::string& in_a, const std::string& in_b) {
+    const bool on_both = !in_a.empty() && !in_b.empty();
+    if (in_a != in_b && (both_ours || on_both)) found.push_back({name, in_a, in_b});
+  };
+  for (const auto& [name, value] : of_a) {
+    add(name, value, missing_in_a[name]);
+    missing_in_a.erase(name);
+  }
+  for (const auto& [name, value] : missing_in_a) add(name, "", value);
+  return found;
+}
+
+std::vector<ValuePair> differing_results(const ModelConfig& a, const ModelConfig& b) {
+  std::vector<ValuePair> found;
+  const std::vector<ModelDifference> of_b = differences_of_results(b, a);
+  for (const auto& [key, value] : differences_of_results(a, b)) {
+    const auto other = std::ranges::find(of_b, key, &ModelDifference::key);
+    found.push_back({key, value, other == of_b.end() ? "" : other->value});
+  }
+  return found;
+}
+
+std::vector<ValuePair> differing_settings(const Contents& a, const Contents& b) {
+  if (!a.config || !b.config) return {};
+  Config one = *a.config, two = *b.config;
+  const std::vector<ModelDifference> of_model = differences_of_results(a.model, b.model);
+  std::vector<ValuePair> found;
+  const auto tuning_of = [](const Contents& contents) {
+    const auto text = contents.state->texts.find(tuning);
+    return text == contents.state->texts.end() ? std::string() : text->second;
+  };
+  if (tuning_of(a) != tuning_of(b)) found.push_back({tuning, tuning_of(a), tuning_of(b)});
+  for (const Field& field : all_fields()) {
+    const std::string in_a = toml_value(field.slot(one)), in_b = toml_value(field.slot(two));
+    if (in_a == in_b ||
+        std::ranges::find(of_model, field.key(), &ModelDifference::key) != of_model.end())
+      continue;
+    found.push_back({field.key(), in_a, in_b});
+  }
+  return found;
+}
+
+}  // namespace trireme

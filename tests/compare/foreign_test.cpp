@@ -1,0 +1,86 @@
+// Folders of other programs next to checkpoints of ours.
+#include <gmock/gmock.h>
+
+#include "compare/checkpoints.h"
+#include "compare/comparison.h"
+#include "formats/dcp/export.h"
+#include "formats/huggingface/export.h"
+#include "formats/llama/export.h"
+#include "importers/megatron/arguments.h"
+
+namespace trireme::testing_compare {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+
+class ForeignFolders : public Folders {
+ protected:
+  static Comparison compare(const fs::path& a, const fs::path& b) {
+    return trireme::compare(open_contents(a), open_contents(b), {});
+  }
+};
+
+// Every kind of folder that the tests of formats have.
+TEST_F(ForeignFolders, AreEqualToTheRunsThatAreMadeOfThem) {
+  int number = 0;
+  for (const char* name :
+       {"hf/gpt2", "hf/llama", "hf/llama_tied", "hf/llama3_rope", "hf/bert", "torch/llama_bin",
+        "torch/llama_meta", "torch/llama_core", "torch/gpt2_legacy", "torch/gpt2_version0",
+        "torch/bert_legacy", "torch_dist/torch_dist", "torch_dist_flat/distributed",
+        "megatron_optimizer/float32/legacy", "deepspeed/gpt2_fp16", "deepspeed/llama_zero3",
+        "deepspeed/llama_universal"}) {
+    SCOPED_TRACE(name);
+    const fs::path run = import(name, fmt::format("run{}", ++number));
+    const Comparison found = compare(foreign(name), run);
+    EXPECT_TRUE(found.is_equal());
+    EXPECT_GT(found.tensors, 0);
+    EXPECT_EQ(found.equal, found.tensors);
+  }
+}
+
+// One element of one tensor, in whatever format it is exported.
+TEST_F(ForeignFolders, NameATensorThatWasChangedBeforeTheExport) {
+  const Held before = trained();
+  Held after = before;
+  after.tensors["layers.1.attention.qkv.weight"].at<float>(40) += 1;
+  before.save(path("a"));
+  after.save(path("b"));
+  int number = 0;
+  const auto try_format = [&](const char* name, const auto& change) {
+    const WrittenFormat& format = *find_written_format(name);
+    fs::path folders[2];
+    for (int i = 0; i < 2; ++i) {
+      folders[i] = path(fmt::format("{}{}", name, ++number));
+      ExportRequest request{path(i == 0 ? "a" : "b"), folders[i], {}, {}, {}, {}};
+      request.config = checkpoint_config(request.checkpoint);
+      change(request);
+      format.write(request);
+    }
+    SCOPED_TRACE(name);
+    const auto names_it = ElementsAre(Field(&TensorPair::name, "layers.1.attention.qkv.weight"));
+    EXPECT_THAT(compare(folders[0], path("a")).differing, ElementsAre());
+    EXPECT_THAT(compare(folders[0], folders[1]).differing, names_it);
+    EXPECT_THAT(compare(path("a"), folders[1]).differing, names_it);
+  };
+  const auto as_it_is = [](ExportRequest&) {};
+  try_format("hf", as_it_is);
+  try_format("hf", [](ExportRequest& r) { r.options.files = HuggingFaceFiles::torch; });
+  try_format("dcp", as_it_is);
+  for (const DcpNames names :
+       {DcpNames::torchtitan, DcpNames::torchtitan_0_2, DcpNames::torchtitan_0_1})
+    try_format("torchtitan", [&](ExportRequest& r) { r.torchtitan = names; });
+  for (const MegatronKind kind : {MegatronKind::transformer_engine, MegatronKind::local})
+    try_format("megatron", [&](ExportRequest& r) { r.layout = {.tp = 2, .pp = 2, .kind = kind}; });
+  for (const int tp : {1, 2}) try_format("llama", [&](ExportRequest& r) { r.layout.tp = tp; });
+}
+
+TEST_F(ForeignFolders, OfWeightsAreComparedWithWeights) {
+  trained().save(path("a"));
+  const Comparison found = compare(path("a"), foreign("hf/llama"));
+  EXPECT_TRUE(found.is_equal());
+  EXPECT_TRUE(found.lacks_states);
+}
+
+}  // namespace
+}  // namespace trireme::testing_compare
