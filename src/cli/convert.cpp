@@ -131,8 +131,12 @@ Comparison verify(const ConvertOptions& options, const ConversionReport& report)
   const ForeignOptions foreign{options.from, options.overrides, options.config};
   const Contents input =
       is_import ? foreign_contents(options.input, foreign) : checkpoint_contents(options.input);
+  ForeignOptions written;
+  // Meta's params.json does not say it.
+  if (options.to == "llama")
+    written.settings = {fmt::format("model.max_positions={}", input.model.max_positions)};
   const Contents output =
-      is_import ? checkpoint_contents(report.folder) : foreign_contents(report.folder, {});
+      is_import ? checkpoint_contents(report.folder) : foreign_contents(report.folder, written);
   Comparison found = compare(input, output, {.rounded = !options.dtype.empty()});
   if (!found.is_equal()) {
     fail("'{}' does not hold what '{}' holds, and should not be used: {}", options.output,

@@ -51,8 +51,8 @@ std::string first_text(const TensorPair& pair) {
   if (difference.differing() == 0) {
     return fmt::format("{}, the same values", types_text(pair));
   }
-  return fmt::format("{} {}, from element {} on", types_text(pair), pair.a->shape.text(),
-                     element_text(pair, difference.first()));
+  return fmt::format("{} {}, whose first difference is at {}", types_text(pair),
+                     pair.a->shape.text(), element_text(pair, difference.first()));
 }
 
 std::string place_text(const Contents& contents) {
@@ -159,8 +159,12 @@ std::string verdict_text(const Comparison& found) {
     parts.push_back(fmt::format("{} of {}", differing, counted(found.equal + differing, "tensor")));
   }
   if (!found.positions.empty()) parts.push_back(counted(found.positions.size(), "position"));
-  if (!found.model.empty())
-    parts.push_back(counted(found.model.size(), "setting") + " of the model");
+  if (!found.model.empty()) {
+    const ValuePair& setting = found.model.front();
+    parts.push_back(fmt::format("{} of the model (as {}: {} | {})",
+                                counted(found.model.size(), "setting"), setting.name, setting.a,
+                                setting.b));
+  }
   std::string text = "different: ";
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : ", ") + parts[i];
   if (const TensorPair* first = found.first()) {
@@ -178,8 +182,10 @@ std::string comparison_text(const Contents& a, const Contents& b, const Comparis
     if (!contents->note.empty())
       text += fmt::format("note on {}: {}\n", side, printable_message(contents->note));
   if (found.lacks_states) {
-    text += fmt::format("only weights were compared: {} holds no states of an optimizer\n",
-                        a.state ? "B" : "A");
+    text += fmt::format("only weights were compared: {} no states of an optimizer\n",
+                        a.state   ? "B has"
+                        : b.state ? "A has"
+                                  : "neither has");
   }
   text += table_text(found.differing, std::min(most_rows, found.differing.size()));
   text += values_text(found.positions, "positions, A | B:");

@@ -11,6 +11,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/isa.h"
 #include "base/beside_program.h"
+#include "base/choice.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -21,6 +22,7 @@
 #include "cli/variables.h"
 #include "comm/cores.h"
 #include "comm/transport.h"
+#include "config/choices.h"
 #include "operations/mpi_leftovers.h"
 #include "runtime/memory.h"
 

@@ -40,6 +40,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_inspect(app);
   cli::add_convert(app);
   cli::add_diff(app);
+  cli::add_replay(app);
   cli::add_import_args(app);
   cli::add_completion(app);
   cli::add_man(app);

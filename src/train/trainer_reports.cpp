@@ -8,11 +8,13 @@
 #include "base/counted.h"
 #include "base/divide.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "graph/dump.h"
 #include "runtime/devices.h"
 #include "train/ranks.h"
 #include "train/setup.h"
 #include "train/trainer_parts.h"
+#include "train/weights_hash.h"
 
 namespace trireme {
 
@@ -115,6 +117,11 @@ void Trainer::Parts::after_step() {
   if (config.run.precision != Precision::fp16 && spikes.active())
     line.push_back({"skipped_steps", skipped});
   if (rolled_back_to >= 0) line.push_back({"went_back_to", rolled_back_to});
+  std::string hash;  // the line refers to it
+  if (const std::int64_t every = config.train.hash_interval; every > 0 && step % every == 0) {
+    hash = hash_to_text(weights_hash(engine, transport));
+    line.push_back({"parameter_hash", std::string_view(hash)});
+  }
   folder.write_metrics(step, line);
   folder.write_timings(step,
                        std::vector<Metric>{{"seconds", last_seconds},

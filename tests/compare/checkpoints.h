@@ -71,13 +71,14 @@ class Folders : public testing::Test {
                  nullptr);
     return path(name);
   }
-  // A Llama, as a run in the middle of its training would save it.
-  Held trained() const {
-    Held held(import("hf/llama", "imported"));
+  // A model, as a run in the middle of its training would save it.
+  Held trained(const std::string& from = "hf/llama") const {
+    Held held(import(from, "imported"));
     held.state.step = 30;
     held.state.consumed_samples = 240;
     held.state.counters = {{"scheduled_samples", 240}};
     held.state.numbers = {{"loss_scale", 1.0}};
+    std::erase_if(held.tensors, [](const auto& t) { return t.first.starts_with("optimizer."); });
     const auto weights = held.tensors;
     for (const auto& [name, tensor] : weights)
       for (int which = 0; which < adam_moments; ++which)

@@ -41,38 +41,41 @@ TEST_F(ForeignFolders, AreEqualToTheRunsThatAreMadeOfThem) {
 
 // One element of one tensor, in whatever format it is exported.
 TEST_F(ForeignFolders, NameATensorThatWasChangedBeforeTheExport) {
-  const Held before = trained();
-  Held after = before;
-  after.tensors["layers.1.attention.qkv.weight"].at<float>(40) += 1;
-  before.save(path("a"));
-  after.save(path("b"));
   int number = 0;
-  const auto try_format = [&](const char* name, const auto& change) {
-    const WrittenFormat& format = *find_written_format(name);
-    fs::path folders[2];
-    for (int i = 0; i < 2; ++i) {
-      folders[i] = path(fmt::format("{}{}", name, ++number));
-      ExportRequest request{path(i == 0 ? "a" : "b"), folders[i], {}, {}, {}, {}};
-      request.config = checkpoint_config(request.checkpoint);
+  const auto try_format = [&](const char* name, const char* from, const auto& change) {
+    SCOPED_TRACE(fmt::format("{} of {}", name, from));
+    ++number;
+    fs::path runs[2], exported[2];
+    Held held = trained(from);
+    const std::string tensor = "layers.0.attention.qkv.weight";
+    for (const int i : {0, 1}) {
+      runs[i] = path(fmt::format("run{}_{}", number, i));
+      exported[i] = path(fmt::format("{}{}_{}", name, number, i));
+      if (i == 1) held.tensors[tensor].at<float>(40) += 1;
+      held.save(runs[i]);
+      ExportRequest request{runs[i], exported[i], checkpoint_config(runs[i]), {}, {}, {}};
       change(request);
-      format.write(request);
+      find_written_format(name)->write(request);
     }
-    SCOPED_TRACE(name);
-    const auto names_it = ElementsAre(Field(&TensorPair::name, "layers.1.attention.qkv.weight"));
-    EXPECT_THAT(compare(folders[0], path("a")).differing, ElementsAre());
-    EXPECT_THAT(compare(folders[0], folders[1]).differing, names_it);
-    EXPECT_THAT(compare(path("a"), folders[1]).differing, names_it);
+    const auto names_it = ElementsAre(Field(&TensorPair::name, tensor));
+    EXPECT_THAT(compare(exported[0], runs[0]).differing, ElementsAre());
+    EXPECT_THAT(compare(exported[0], exported[1]).differing, names_it);
+    EXPECT_THAT(compare(runs[0], exported[1]).differing, names_it);
   };
   const auto as_it_is = [](ExportRequest&) {};
-  try_format("hf", as_it_is);
-  try_format("hf", [](ExportRequest& r) { r.options.files = HuggingFaceFiles::torch; });
-  try_format("dcp", as_it_is);
+  try_format("hf", "hf/llama", as_it_is);
+  try_format("hf", "hf/bert", as_it_is);
+  try_format("hf", "hf/gpt2", [](ExportRequest& r) { r.options.files = HuggingFaceFiles::torch; });
+  try_format("dcp", "hf/gpt2", as_it_is);
   for (const DcpNames names :
        {DcpNames::torchtitan, DcpNames::torchtitan_0_2, DcpNames::torchtitan_0_1})
-    try_format("torchtitan", [&](ExportRequest& r) { r.torchtitan = names; });
+    try_format("torchtitan", "hf/llama", [&](ExportRequest& r) { r.torchtitan = names; });
   for (const MegatronKind kind : {MegatronKind::transformer_engine, MegatronKind::local})
-    try_format("megatron", [&](ExportRequest& r) { r.layout = {.tp = 2, .pp = 2, .kind = kind}; });
-  for (const int tp : {1, 2}) try_format("llama", [&](ExportRequest& r) { r.layout.tp = tp; });
+    try_format("megatron", "hf/llama",
+               [&](ExportRequest& r) { r.layout = {.tp = 2, .pp = 2, .kind = kind}; });
+  try_format("megatron", "hf/gpt2", [](ExportRequest& r) { r.layout.kind = MegatronKind::legacy; });
+  for (const int tp : {1, 2})
+    try_format("llama", "torch_dist/torch_dist", [&](ExportRequest& r) { r.layout.tp = tp; });
 }
 
 TEST_F(ForeignFolders, OfWeightsAreComparedWithWeights) {

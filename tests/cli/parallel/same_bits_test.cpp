@@ -7,7 +7,8 @@ namespace {
 class SameBits : public Jobs {
  protected:
   void compare(const std::string& fixed, const std::vector<Layout>& layouts, int reference_ranks) {
-    const std::string exact = compared_run + "parallel.numerics=exact " + fixed;
+    const std::string exact =
+        compared_run + "parallel.numerics=exact train.hash_interval=4 " + fixed;
     ASSERT_EQ(train_on("reference", {reference_ranks, exact}).code, 0) << read("reference.out");
     ASSERT_EQ(losses("reference").size(), static_cast<std::size_t>(compared_steps));
     for (const Layout& layout : layouts) {

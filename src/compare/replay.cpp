@@ -1,0 +1,218 @@
+// The run's configuration with a folder of its own, its steps, and the lines of both.
+#include "compare/replay.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/layout.h"
+#include "compare/run_metrics.h"
+#include "config/fields.h"
+#include "data/configured_tokenizer.h"
+#include "formats/conversion.h"
+#include "train/ranks.h"
+#include "train/trainer.h"
+
+namespace trireme {
+namespace {
+
+using AllSteps = std::map<std::int64_t, StepMetrics>;
+
+// A folder for what the replay writes, gone with it. The first rank's.
+class OwnFolder {
+ public:
+  explicit OwnFolder(Transport& transport) : leads_(transport.place().rank == 0) {
+    std::string path;
+    if (leads_) {
+      path = (fs::temp_directory_path() / "trireme-replay-XXXXXX").string();
+      if (!::mkdtemp(path.data()))
+        fail("cannot make a folder in '{}'", fs::temp_directory_path().string());
+    }
+    path_ = from_rank_0(&transport, path);
+  }
+  ~OwnFolder() {
+    std::error_code error;
+    if (leads_) fs::remove_all(path_, error);
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  bool leads_;
+  fs::path path_;
+};
+
+void refuse_own_keys(const std::vector<std::string>& overrides) {
+  for (const std::string& setting : overrides) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (key == "run.dir" || key.starts_with("checkpoint.") || key == "train.eval_interval")
+      fail_input("{}: a replay sets {} itself, since it writes nothing into the run's folder",
+                 setting, key);
+  }
+}
+
+// Refuses steps that the run has not done.
+void check_steps(const AllSteps& steps, const ReplayRequest& request) {
+  if (steps.empty())
+    fail_input("'{}' has no lines of steps in its metrics.jsonl", request.run.string());
+  const std::int64_t done = steps.rbegin()->first;
+  if (request.first < 1 || request.first > request.last || request.last > done) {
+    fail_input(
+        "--steps {}:{}: expected two steps A:B with 1 <= A <= B <= {}, the last step in '{}'",
+        request.first, request.last, done, (request.run / "metrics.jsonl").string());
+  }
+}
+
+// Every step that is computed has a line.
+void check_lines(const AllSteps& steps, std::int64_t first, std::int64_t last) {
+  for (std::int64_t step = first; step <= last; ++step) {
+    const auto found = steps.find(step);
+    if (found == steps.end()) fail_input("the run's metrics.jsonl has no line of step {}", step);
+    if (!found->second.contains("went_back_to")) continue;
+    fail_input(
+        "step {} went back to the weights of step {} (train.spike_policy), which a replay cannot: "
+        "give steps up to {}, or from a checkpoint after it on",
+        step, found->second.at("went_back_to"), step - 1);
+  }
+}
+
+// Sorted.
+std::vector<std::int64_t> steps_of(const fs::path& run) {
+  return saved_steps(run / "checkpoints");
+}
+
+// The newest checkpoint before the span; -1: none.
+std::int64_t step_before(const std::vector<std::int64_t>& saved, std::int64_t first) {
+  std::int64_t newest = -1;
+  for (const std::int64_t step : saved)
+    if (step < first) newest = step;
+  return newest;
+}
+
+// The configuration that the steps were done with: that of the first checkpoint after them.
+Config config_of(const ReplayRequest& request, const std::vector<std::int64_t>& saved,
+                 const std::vector<std::string>& overrides) {
+  const auto after =
+      std::ranges::find_if(saved, [&](std::int64_t step) { return step >= request.last; });
+  if (after != saved.end())
+    return checkpoint_config(request.run / "checkpoints" / step_folder(*after), overrides);
+  return load_config((request.run / "config.toml").string(), overrides);
+}
+
+// What a run does besides its steps is left out.
+void only_steps(Config& config, const fs::path& checkpoint) {
+  if (!checkpoint.empty()) {
+    config.checkpoint.load = checkpoint.string();
+    config.checkpoint.finetune = false;
+  }
+  const CheckpointConfig plain;
+  config.checkpoint.interval = 0;
+  config.checkpoint.local_interval = 0;
+  config.checkpoint.local_dir.clear();
+  config.checkpoint.fallback = false;
+  config.checkpoint.async = false;
+  config.checkpoint.export_format = plain.export_format;
+  config.train.eval_interval = 0;
+  config.train.exit_interval = 0;
+  config.train.exit_duration_minutes = 0;
+  config.train.trace_steps.clear();
+  config.train.guard_interval = 0;
+  config.log.tensorboard = false;
+}
+
+// A global batch that follows from the layout of the run stays what it was.
+void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
+  const TrainConfig& t = config.train;
+  if (t.global_batch_size > 0 || !t.rampup_batch_size.empty() || !t.batch_size_schedule.empty())
+    return;
+  const auto samples = [&](std::int64_t step) {
+    const auto found = steps.find(step);
+    return found == steps.end() ? 0 : std::stoll(found->second.at("consumed_samples"));
+  };
+  config.train.global_batch_size = samples(first) - samples(first - 1);
+}
+
+bool is_other_layout(const Config& run, const Config& replay) {
+  Config a = run, b = replay;
+  return std::ranges::any_of(all_fields(), [&](const Field& field) {
+    return field.section == "parallel" && toml_value(field.slot(a)) != toml_value(field.slot(b));
+  });
+}
+
+// Values that both lines have.
+std::vector<ReplayedValue> differences(std::int64_t step, const StepMetrics& in_run,
+                                       const StepMetrics& here) {
+  std::vector<ReplayedValue> found;
+  for (const auto& [name, value] : in_run) {
+    const auto own = here.find(name);
+    if (own != here.end() && own->second != value)
+      found.push_back({step, name, value, own->second});
+  }
+  return found;
+}
+
+ReplayReport compare_lines(const AllSteps& in_run, const AllSteps& here) {
+  ReplayReport report;
+  for (const auto& [step, values] : here) {
+    const StepMetrics& of_run = in_run.at(step);
+    if (report.steps++ == 0) report.from = step;
+    report.hashes += values.contains("parameter_hash") && of_run.contains("parameter_hash") ? 1 : 0;
+    auto found = differences(step, of_run, values);
+    if (found.empty()) continue;
+    if (report.differing_steps++ == 0) report.first_differing = std::move(found);
+  }
+  return report;
+}
+
+}  // namespace
+
+ReplayPlan plan_replay(const ReplayRequest& request) {
+  const fs::path metrics = request.run / "metrics.jsonl";
+  if (!fs::exists(metrics))
+    fail_input("'{}' has no metrics.jsonl: expected the folder of a run", request.run.string());
+  refuse_own_keys(request.overrides);
+  const AllSteps steps = read_step_metrics(metrics);
+  check_steps(steps, request);
+  const std::vector<std::int64_t> saved = steps_of(request.run);
+  ReplayPlan plan{.metrics = metrics, .first = request.first, .last = request.last};
+  const std::int64_t before = step_before(saved, request.first);
+  if (before >= 0) plan.checkpoint = request.run / "checkpoints" / step_folder(before);
+  // Without a checkpoint before them they are computed from the run's beginning on.
+  const std::int64_t from = before >= 0 ? before + 1 : steps.begin()->first;
+  check_lines(steps, from, request.last);
+  const Config of_run = config_of(request, saved, {});
+  plan.config = config_of(request, saved, request.overrides);
+  if (!plan.config.data.tokenizer.empty())
+    locate_tokenizer(plan.config, of_run, fs::absolute(request.run));
+  plan.other_layout = is_other_layout(of_run, plan.config);
+  plan.other_micro_batch = of_run.train.micro_batch_size != plan.config.train.micro_batch_size;
+  keep_batch(plan.config, steps, from);
+  only_steps(plan.config, plan.checkpoint);
+  return plan;
+}
+
+ReplayReport replay(const ReplayPlan& plan, std::FILE* out, Transport& transport) {
+  const OwnFolder folder(transport);
+  Config config = plan.config;
+  config.run.dir = folder.path().string();
+  if (!config.offload.path.empty()) config.offload.path = config.run.dir;
+  {
+    Trainer trainer(config, out, {}, &transport);
+    trainer.begin();
+    while (trainer.step() < plan.last) {
+      trainer.train_step();
+      if (const std::string why = trainer.reason_to_stop(); !why.empty())
+        fail("the replay was stopped after step {}: {}", trainer.step(), why);
+    }
+    trainer.finish();
+  }
+  if (transport.place().rank != 0) return {};
+  return compare_lines(read_step_metrics(plan.metrics),
+                       read_step_metrics(folder.path() / "metrics.jsonl"));
+}
+
+}  // namespace trireme
