@@ -26,9 +26,12 @@ struct LinkReport {
 };
 
 struct LibraryReport {
-  std::string what;     // "matrix products", "collectives"
-  std::string version;  // "cuBLASLt 13.0.1"; empty: it cannot be loaded
-  std::string instead;  // what is used then
+  std::string what;       // "matrix products", "collectives"
+  std::string version;    // "cuBLASLt 13.0.1"; empty: it cannot be loaded
+  std::string instead;    // what is used then
+  std::string path;       // of the file
+  std::string problem;    // why it cannot be loaded, where that is known
+  bool is_fault = false;  // without it this machine is far slower than it could be
 };
 
 struct MachineReport {

@@ -9,8 +9,11 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
+#include "config/presets.h"
 #include "model/transformer.h"
+#include "plan/device_peak.h"
 #include "plan/measure_machine.h"
+#include "runtime/devices.h"
 #include "runtime/join.h"
 #include "runtime/memory.h"
 #include "train/setup.h"
@@ -29,25 +32,30 @@ struct BenchArguments {
   bool json = false;
 };
 
-// GPT-2 124M with micro-batches of 4 x 1024 tokens, for which docs/performance.md gives figures.
-constexpr const char* gpt2_124m = R"(
+// GPT-2 124M with micro-batches of 4 x 1024 tokens, for which docs/performance.md gives figures; or
+// the preset that an override names, with its own vocabulary.
+Config built_in(const std::vector<std::string>& overrides) {
+  constexpr std::string_view key = "model.preset=";
+  std::string name = "gpt2-124m";
+  for (const std::string& override : overrides)
+    if (override.starts_with(key)) name = override.substr(key.size());
+  const Preset* const preset = find_preset(name);
+  const std::string text = fmt::format(R"(
 [model]
-family = "gpt"
-num_layers = 12
-hidden_size = 768
-num_heads = 12
-seq_length = 1024
-vocab_size = 50257
+preset = "gpt2-124m"
+vocab_size = {}
 [train]
 micro_batch_size = 4
 iters = 1
 [optimizer]
 lr = 1e-4
-)";
+)",
+                                       preset ? preset->vocabulary : 50257);
+  return parse_config(text, "the model of bench", overrides);
+}
 
 Config config_of(const BenchArguments& a) {
-  Config config = a.file.empty() ? parse_config(gpt2_124m, "GPT-2 124M", a.overrides)
-                                 : load_config(a.file, a.overrides);
+  Config config = a.file.empty() ? built_in(a.overrides) : load_config(a.file, a.overrides);
   resolve_vocabulary(config);
   validate(config);
   return config;
@@ -58,13 +66,34 @@ void say_on_stderr(const std::string& what) {
   fmt::print(stderr, "measuring: {}\n", what);
 }
 
-nlohmann::json to_json(const StepBench& b) {
+// Shares of the device's peak that a step's necessary flops reach: with attention to half of the
+// positions, as causal models have it, and with attention to all, as other programs count.
+struct Mfu {
+  double peak, causal, full;
+
+  Mfu(const Config& config, const StepBench& b)
+      : peak(config.run.peak_tflops > 0
+                 ? config.run.peak_tflops * 1e12
+                 : peak_of_device(device_of(config.run.device).name(), config.run.precision)) {
+    const double rate = peak > 0 ? b.tokens_per_second() / peak : 0;
+    const double flops = training_flops_per_token(config.model);
+    full = rate * flops;
+    causal = rate * (flops - attention_flops_per_token(config.model) / 2);
+  }
+};
+
+nlohmann::json to_json(const Config& config, const StepBench& b) {
+  const Mfu mfu(config, b);
   nlohmann::json ops = nlohmann::json::array();
   for (const OpTime& op : b.ops) {
     ops.push_back(
         {{"op", op.op}, {"seconds", op.seconds}, {"flops", op.flops}, {"bytes", op.bytes}});
   }
-  return {{"tokens", b.tokens},
+  return {{"device", device_of(config.run.device).name()},
+          {"parameters", parameter_count(config.model)},
+          {"mfu_causal", mfu.causal},
+          {"mfu_full", mfu.full},
+          {"tokens", b.tokens},
           {"seconds", b.seconds},
           {"tokens_per_second", b.tokens_per_second()},
           {"linear_share", b.linear_share()},
@@ -91,26 +120,36 @@ void print_ops(const StepBench& b) {
 }
 
 void step(const BenchArguments& a) {
-  const StepBench b = bench_step(config_of(a), a.steps, true, say_on_stderr);
+  const Config config = config_of(a);
+  const StepBench b = bench_step(config, a.steps, true, say_on_stderr);
   if (a.json) {
-    fmt::print("{}\n", to_json(b).dump());
+    fmt::print("{}\n", to_json(config, b).dump());
     return;
   }
   print_ops(b);
-  fmt::print("\n{} tokens in {:.3f} s: {:.0f} tokens/s\n", b.tokens, b.seconds,
+  fmt::print("\n{} parameters on {}\n", parameter_count(config.model),
+             device_of(config.run.device).name());
+  fmt::print("{} tokens in {:.3f} s: {:.0f} tokens/s\n", b.tokens, b.seconds,
              b.tokens_per_second());
+  if (const Mfu mfu(config, b); mfu.peak > 0) {
+    fmt::print(
+        "MFU {:.1f}% of {:.0f} TFLOP/s with causal attention counted half, {:.1f}% in full\n",
+        100 * mfu.causal, mfu.peak / 1e12, 100 * mfu.full);
+  }
   fmt::print("linear layers: {:.1f}% of the time; whole step {:.0f} GFLOP/s of their flops\n",
              100 * b.linear_share(), b.linear_flops / b.seconds / 1e9);
   fmt::print("the same products alone: {:.0f} GFLOP/s; the step reaches {:.1f}% of that\n",
              b.linear_flops / b.ceiling_seconds / 1e9, 100 * b.of_ceiling());
-  fmt::print("memory planned {}, peak resident {}\n", bytes_to_text(b.planned_bytes),
-             bytes_to_text(b.peak_resident_bytes));
+  fmt::print("memory planned {}, peak resident {}{}\n", bytes_to_text(b.planned_bytes),
+             bytes_to_text(b.peak_resident_bytes),
+             config.run.device == DeviceKind::cpu ? "" : " in the memory of the host");
 }
 
 void op(const BenchArguments& a) {
-  const StepBench b = bench_step(config_of(a), a.steps, true, say_on_stderr);
+  const Config config = config_of(a);
+  const StepBench b = bench_step(config, a.steps, true, say_on_stderr);
   if (a.json) {
-    fmt::print("{}\n", to_json(b)["ops"].dump());
+    fmt::print("{}\n", to_json(config, b)["ops"].dump());
   } else {
     print_ops(b);
   }

@@ -123,9 +123,15 @@ Finding products_of(DeviceKind kind) {
 }
 
 Finding library(const LibraryReport& library) {
-  if (!library.version.empty()) return {library.what, library.version};
-  return {library.what, "the vendor's library cannot be loaded", State::note,
-          fmt::format("{} is used instead", library.instead)};
+  const std::string what = "GPU " + library.what;
+  if (!library.version.empty()) {
+    return {what, library.path.empty() ? library.version
+                                       : fmt::format("{} in {}", library.version, library.path)};
+  }
+  return {what, library.problem.empty() ? "the vendor's library cannot be loaded" : library.problem,
+          library.is_fault ? State::fault : State::note,
+          fmt::format("{} is used instead{}", library.instead,
+                      library.is_fault ? ", which makes this machine several times slower" : "")};
 }
 
 void add_machine(std::vector<Finding>& findings, DeviceKind device, bool asked_for) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 
 #include "backend/collectives.h"
 #include "base/error.h"
@@ -85,7 +86,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
     CollectiveId id;
     if (rank() == 0) require(library_.make_id(&id), "making an id");
     hosts_->broadcast(&id, sizeof id, DType::u8, 0, {"joining"}).wait();
-    require(library_.join(&communicator_, size(), id, rank(), &messages_), "joining");
+    join(id);
     watch_.add(*this);
   }
 
@@ -206,6 +207,34 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
       fail("{}: '{}' of group {} cannot be started: {}", library_.name(), what.text(), name(),
            library_.error_text(error));
     }
+  }
+
+  // What a thread that joins the group leaves to the one that waits for it, or that has given up.
+  struct Joining {
+    std::atomic<bool> over{false};
+    int error = 0;
+    void* communicator = nullptr;
+  };
+
+  // The library's call returns when all ranks have made it, and has no limit of its own: a rank
+  // that is gone would be waited for forever.
+  void join(const CollectiveId& id) {
+    const auto joining = std::make_shared<Joining>();
+    std::thread([joining, id, join = library_.join, size = size(), rank = rank(),
+                 messages = &messages_] {
+      joining->error = join(&joining->communicator, size, id, rank, messages);
+      joining->over = true;
+    }).detach();
+    const auto operation = outside_->call({"joining"}, {});
+    operation->reach();
+    RunningTime time;
+    for (int round = 0; !joining->over; ++round) {
+      watch_.waiting(round);
+      operation->check(time.seconds());
+    }
+    operation->finish();
+    require(joining->error, "joining");
+    communicator_ = joining->communicator;
   }
 
   // The one rule: behind what the compute queue holds, and the compute queue behind it when

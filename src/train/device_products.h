@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-// Seconds of one product of this shape, operands in device memory: the mean over a tenth of a
-// second or more, after a warm-up. Throws Error where the device's memory does not hold the
-// operands.
+// Seconds of one product of this shape, of random operands in device memory that take turns beyond
+// what caches hold: the mean over three tenths of a second or more, after a warm-up. Throws Error
+// where the device's memory does not hold the operands.
 double product_seconds(Device& device, DType compute, Product product, const LinearShape& shape);
 
 }  // namespace trireme

@@ -353,8 +353,8 @@ void Trainer::Parts::check_ranks_agree() {
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
   check_devices_differ(device, transport->place(), transport->world());
   if (device.target().device != DeviceKind::cpu && !library) {
-    console.print(fmt::format("note: collectives go by way of the host's memory, which is slow: {}",
-                              problem));
+    console.warn(
+        fmt::format("collectives go by way of the host's memory, which is slow: {}", problem));
   }
 }
 

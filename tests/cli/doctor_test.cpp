@@ -115,6 +115,40 @@ TEST_F(Doctor, ChecksAGpu) {
   EXPECT_EQ(found.at("GPU 0")["state"], "good");
   EXPECT_EQ(found.at("GPU products")["found"], "fp32 right, bf16 right, fp16 right");
   EXPECT_FALSE(found.contains("GPU links"));
+  EXPECT_EQ(found.at("GPU matrix products")["state"], "note");
+  EXPECT_EQ(found.at("GPU collectives")["found"], "a substitute for NCCL");
+}
+
+TEST_F(Doctor, MissesALibraryOnAGpuThatNeedsIt) {
+  const auto products = emulated("1", "large", false).at("GPU matrix products");
+  EXPECT_EQ(products["state"], "fault");
+  EXPECT_THAT(products["advice"].get<std::string>(),
+              HasSubstr("the own kernel is used instead, which makes this machine several times "
+                        "slower"));
+}
+
+TEST_F(Doctor, MissesCollectivesWhereThereAreSeveralGpus) {
+  for (const bool several : {false, true}) {
+    const Outcome outcome =
+        run({"doctor", "--device", "emulated"}, {{"TRIREME_EMULATED_DEVICES", several ? "2" : "1"},
+                                                 {"TRIREME_EMULATED_COLLECTIVES", "none"}});
+    EXPECT_EQ(outcome.code, several ? 1 : 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("TRIREME_EMULATED_COLLECTIVES is none"));
+  }
+}
+
+TEST_F(Doctor, SaysWhereItHasFoundALibrary) {
+  const Outcome outcome =
+      run({"doctor", "--device", "emulated"}, {{"TRIREME_EMULATED_LIBRARY", "1.0"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("a substitute library 1.0 in /emulated/libsubstitute.so"));
+}
+
+TEST_F(Doctor, SaysThatTheBuildHasNoKernelsForTheGpu) {
+  const Outcome outcome =
+      run({"doctor", "--device", "emulated"}, {{"TRIREME_EMULATED_FAULT", "no kernels"}});
+  EXPECT_EQ(outcome.code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("this build has no kernels for the emulated GPU"));
 }
 
 TEST_F(Doctor, NamesTheSlowLinkOfEightGpus) {

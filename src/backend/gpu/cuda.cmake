@@ -10,11 +10,16 @@ set(options -x cu -std=c++20 --expt-relaxed-constexpr -O3 -Xcompiler=-fPIC,-fvis
 foreach(architecture ${TRIREME_CUDA_ARCHS})
   list(APPEND options -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
-# For GPUs that are newer than all of them.
+# For GPUs that are newer than all of them; what is for one architecture alone (90a) no other can use.
 list(GET TRIREME_CUDA_ARCHS -1 newest)
-list(APPEND options -gencode=arch=compute_${newest},code=compute_${newest})
+if(newest MATCHES "^[0-9]+$")
+  list(APPEND options -gencode=arch=compute_${newest},code=compute_${newest})
+endif()
 
 trireme_vendor_plugin(cuda ${TRIREME_NVCC} ${options})
-target_compile_definitions(trireme_cuda PRIVATE TRIREME_CUDA=1 TRIREME_VENDOR_LIBRARIES="${cuda}/lib64")
+list(TRANSFORM TRIREME_CUDA_ARCHS PREPEND sm_ OUTPUT_VARIABLE architectures)
+list(JOIN architectures " " architectures)
+target_compile_definitions(trireme_cuda PRIVATE TRIREME_CUDA=1 TRIREME_VENDOR_LIBRARIES="${cuda}/lib64"
+  TRIREME_GPU_ARCHITECTURES="${architectures}")
 target_include_directories(trireme_cuda SYSTEM PRIVATE ${cuda}/include)
 target_link_libraries(trireme_cuda PRIVATE ${TRIREME_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)

@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "backend/gpu/host_wait.h"
+#include "backend/gpu/kernels/any_kernel.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/libraries/open_library.h"
 #include "backend/gpu/libraries/products.h"
+#include "backend/gpu/machine.h"
 #include "backend/gpu/product.h"
 #include "backend/gpu/queue.h"
 #include "backend/gpu/staging.h"
@@ -23,8 +25,11 @@ class GpuDevice final : public Device {
                 &gpu::kernels<double>()},
                gpu::state_kernels()),
         target_(target) {
+    if (std::string problem = runtime::why_no_kernel(any_kernel()); !problem.empty())
+      fail("{}", problem);
     OpenedLibrary opened = open_library();  // the queues have found a device
-    if (!opened.note.empty()) notes_.push_back({opened.note});
+    const bool is_fault = opened.is_missing && runtime::matrix_rate() > runtime::large_matrix_rate;
+    if (!opened.note.empty()) notes_.push_back({opened.note, is_fault});
     products_.emplace(runtime::device_name(), own_linear, std::move(opened.library));
     for (std::string& line : products_->check(*this)) notes_.push_back({std::move(line), true});
   }
@@ -34,6 +39,7 @@ class GpuDevice final : public Device {
     return runtime::device_signature() + ", " + products_->signature();
   }
   std::int64_t memory_bytes() const override { return runtime::memory_bytes(); }
+  std::int64_t free_bytes() const override { return runtime::free_bytes(); }
   std::string address() const override { return runtime::address(); }
   const Target& target() const override { return target_; }
   Queue& queue(QueueRole role) override {
@@ -122,6 +128,9 @@ class GpuDevice final : public Device {
 }  // namespace
 
 Device* make_device(const Target& target, int index) {
+  if (target.device != runtime::kind())
+    fail("internal error: the plug-in for {} was opened as {}", name_of(runtime::kind()),
+         name_of(target.device));
   runtime::select(index);
   return new GpuDevice(target);
 }

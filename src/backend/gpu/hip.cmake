@@ -23,7 +23,8 @@ foreach(architecture ${TRIREME_HIP_ARCHS})
 endforeach()
 
 trireme_vendor_plugin(hip ${TRIREME_HIP_CLANG} ${options})
+list(JOIN TRIREME_HIP_ARCHS " " architectures)
 target_compile_definitions(trireme_hip PRIVATE TRIREME_HIP=1 __HIP_PLATFORM_AMD__=1
-  TRIREME_VENDOR_LIBRARIES="${TRIREME_ROCM}/lib")
+  TRIREME_VENDOR_LIBRARIES="${TRIREME_ROCM}/lib" TRIREME_GPU_ARCHITECTURES="${architectures}")
 target_include_directories(trireme_hip SYSTEM PRIVATE ${TRIREME_ROCM}/include)
 target_link_libraries(trireme_hip PRIVATE ${TRIREME_AMDHIP})

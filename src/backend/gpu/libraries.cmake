@@ -1,6 +1,7 @@
 # Vendors' libraries of matrix products, for tests: as much of what calls them as there are headers for. Plug-ins find
 # the headers among those of their vendor, and the libraries when they start.
-add_library(trireme_backend_gpu_libraries STATIC EXCLUDE_FROM_ALL libraries/fp8_check.cpp libraries/products.cpp libraries/self_check.cpp)
+add_library(trireme_backend_gpu_libraries STATIC EXCLUDE_FROM_ALL environment.cpp
+  libraries/either_library.cpp libraries/fp8_check.cpp libraries/products.cpp libraries/search.cpp libraries/self_check.cpp)
 target_link_libraries(trireme_backend_gpu_libraries PUBLIC trireme_backend)
 
 function(trireme_library_front name file headers)

@@ -11,9 +11,11 @@ std::vector<Field> run_fields() {
       FIELD(run, precision, any(), "",
             "arithmetic of the model; bf16 and fp16 keep fp32 master weights")
           .also("bf16 fp16 mixed_precision dtype"),
-      FIELD(run, gradient_dtype, any(), "",
-            "type of the gradient sums; bf16 halves their memory and traffic and rounds "
-            "stochastically; fp64 runs sum in fp64"),
+      FIELD(
+          run, gradient_dtype, any(), "",
+          "type of the gradient sums; bf16 halves their memory and, on CPUs, their traffic (a GPU "
+          "moves half as much again for each micro-batch), and rounds stochastically; fp64 runs "
+          "sum in fp64"),
       FIELD(run, device, any(), "", "device that computes; the emulated GPU is for tests"),
       FIELD(
           run, memory, any(), "",

@@ -155,6 +155,16 @@ TEST_P(Attention, OfAnyLengthEqualsTheCpus) {
     for (const bool causal : {true, false}) expect_as_cpu(Problem(2, seq, 1, 1, 16, causal));
 }
 
+// Grids larger than a GPU and pipelines that are full: too much for an emulation.
+TEST_P(Attention, OfLongSequencesEqualsTheCpus) {
+  if (!is_real(plugin_under_test(GetParam()))) GTEST_SKIP() << "for real GPUs only";
+  for (const std::int64_t seq : {1024, 2048, 8192}) {
+    expect_as_cpu(Problem(1, seq, 1, 2, 128, true), 2);
+    expect_as_cpu(Problem(1, seq, 2, 1, 64, true), 2);
+  }
+  expect_as_cpu(Problem(2, 4096, 1, 4, 128, true).with_documents(1500), 2);
+}
+
 TEST_P(Attention, OfAnyHeadDimEqualsTheCpus) {
   for (const std::int64_t head_dim : {4, 8, 12, 32, 40, 64, 80, 96, 128, 256})
     expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true));

@@ -22,10 +22,22 @@ inline std::string plugin_under_test(const std::string& name) {
   return other && name == "emulated" ? other : name;
 }
 
+inline bool is_real(const std::string& plugin) {
+  return plugin == "cuda" || plugin == "hip";
+}
+
+// Sizes of scratch follow from the kind of device.
+inline Device& device_under_test(const std::string& name) {
+  const std::string plugin = plugin_under_test(name);
+  return plugin_device(plugin, {.device = plugin == "cuda"  ? DeviceKind::cuda
+                                          : plugin == "hip" ? DeviceKind::hip
+                                                            : DeviceKind::emulated});
+}
+
 // Instantiated for waves of both widths by TRIREME_ON_BOTH_WAVES(suite).
 class OnBothWaves : public ::testing::TestWithParam<const char*> {
  protected:
-  Device& gpu_ = plugin_device(plugin_under_test(GetParam()), {.device = DeviceKind::emulated});
+  Device& gpu_ = device_under_test(GetParam());
   Device& cpu_ = cpu::device();
 
   // Calls body(device) for the CPU and for the GPU, and gives both results.

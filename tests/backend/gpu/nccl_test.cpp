@@ -5,30 +5,42 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "backend/cpu/device.h"
+#include "base/beside_program.h"
 
 namespace trireme::gpu {
 namespace {
+
+// Next to this program, which may have been moved, or where the build has put it.
+std::string file_of_fake() {
+  return find_beside_program("libtrireme_fake_nccl.so", TRIREME_FAKE_NCCL_FOLDER).string();
+}
+
+FoundLibrary found(const std::string& file) {
+  SearchPlaces places;
+  places.environment = [](const char*) { return std::string(); };
+  places.root = "/nowhere";
+  return find_library({file}, places);
+}
 
 void* address(int number) {
   return reinterpret_cast<void*>(static_cast<std::size_t>(number));
 }
 
+int selections = 0;
+const NcclDevice device{[](Queue&) { return address(5); }, [] { ++selections; }};
+
 TEST(Nccl, IsCalledAsItsHeaderSays) {
-  ::unsetenv("NCCL_NVLS_ENABLE");
   std::string problem;
-  const CollectiveTable* const library = load_nccl(
-      TRIREME_FAKE_NCCL, [](Queue&) { return address(5); }, problem);
+  const CollectiveTable* const library = load_nccl(found(file_of_fake()), device, problem);
   ASSERT_TRUE(library) << problem;
-  EXPECT_STREQ(std::getenv("NCCL_NVLS_ENABLE"), "0");
   EXPECT_EQ(library->name(), "NCCL 2.28.9");
 
   CollectiveId id;
   EXPECT_EQ(library->make_id(&id), 0);
   void* group = nullptr;
   EXPECT_EQ(library->join(&group, 4, id, 3, nullptr), 0);
+  EXPECT_EQ(selections, 1);  // a thread of its own joins
   Queue& queue = cpu::queue();
   library->all_reduce(address(1), 10, DType::f32, false, group, queue);
   library->all_reduce(address(1), 11, DType::i64, true, group, queue);
@@ -44,7 +56,7 @@ TEST(Nccl, IsCalledAsItsHeaderSays) {
   library->destroy(group);
   library->abort(group);
 
-  void* const handle = dlopen(TRIREME_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
+  void* const handle = dlopen(file_of_fake().c_str(), RTLD_NOW | RTLD_LOCAL);
   const auto calls = reinterpret_cast<const char* (*)()>(dlsym(handle, "fake_nccl_calls"));
   EXPECT_STREQ(calls(),
                "init 3 of 4, id 7 7\n"
@@ -63,11 +75,9 @@ TEST(Nccl, IsCalledAsItsHeaderSays) {
 
 TEST(Nccl, IsNotNeeded) {
   std::string problem;
-  EXPECT_FALSE(load_nccl(
-      "libthere_is_no_such.so", [](Queue&) { return address(5); }, problem));
+  EXPECT_FALSE(load_nccl(found("libthere_is_no_such.so"), device, problem));
   EXPECT_THAT(problem, testing::HasSubstr("libthere_is_no_such.so"));
-  EXPECT_FALSE(load_nccl(
-      "libm.so.6", [](Queue&) { return address(5); }, problem));
+  EXPECT_FALSE(load_nccl(found("libm.so.6"), device, problem));
   EXPECT_EQ(problem, "it has no ncclGetVersion");
 }
 

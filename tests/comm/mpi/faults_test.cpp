@@ -123,6 +123,17 @@ TEST(FaultsOnGpus, AStoppedRankIsNamed) {
   EXPECT_LT(outcome.seconds, 20);
 }
 
+// The library's start has no limit of its own.
+TEST(FaultsOnGpus, ARankThatStopsWhileAGroupIsJoinedIsNamed) {
+  const Outcome outcome =
+      shell("timeout -s KILL 40 env TRIREME_EMULATED_FAULT='stuck joining' " TRIREME_MPIRUN
+            " -n 4 " TRIREME_PROBE " gpu-stop 1");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("'joining' of group ranks (ranks 0-3)"));
+  EXPECT_THAT(outcome.output, ContainsRegex("rank 3 on [^ ]+ \\(does not answer"));
+  EXPECT_EQ(outcome.messages(), 1) << outcome.output;
+}
+
 TEST(FaultsOnGpus, QueuesThatWaitForEachOtherAreNamed) {
   for (const char* mode : {"crossed", "crossed-sends"}) {
     const Outcome outcome = probe_on_gpus(mode, 1);

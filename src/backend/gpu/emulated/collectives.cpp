@@ -1,8 +1,11 @@
 // Collectives as messages between all ranks, in the order of streams.
 #include "backend/gpu/emulated/collectives.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "backend/gpu/emulated/block.h"
+#include "backend/gpu/emulated/fault.h"
 #include "backend/gpu/emulated/memory.h"
 #include "backend/gpu/emulated/race.h"
 #include "backend/gpu/queue.h"
@@ -352,6 +356,10 @@ int make_id(CollectiveId* id) {
 
 int join(void** communicator, int size, const CollectiveId&, int rank, HostMessages* messages) {
   if (!messages) return misused;
+  if (planted(Fault::stuck_joining)) {
+    if (rank == size - 1) raise(SIGSTOP);
+    for (;;) pause();  // nobody returns before all have called
+  }
   auto member = std::make_shared<Member>();
   member->size = size;
   member->rank = rank;

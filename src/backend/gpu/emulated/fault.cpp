@@ -10,8 +10,9 @@
 namespace trireme::gpu::emulated {
 namespace {
 
-constexpr std::array<std::string_view, 5> names = {"no driver", "heat", "slow link",
-                                                   "wrong results", "wrong library"};
+constexpr std::array<std::string_view, 8> names = {"no driver",     "heat",          "slow link",
+                                                   "wrong results", "stuck joining", "large",
+                                                   "no kernels",    "wrong library"};
 
 int planted_fault() {
   const char* const name = std::getenv("TRIREME_EMULATED_FAULT");
@@ -20,7 +21,7 @@ int planted_fault() {
     if (names[i] == name) return static_cast<int>(i);
   fail_input(
       "TRIREME_EMULATED_FAULT is '{}'; it may be 'no driver', 'heat', 'slow link', 'wrong "
-      "results' or 'wrong library'",
+      "results', 'stuck joining', 'large', 'no kernels' or 'wrong library'",
       name);
 }
 

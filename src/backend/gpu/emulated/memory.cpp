@@ -104,6 +104,10 @@ std::int64_t device_memory_limit() {
   return limit().total;
 }
 
+std::int64_t device_memory_free() {
+  return limit().total - limit().taken - taken;
+}
+
 void* allocate_device_memory(std::size_t bytes) {
   const auto more = static_cast<std::int64_t>(bytes);
   if (limit().total > 0 && (taken += more) > limit().total - limit().taken) {

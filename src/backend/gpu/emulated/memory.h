@@ -14,6 +14,8 @@ void release_device_memory(void* memory, std::size_t bytes);
 // What TRIREME_EMULATED_MEMORY says that the device has, in bytes, "TOTAL" or "TOTAL:TAKEN", where
 // others have taken some of it already; 0: as much as the host gives.
 std::int64_t device_memory_limit();
+// What of that is free; as device_memory_limit() where there is no limit.
+std::int64_t device_memory_free();
 // Memory that the host and emulated copies may touch. Other memory of the host is refused in
 // copies, as it would make real ones wait.
 void* allocate_pinned(std::size_t bytes);

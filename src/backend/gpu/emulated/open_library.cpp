@@ -10,6 +10,7 @@
 #include "backend/gpu/product.h"
 #include "backend/gpu/queue.h"
 #include "backend/gpu_workspace.h"
+#include "base/error.h"
 
 namespace trireme::gpu {
 namespace {
@@ -23,9 +24,12 @@ class StandInProduct final : public LibraryProduct {
   bool use(const std::string& algorithm) override {
     return algorithm == "first" || algorithm == "second";
   }
+  bool takes(const void* dst, const void* a, const void* b) const override {
+    return are_aligned(key_, dst, a, b);
+  }
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
-    check_alignment(key_, dst, a, b);
+    TRIREME_CHECK(takes(dst, a, b));
     queue.fill(workspace, 0xff, substitute_workspace);  // all of it is the product's
     own_->run(queue, dst, a, b, bias, accumulate, workspace);
     if (is_wrong()) own_->run(queue, dst, a, b, nullptr, true, workspace);
@@ -51,13 +55,16 @@ class StandInBytes final : public LibraryProduct {
   bool use(const std::string& algorithm) override {
     return algorithm == "first" || algorithm == "second";
   }
+  bool takes(const void* dst, const void* a, const void* b) const override {
+    return are_aligned(key_, dst, a, b);
+  }
   void take_scales(const float* a, const float* b) const override {
     scales_a_ = a;
     scales_b_ = b;
   }
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
-    check_alignment(key_, dst, a, b);
+    TRIREME_CHECK(takes(dst, a, b));
     queue.fill(workspace, 0xff, substitute_workspace);
     const Fp8Operand left{static_cast<const std::uint8_t*>(a), scales_a_};
     const Fp8Operand right{static_cast<const std::uint8_t*>(b), scales_b_};
@@ -113,8 +120,12 @@ class StandIn final : public ProductLibrary {
 }  // namespace
 
 OpenedLibrary open_library() {
-  const char* const version = std::getenv("TRIREME_EMULATED_LIBRARY");
-  return {version ? std::make_unique<StandIn>(version) : nullptr, ""};
+  if (const char* const version = std::getenv("TRIREME_EMULATED_LIBRARY"))
+    return {std::make_unique<StandIn>(version), "", "/emulated/libsubstitute.so"};
+  // A small GPU is none that misses it.
+  if (!emulated::planted(emulated::Fault::large)) return {};
+  return {nullptr, "the emulated GPU has no library: the own kernel computes matrix products", "",
+          true};
 }
 
 }  // namespace trireme::gpu

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "backend/gpu/emulated/fault.h"
+#include "backend/gpu/libraries/open_library.h"
 #include "backend/gpu/runtime.h"
 
 namespace trireme::gpu {
@@ -37,6 +38,18 @@ MachineReport report() {
                               .gigabytes_per_second = slow ? link_speed / 4 : link_speed});
     }
   }
+  const OpenedLibrary opened = open_library();
+  report.libraries.push_back({.what = "matrix products",
+                              .version = opened.library ? opened.library->name() : "",
+                              .instead = "the own kernel",
+                              .path = opened.path,
+                              .problem = opened.note,
+                              .is_fault = opened.is_missing});
+  LibraryReport collectives{.what = "collectives", .instead = "MPI by way of the host's memory"};
+  if (const auto* const table = runtime::collectives(collectives.problem))
+    collectives.version = table->name();
+  collectives.is_fault = collectives.version.empty() && count > 1;
+  report.libraries.push_back(collectives);
   return report;
 }
 

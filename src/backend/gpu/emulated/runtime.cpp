@@ -10,6 +10,8 @@
 #include "backend/gpu/emulated/collectives.h"
 #include "backend/gpu/emulated/fault.h"
 #include "backend/gpu/emulated/memory.h"
+#include "backend/gpu/environment.h"
+#include "backend/gpu/machine.h"
 #include "base/error.h"
 
 namespace trireme::gpu::runtime {
@@ -38,6 +40,15 @@ int device_count() {
   return text ? std::atoi(text) : enough;
 }
 
+DeviceKind kind() {
+  return DeviceKind::emulated;
+}
+
+void prepare() {
+  // Those of NVIDIA's: the tests of environments see them.
+  set_environment(driver_settings(false));
+}
+
 // The launchers of some machines fail where a GPU's runtime starts after MPI.
 void start() {
   const auto asks = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
@@ -60,6 +71,20 @@ int numa_node(int) {
 
 std::int64_t memory_bytes() {
   return emulated::device_memory_limit();
+}
+std::int64_t free_bytes() {
+  return emulated::device_memory_free();
+}
+
+double matrix_rate(int) {
+  return emulated::planted(emulated::Fault::large) ? 1e15 : 0;
+}
+double matrix_rate() {
+  return matrix_rate(selected);
+}
+std::string why_no_kernel(const void*) {
+  if (!emulated::planted(emulated::Fault::no_kernels)) return "";
+  return "this build has no kernels for " + device_name();
 }
 
 std::string device_name() {

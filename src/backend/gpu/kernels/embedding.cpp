@@ -1,4 +1,5 @@
 // Embedding look-up.
+#include "backend/gpu/kernels/any_kernel.h"
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -44,5 +45,9 @@ void set_embedding(Kernels<T>& table) {
   table.embedding = embedding<T>;
 }
 TRIREME_GPU_INSTANTIATE(set_embedding);
+
+const void* any_kernel() {
+  return reinterpret_cast<const void*>(embedding_kernel<float>);
+}
 
 }  // namespace trireme::gpu

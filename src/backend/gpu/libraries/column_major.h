@@ -59,17 +59,15 @@ inline std::uint32_t alignment_of(std::int64_t row_length, std::int64_t element)
   return static_cast<std::uint32_t>(std::uint64_t{1} << std::countr_zero(bytes | most));
 }
 
-// Heuristics were told how operands lie.
-inline void check_alignment(const ProductKey& key, const void* dst, const void* a, const void* b) {
+// Whether operands lie as heuristics were told.
+inline bool are_aligned(const ProductKey& key, const void* dst, const void* a, const void* b) {
   const ColumnMajor what = column_major(key);
-  const auto check = [](const void* p, std::int64_t row_length, std::int64_t element) {
-    if (reinterpret_cast<std::uintptr_t>(p) % alignment_of(row_length, element) != 0)
-      fail("an operand of a matrix product lies at {}, in the midst of a row of {} elements", p,
-           row_length);
+  const auto is_aligned = [](const void* p, std::int64_t row_length, std::int64_t element) {
+    return reinterpret_cast<std::uintptr_t>(p) % alignment_of(row_length, element) == 0;
   };
-  check(b, what.a.rows, operand_bytes(key));
-  check(a, what.b.rows, operand_bytes(key));
-  check(dst, what.m, size_of(result_type(key.product, key.compute)));
+  return is_aligned(b, what.a.rows, operand_bytes(key)) &&
+         is_aligned(a, what.b.rows, operand_bytes(key)) &&
+         is_aligned(dst, what.m, size_of(result_type(key.product, key.compute)));
 }
 
 }  // namespace trireme::gpu

@@ -20,6 +20,11 @@ class LibraryProduct : public LinearProduct {
   // Uses an algorithm from now on, and must have been called before run(). False: the library does
   // not know it, or it does not fit.
   virtual bool use(const std::string& algorithm) = 0;
+  // Whether run() can have operands at these addresses: an algorithm may want them aligned as rows
+  // of the matrices are.
+  virtual bool takes(const void* /*dst*/, const void* /*a*/, const void* /*b*/) const {
+    return true;
+  }
   // Where operands are bytes: the inverses of their scales in the next run().
   virtual void take_scales(const float* /*a*/, const float* /*b*/) const {}
 };

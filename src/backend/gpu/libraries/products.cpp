@@ -37,7 +37,10 @@ class Products::Chosen {
   }
   const std::string& algorithm() const { return algorithm_; }
   bool is_own() const { return algorithm_ == own_algorithm; }
-  const LinearProduct& product() const { return is_own() ? *own_ : *library_; }
+  // The own kernel takes operands that lie anywhere.
+  const LinearProduct& product(const void* dst, const void* a, const void* b) const {
+    return is_own() || !library_->takes(dst, a, b) ? *own_ : *library_;
+  }
   const LibraryProduct& of_library() const { return *library_; }
 
  private:
@@ -62,9 +65,9 @@ class Products::Linear final : public LinearProduct {
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     // No layer adds both a bias and what was there; not every library can.
-    const LinearProduct& product = !bias        ? plain_->product()
+    const LinearProduct& product = !bias        ? plain_->product(dst, a, b)
                                    : accumulate ? *own_
-                                                : with_bias_->product();
+                                                : with_bias_->product(dst, a, b);
     product.run(queue, dst, a, b, bias, accumulate, workspace);
   }
 

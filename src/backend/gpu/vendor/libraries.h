@@ -3,6 +3,11 @@
 
 #include "backend/gpu/which.h"
 
+// The folder of the vendor's libraries that the build has found.
+#ifndef TRIREME_VENDOR_LIBRARIES
+#define TRIREME_VENDOR_LIBRARIES ""
+#endif
+
 #if TRIREME_HIP
 #if __has_include(<hipblaslt/hipblaslt.h>)
 #define TRIREME_HAS_LT 1

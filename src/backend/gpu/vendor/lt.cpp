@@ -133,6 +133,9 @@ class LtProduct final : public LibraryProduct {
 
   std::string first_answer() const override;
   bool use(const std::string& algorithm) override;
+  bool takes(const void* dst, const void* a, const void* b) const override {
+    return are_aligned(key_, dst, a, b);
+  }
   void take_scales(const float* a, const float* b) const override {
     set(LT_CONSTANT(MATMUL_DESC_A_SCALE_POINTER), static_cast<const void*>(b));
     set(LT_CONSTANT(MATMUL_DESC_B_SCALE_POINTER), static_cast<const void*>(a));
@@ -248,7 +251,7 @@ bool LtProduct::use(const std::string& algorithm) {
 
 void LtProduct::run(Queue& queue, void* dst, const void* a, const void* b, const void* bias,
                     bool accumulate, void* workspace) const {
-  check_alignment(key_, dst, a, b);
+  TRIREME_CHECK(takes(dst, a, b));
   if (key_.bias) set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER), bias);
   const auto begin = reinterpret_cast<std::uintptr_t>(workspace);
   const auto from = (begin + workspace_alignment - 1) / workspace_alignment * workspace_alignment;

@@ -1,11 +1,10 @@
-// dlopen of NCCL, and its functions as ours. The declarations are those of NCCL 2.13 and of RCCL
+// The functions of NCCL as ours. The declarations are those of NCCL 2.13 and of RCCL
 // 2.13, as their documents give them; where the header is there they are checked against it.
 #include "backend/gpu/vendor/nccl.h"
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-
+#include "backend/gpu/vendor/libraries.h"
 #include "base/error.h"
 
 #if defined(TRIREME_CUDA) && __has_include(<nccl.h>)
@@ -63,7 +62,7 @@ struct Library {
   int (*Broadcast)(const void*, void*, std::size_t, int, int, void*, void*);
   int (*Send)(const void*, std::size_t, int, int, void*, void*);
   int (*Recv)(void*, std::size_t, int, int, void*, void*);
-  NativeStream stream_of;
+  NcclDevice device;
   const char* vendor;
 };
 Library nccl;
@@ -121,6 +120,7 @@ int make_id(CollectiveId* id) {
   return nccl.GetUniqueId(reinterpret_cast<UniqueId*>(id));
 }
 int join(void** communicator, int ranks, const CollectiveId& id, int rank, HostMessages*) {
+  nccl.device.use_selected();
   return nccl.CommInitRank(communicator, ranks, reinterpret_cast<const UniqueId&>(id), rank);
 }
 int destroy(void* communicator) {
@@ -144,29 +144,32 @@ int group_end() {
 int all_reduce(void* data, std::int64_t count, DType dtype, bool maximum, void* communicator,
                Queue& queue) {
   return nccl.AllReduce(data, data, size(count), type_of(dtype), reduction_of(maximum),
-                        communicator, nccl.stream_of(queue));
+                        communicator, nccl.device.stream_of(queue));
 }
 int reduce_scatter(const void* src, void* dst, std::int64_t count, DType dtype, bool maximum,
                    void* communicator, Queue& queue) {
   return nccl.ReduceScatter(src, dst, size(count), type_of(dtype), reduction_of(maximum),
-                            communicator, nccl.stream_of(queue));
+                            communicator, nccl.device.stream_of(queue));
 }
 int all_gather(const void* src, void* dst, std::int64_t count, DType dtype, void* communicator,
                Queue& queue) {
-  return nccl.AllGather(src, dst, size(count), type_of(dtype), communicator, nccl.stream_of(queue));
+  return nccl.AllGather(src, dst, size(count), type_of(dtype), communicator,
+                        nccl.device.stream_of(queue));
 }
 int broadcast(void* data, std::int64_t count, DType dtype, int root, void* communicator,
               Queue& queue) {
   return nccl.Broadcast(data, data, size(count), type_of(dtype), root, communicator,
-                        nccl.stream_of(queue));
+                        nccl.device.stream_of(queue));
 }
 int send(const void* data, std::int64_t count, DType dtype, int peer, void* communicator,
          Queue& queue) {
-  return nccl.Send(data, size(count), type_of(dtype), peer, communicator, nccl.stream_of(queue));
+  return nccl.Send(data, size(count), type_of(dtype), peer, communicator,
+                   nccl.device.stream_of(queue));
 }
 int receive(void* data, std::int64_t count, DType dtype, int peer, void* communicator,
             Queue& queue) {
-  return nccl.Recv(data, size(count), type_of(dtype), peer, communicator, nccl.stream_of(queue));
+  return nccl.Recv(data, size(count), type_of(dtype), peer, communicator,
+                   nccl.device.stream_of(queue));
 }
 
 constexpr CollectiveTable table{.name = name,
@@ -187,15 +190,25 @@ constexpr CollectiveTable table{.name = name,
 
 }  // namespace
 
-const CollectiveTable* load_nccl(const char* file, NativeStream stream_of, std::string& problem) {
-  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
-  void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+const FoundLibrary& find_nccl() {
+#if defined(TRIREME_HIP)
+  constexpr const char* file = "librccl.so.1";
+#else
+  constexpr const char* file = "libnccl.so.2";
+#endif
+  static const FoundLibrary found = find_library({file}, search_places(TRIREME_VENDOR_LIBRARIES));
+  return found;
+}
+
+const CollectiveTable* load_nccl(const FoundLibrary& library, const NcclDevice& device,
+                                 std::string& problem) {
+  void* const handle = library.handle;
   if (!handle) {
-    problem = dlerror();
+    problem = library.problem;
     return nullptr;
   }
-  nccl.stream_of = stream_of;
-  nccl.vendor = std::string(file).find("rccl") == std::string::npos ? "NCCL" : "RCCL";
+  nccl.device = device;
+  nccl.vendor = library.path.find("rccl") == std::string::npos ? "NCCL" : "RCCL";
 #define TRIREME_FIND(function) find(handle, "nccl" #function, nccl.function, problem)
   const bool complete =
       TRIREME_FIND(GetVersion) && TRIREME_FIND(GetErrorString) && TRIREME_FIND(GetUniqueId) &&

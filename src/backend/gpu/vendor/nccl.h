@@ -6,15 +6,21 @@
 #include <string>
 
 #include "backend/collectives.h"
+#include "backend/gpu/libraries/search.h"
 
 namespace trireme::gpu {
 
-using NativeStream = void* (*)(Queue&);
+// What the library's calls need of the runtime.
+struct NcclDevice {
+  void* (*stream_of)(Queue&);
+  void (*use_selected)();  // makes the selected device that of this thread
+};
 
-// Loads `file` ("libnccl.so.2"), whose symbols stay local, once and for all: null where it cannot
-// be loaded or lacks a function, with the reason in `problem`. Sets NCCL_NVLS_ENABLE=0 in the
-// environment unless it is set: sums in NVLink's switches differ from call to call
-// (github.com/NVIDIA/nccl, issue 1497).
-const CollectiveTable* load_nccl(const char* file, NativeStream stream_of, std::string& problem);
+// Where NCCL or RCCL is; loaded once and for all.
+const FoundLibrary& find_nccl();
+
+// Its functions: null where there is none or it lacks one, with the reason in `problem`.
+const CollectiveTable* load_nccl(const FoundLibrary& library, const NcclDevice& device,
+                                 std::string& problem);
 
 }  // namespace trireme::gpu

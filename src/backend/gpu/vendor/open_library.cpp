@@ -1,13 +1,14 @@
 // open_library.h on CUDA and HIP.
 #include "backend/gpu/libraries/open_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include "backend/gpu/libraries/either_library.h"
+#include "backend/gpu/libraries/search.h"
 #include "backend/gpu/queue.h"
 #include "backend/gpu/vendor/libraries.h"
 #include "backend/gpu_workspace.h"
@@ -22,18 +23,12 @@
 namespace trireme::gpu {
 namespace {
 
-// The vendor's libraries that the build has found; searched after the system's own places.
-#ifndef TRIREME_VENDOR_LIBRARIES
-#define TRIREME_VENDOR_LIBRARIES ""
-#endif
-
-void* load(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    const std::string path = std::string(TRIREME_VENDOR_LIBRARIES) + "/" + name;
-    if (void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
+// Adds what it finds to the paths, and why it finds nothing to the problems.
+[[maybe_unused]] void* load(const std::vector<std::string>& names, OpenedLibrary& opened) {
+  const FoundLibrary found = find_library(names, search_places(TRIREME_VENDOR_LIBRARIES));
+  std::string& text = found.handle ? opened.path : opened.note;
+  text += (text.empty() ? "" : ", ") + (found.handle ? found.path : found.problem);
+  return found.handle;
 }
 
 [[maybe_unused]] void* stream_behind(Queue& queue) {
@@ -50,12 +45,12 @@ bool are_wanted() {
 
 // Names with the version of the headers first: another one may mean other structures.
 #if TRIREME_HAS_LT
-std::unique_ptr<ProductLibrary> open_lt() {
+std::unique_ptr<ProductLibrary> open_lt(OpenedLibrary& opened) {
 #if TRIREME_HIP
-  void* const library =
-      load({"libhipblaslt.so." + std::to_string(HIPBLASLT_VERSION_MAJOR), "libhipblaslt.so"});
+  void* const library = load(
+      {"libhipblaslt.so." + std::to_string(HIPBLASLT_VERSION_MAJOR), "libhipblaslt.so"}, opened);
 #else
-  void* const library = load({"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)});
+  void* const library = load({"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)}, opened);
 #endif
   const auto functions = library ? lt::functions_of(library) : std::nullopt;
   if (!functions) return nullptr;
@@ -64,48 +59,53 @@ std::unique_ptr<ProductLibrary> open_lt() {
 #endif
 
 #if TRIREME_HAS_ROCBLAS
-std::unique_ptr<ProductLibrary> open_rocblas() {
+std::unique_ptr<ProductLibrary> open_rocblas(OpenedLibrary& opened) {
   void* const library = load({"librocblas.so." + std::to_string(ROCBLAS_VERSION_MAJOR),
-                              "librocblas.so.0", "librocblas.so"});
+                              "librocblas.so.0", "librocblas.so"},
+                             opened);
   const auto functions = library ? rocblas::functions_of(library) : std::nullopt;
   if (!functions) return nullptr;
   return rocblas::make_library(*functions, stream_behind, library_workspace);
 }
 #endif
 
-std::unique_ptr<ProductLibrary> open_first() {
-  std::unique_ptr<ProductLibrary> library;
-#if TRIREME_HAS_LT
-  library = open_lt();
-#endif
-#if TRIREME_HAS_ROCBLAS
-  if (!library) library = open_rocblas();
-#endif
-  return library;
+// A library that cannot start is as one that is missing.
+template <class Open>
+[[maybe_unused]] std::unique_ptr<ProductLibrary> started(const Open& open, OpenedLibrary& opened) {
+  try {
+    return open(opened);
+  } catch (const Error& error) {
+    opened.note += (opened.note.empty() ? "" : ", ") + std::string(error.what());
+    return nullptr;
+  }
 }
 
-#if TRIREME_HIP
-constexpr const char* names = "hipBLASLt and rocBLAS";
-#else
-constexpr const char* names = "cuBLASLt";
+OpenedLibrary open_all() {
+  OpenedLibrary opened;
+#if TRIREME_HAS_LT
+  opened.library = started(open_lt, opened);
 #endif
-#if TRIREME_HAS_LT || TRIREME_HAS_ROCBLAS
-constexpr const char* missing = "cannot be loaded";
-#else
-constexpr const char* missing = "were not there when the plug-in was built";
+#if TRIREME_HAS_ROCBLAS
+  opened.library = either_library(std::move(opened.library), started(open_rocblas, opened));
 #endif
+#if !TRIREME_HAS_LT && !TRIREME_HAS_ROCBLAS
+  opened.note = "the headers of the vendor's libraries were not there when this plug-in was built";
+#endif
+  return opened;
+}
 
 }  // namespace
 
 OpenedLibrary open_library() {
   if (!are_wanted())
     return {nullptr, "TRIREME_GPU_LIBRARIES=0: the own kernel computes matrix products"};
-  try {
-    if (auto library = open_first()) return {std::move(library), ""};
-  } catch (const Error& error) {
-    return {nullptr, fmt::format("{}: the own kernel computes matrix products", error.what())};
-  }
-  return {nullptr, fmt::format("{} {}: the own kernel computes matrix products", names, missing)};
+  OpenedLibrary opened = open_all();
+  opened.is_missing = !opened.library;
+  if (opened.library)
+    opened.note.clear();
+  else
+    opened.note += ": the own kernel computes matrix products";
+  return opened;
 }
 
 }  // namespace trireme::gpu

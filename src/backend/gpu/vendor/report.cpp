@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "backend/gpu/libraries/open_library.h"
+#include "backend/gpu/machine.h"
 #include "backend/gpu/runtime.h"
+#include "backend/gpu/vendor/nccl.h"
 #include "backend/gpu/vendor/slowed.h"
 
 namespace trireme::gpu {
@@ -109,6 +111,17 @@ LinkReport measure(int from, int to) {
   return link;
 }
 
+// What one GPU alone needs nobody for is no fault.
+LibraryReport collectives(int gpus) {
+  LibraryReport library{.what = "collectives", .instead = "MPI by way of the host's memory"};
+  if (const CollectiveTable* const table = runtime::collectives(library.problem)) {
+    library.version = table->name();
+    library.path = find_nccl().path;
+  }
+  library.is_fault = library.version.empty() && gpus > 1;
+  return library;
+}
+
 }  // namespace
 
 MachineReport report() {
@@ -127,10 +140,15 @@ MachineReport report() {
       if (from != to) report.links.push_back(measure(from, to));
     }
   }
-  const auto library = open_library().library;
-  report.libraries.push_back({.what = "matrix products",
-                              .version = library ? library->name() : "",
-                              .instead = "the own kernel"});
+  const OpenedLibrary opened = open_library();
+  report.libraries.push_back(
+      {.what = "matrix products",
+       .version = opened.library ? opened.library->name() : "",
+       .instead = "the own kernel",
+       .path = opened.path,
+       .problem = opened.note,
+       .is_fault = opened.is_missing && runtime::matrix_rate(0) > runtime::large_matrix_rate});
+  report.libraries.push_back(collectives(count));
   return report;
 }
 

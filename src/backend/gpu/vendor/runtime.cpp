@@ -3,10 +3,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <map>
+#include <mutex>
 
+#include "backend/gpu/environment.h"
+#include "backend/gpu/machine.h"
 #include "backend/gpu/queue.h"
+#include "backend/gpu/vendor/matrix_rate.h"
 #include "backend/gpu/vendor/nccl.h"
 #include "base/error.h"
 
@@ -15,12 +21,18 @@ namespace {
 
 #if TRIREME_HIP
 using Properties = hipDeviceProp_t;
+constexpr auto clock_rate = hipDeviceAttributeClockRate;
 #else
 using Properties = cudaDeviceProp;
+constexpr auto clock_rate = cudaDevAttrClockRate;
 #endif
 
-// Shared memory that a kernel may use without asking for it.
+// Shared memory that a kernel may use without asking for it, with what it declares.
 constexpr std::size_t shared_without_asking = 48 << 10;
+
+#ifndef TRIREME_GPU_ARCHITECTURES
+#define TRIREME_GPU_ARCHITECTURES "others"
+#endif
 
 #if !TRIREME_HIP
 // 13000 is 13.0.
@@ -36,6 +48,24 @@ int current_device() {
   int device = 0;
   GPU_CALL(GetDevice, &device);
   return device;
+}
+
+// Asks for more shared memory than a kernel has without asking: once for each kernel and size.
+void allow_shared(const void* kernel, std::size_t bytes) {
+  static std::mutex mutex;
+  static std::map<const void*, std::size_t> allowed;
+  const std::lock_guard lock(mutex);
+  const auto [known, is_new] = allowed.try_emplace(kernel, 0);
+  if (is_new) {
+    GPU_API(FuncAttributes) attributes;
+    GPU_CALL(FuncGetAttributes, &attributes, kernel);
+    known->second =
+        shared_without_asking - std::min(attributes.sharedSizeBytes, shared_without_asking);
+  }
+  if (bytes <= known->second) return;
+  GPU_CALL(FuncSetAttribute, kernel, GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
+           static_cast<int>(bytes));
+  known->second = bytes;
 }
 
 void require_device() {
@@ -62,6 +92,18 @@ void use_selected() {
   if (device_of_thread == selected) return;
   device_of_thread = selected;
   check(GPU_API(SetDevice)(selected), TRIREME_GPU_TEXT(GPU_API(SetDevice)));
+}
+
+DeviceKind kind() {
+#if TRIREME_HIP
+  return DeviceKind::hip;
+#else
+  return DeviceKind::cuda;
+#endif
+}
+
+void prepare() {
+  set_environment(driver_settings(kind() == DeviceKind::hip));
 }
 
 void start() {
@@ -99,6 +141,39 @@ std::int64_t memory_bytes() {
   std::size_t free = 0, total = 0;
   GPU_CALL(MemGetInfo, &free, &total);
   return static_cast<std::int64_t>(total);
+}
+
+std::int64_t free_bytes() {
+  std::size_t free = 0, total = 0;
+  GPU_CALL(MemGetInfo, &free, &total);
+  return static_cast<std::int64_t>(free);
+}
+
+double matrix_rate(int device) {
+  Properties properties;
+  GPU_CALL(GetDeviceProperties, &properties, device);
+  int kilohertz = 0;
+  GPU_CALL(DeviceGetAttribute, &kilohertz, clock_rate, device);
+#if TRIREME_HIP
+  const double per_clock = flops_per_clock_of_amd(properties.gcnArchName);
+#else
+  const double per_clock = flops_per_clock_of_nvidia(properties.major, properties.minor);
+#endif
+  return per_clock * properties.multiProcessorCount * 1e3 * kilohertz;
+}
+double matrix_rate() {
+  return matrix_rate(current_device());
+}
+
+std::string why_no_kernel(const void* kernel) {
+  GPU_API(FuncAttributes) attributes;
+  use_selected();
+  const auto code = GPU_API(FuncGetAttributes)(&attributes, kernel);
+  if (code == GPU_API(Success)) return "";
+  static_cast<void>(GPU_API(GetLastError)());
+  return std::string("this build has no kernels for ") + device_name() + ": it was made for " +
+         TRIREME_GPU_ARCHITECTURES + "; build it for this GPU (docs/gpu.md), " +
+         GPU_API(GetErrorString)(code);
 }
 
 std::string why_no_device() {
@@ -223,7 +298,11 @@ void synchronize(Event event) {
 bool has_passed(Event event) {
   use_selected();
   const auto code = GPU_API(EventQuery)(event);
-  if (code == GPU_API(ErrorNotReady)) return false;
+  if (code == GPU_API(ErrorNotReady)) {
+    // Or a library that asks after its own next call takes it for an error of that.
+    static_cast<void>(GPU_API(GetLastError)());
+    return false;
+  }
   check(code, TRIREME_GPU_TEXT(GPU_API(EventQuery)));
   return true;
 }
@@ -233,23 +312,16 @@ bool make_progress(Event event) {
 }
 
 const CollectiveTable* collectives(std::string& problem) {
-#if TRIREME_HIP
-  constexpr const char* file = "librccl.so.1";
-#else
-  constexpr const char* file = "libnccl.so.2";
-#endif
   const auto stream = [](Queue& queue) -> void* { return stream_of(queue); };
   static std::string why;
-  static const CollectiveTable* const table = load_nccl(file, stream, why);
+  static const CollectiveTable* const table = load_nccl(find_nccl(), {stream, use_selected}, why);
   problem = why;
   return table;
 }
 
 void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
             std::size_t shared_bytes, Stream stream) {
-  if (shared_bytes > shared_without_asking)
-    GPU_CALL(FuncSetAttribute, kernel, GPU_API(FuncAttributeMaxDynamicSharedMemorySize),
-             static_cast<int>(shared_bytes));
+  if (shared_bytes > 0) allow_shared(kernel, shared_bytes);
   GPU_CALL(LaunchKernel, kernel, blocks, dim3(threads), arguments, shared_bytes, stream);
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "backend/cpu/device.h"
+#include "backend/gpu/libraries/either_library.h"
 #include "backend/gpu/libraries/fp8_on_host.h"
 #include "backend/gpu/libraries/products.h"
 #include "backend/gpu/libraries/self_check.h"
@@ -30,6 +31,7 @@ struct Habits {
   Product faulty_product = Product::weight_grad;
   DType faulty_type = DType::bf16;
   bool without_bias = false;            // it has no algorithm for products with a bias
+  bool takes = true;                    // operands where they lie
   bool has_bytes = false;               // it multiplies bytes in fp8
   Fp8Bytes faulty_bytes = {};           // of products of bytes
   std::vector<std::string> calls = {};  // the algorithm of each
@@ -47,6 +49,7 @@ class PretendedProduct final : public LibraryProduct {
     algorithm_ = algorithm;
     return algorithm == "first" || algorithm == "second";
   }
+  bool takes(const void*, const void*, const void*) const override { return habits_.takes; }
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     using Fault = Habits::Fault;
@@ -169,6 +172,48 @@ TEST_F(OneProducts, LeaveWhatTheLibraryCannotToTheOwnKernel) {
 TEST_F(OneProducts, LeaveABiasOnTopOfASumToTheOwnKernel) {
   run(*products_.linear(DType::f32, Product::forward, shape), true, true);
   EXPECT_THAT(habits_.calls, IsEmpty());
+}
+
+TEST_F(OneProducts, LeaveOperandsThatLieElsewhereToTheOwnKernel) {
+  habits_.takes = false;
+  const auto product = products_.linear(DType::f32, Product::forward, shape);
+  run(*product);
+  run(*product, true);
+  EXPECT_THAT(habits_.calls, IsEmpty());
+  habits_.takes = true;
+  run(*product);
+  EXPECT_THAT(habits_.calls, ElementsAre("first"));
+}
+
+// As hipBLASLt and rocBLAS: the second has what the first lacks, and a record says which it was.
+TEST_F(OneProducts, TakeTheSecondLibraryWhereTheFirstHasNoAlgorithm) {
+  Habits second;
+  habits_.without_bias = true;
+  const auto both = [&] {
+    return either_library(std::make_unique<PretendedLibrary>(habits_),
+                          std::make_unique<PretendedLibrary>(second));
+  };
+  Products products("a device", own, both());
+  const auto product = products.linear(DType::f32, Product::forward, shape);
+  run(*product, true);
+  EXPECT_THAT(habits_.calls, IsEmpty());
+  EXPECT_THAT(second.calls, ElementsAre("first"));
+  run(*product);
+  EXPECT_THAT(habits_.calls, ElementsAre("first"));
+  const LibraryChoices choices = products.choices();
+  EXPECT_EQ(choices.library, "a library 1.0, a library 1.0");
+  Products again("a device", own, both());
+  again.take(choices);
+  run(*again.linear(DType::f32, Product::forward, shape), true);
+  EXPECT_EQ(second.calls.size(), 2u);
+}
+
+TEST_F(OneProducts, AreOfTheOneLibraryThatThereIs) {
+  EXPECT_EQ(either_library(nullptr, std::make_unique<PretendedLibrary>(habits_))->name(),
+            "a library 1.0");
+  EXPECT_EQ(either_library(std::make_unique<PretendedLibrary>(habits_), nullptr)->name(),
+            "a library 1.0");
+  EXPECT_EQ(either_library(nullptr, nullptr), nullptr);
 }
 
 TEST_F(OneProducts, FollowARecordAlsoWhenTheyExist) {

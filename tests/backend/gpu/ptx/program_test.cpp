@@ -64,6 +64,11 @@ TEST_F(CudaProgram, SaysWhatIsWrongWithTheDriver) {
                 "no GPU is visible to this process");
 }
 
+TEST_F(CudaProgram, SaysThatItHasNoKernelsForTheGpu) {
+  expect_failed(train("old_gpu", short_run({cuda}), {{"TRIREME_PTX_ARCHITECTURE", "70"}}),
+                "this build has no kernels for PTX interpreter: it was made for ");
+}
+
 TEST_F(CudaProgram, SaysThatMemoryIsOut) {
   const Outcome outcome = train("small", short_run({cuda}), {{"TRIREME_PTX_MEMORY", "200000"}});
   EXPECT_EQ(outcome.code, 2) << outcome.out;

@@ -27,8 +27,9 @@ using namespace trireme::ptx;
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 
+// As CUDA does with cudaErrorNotReady too, which is no error.
 cudaError_t answer(cudaError_t code) {
-  if (code != cudaSuccess && code != cudaErrorNotReady) last_error = code;
+  if (code != cudaSuccess) last_error = code;
   return code;
 }
 // body() where the device works; what it throws breaks the device, as a fault of a kernel does.
@@ -209,6 +210,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
     return cudaSuccess;
   });
 }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return with_device([] { return cudaSuccess; });
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return waiting([&] {
     run_all(*stream->state);
@@ -281,8 +290,23 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     return allow_shared_bytes(function, value) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  return with_device([&] {
+    *attributes = {};
+    if (!is_kernel(function) || setting("TRIREME_PTX_ARCHITECTURE", 80) < 80)
+      return cudaErrorNoKernelImageForDevice;
+    attributes->sharedSizeBytes = static_shared_bytes(function);
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = static_cast<int>(setting("TRIREME_PTX_KILOHERTZ", 1));
+  return with_device([] { return cudaSuccess; });
+}
+// Takes an error that somebody has left for its own, as vendors' libraries do after theirs.
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 threads, void** arguments,
                              std::size_t shared_bytes, cudaStream_t stream) {
+  if (last_error != cudaSuccess) return last_error;
   return waiting([&] {
     auto work = prepare_launch(function, grid, threads, arguments, shared_bytes);
     enqueue(*stream->state, [work = std::move(work)] {

@@ -161,6 +161,10 @@ bool is_kernel(const void* function) {
   return kernels().contains(function);
 }
 
+std::size_t static_shared_bytes(const void* function) {
+  return static_cast<std::size_t>(kernels().at(function).decoded().shared_bytes);
+}
+
 bool allow_shared_bytes(const void* function, int bytes) {
   if (bytes > most_shared) return false;
   kernels().at(function).allowed_shared = most_shared;

@@ -15,6 +15,8 @@ std::function<void()> prepare_launch(const void* function, dim3 grid, dim3 threa
 // Lets a kernel use more than 48 KiB of shared memory. False if no processor of sm_80 has so much.
 bool allow_shared_bytes(const void* function, int bytes);
 bool is_kernel(const void* function);
+// What a kernel declares.
+std::size_t static_shared_bytes(const void* function);
 
 struct Refused {
   cudaError_t code;
