@@ -25,12 +25,16 @@ for help in --help -h; do
   run ./test 0 "./test MODULE..." $help
   run ./package 0 "usage: ./package" $help
   run scripts/gpu-check 0 "scripts/gpu-check [cuda|hip|emulated]" $help
+  run scripts/gpu-bundle 0 "usage: scripts/gpu-bundle" $help
+  run scripts/gpu-rebuild 0 "usage: gpu-rebuild" $help
 done
 for wrong in --helpp nothing ../src; do
   run ./quickstart 2 "unknown argument" $wrong
   run ./test 2 "see ./test --help" $wrong
   run ./package 2 "unknown argument" $wrong
-  run scripts/gpu-check 2 "unknown device" $wrong
+  run scripts/gpu-check 2 "unknown argument" $wrong
+  run scripts/gpu-bundle 2 "unrecognized arguments" $wrong
+  run scripts/gpu-rebuild 2 "unrecognized arguments" $wrong
 done
 run ./quickstart 2 "needs a folder" --output
 mkdir "$scratch/old"
@@ -39,5 +43,8 @@ for flags in --full ''; do
   # shellcheck disable=SC2086
   run ./quickstart 2 "move it away, or give another folder with --output" $flags --output "$scratch/old"
 done
+run scripts/gpu-check 2 "there is no part 'everything'" emulated --parts "doctor everything"
+run scripts/gpu-check 2 "--budget is '9m'" emulated --budget 9m
+run scripts/gpu-bundle 2 "--archs is 'sm_90'" --archs sm_90
 run ./test 2 "takes no further arguments" fast slow
 run ./test 2 "see ./test --help" plan nothing
