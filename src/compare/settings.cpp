@@ -16,7 +16,15 @@ constexpr const char* tuning = "tuning";
 
 using Values = std::map<std::string, std::string>;
 
-Values values_of(const CheckpointState& state) {
+// Files of other programs may say a step and not the samples before it.
+void remove_unknown(Values& values, std::int64_t step) {
+  for (const char* const name : {"consumed_samples", "consumed_tokens", "scheduled_samples"})
+    if (const auto at = values.find(name); step > 0 && at != values.end() && at->second == "0")
+      values.erase(at);
+}
+
+Values values_of(const Contents& contents) {
+  const CheckpointState& state = *contents.state;
   Values values{{"step", std::to_string(state.step)},
                 {"consumed_samples", std::to_string(state.consumed_samples)},
                 {"consumed_tokens", std::to_string(state.consumed_tokens)}};
@@ -24,14 +32,15 @@ Values values_of(const CheckpointState& state) {
   for (const auto& [name, value] : state.numbers) values[name] = toml_number(value);
   for (const auto& [name, value] : state.texts)
     if (name != tuning) values[name] = value;
+  if (!contents.config) remove_unknown(values, state.step);
   return values;
 }
 
 }  // namespace
 
 std::vector<ValuePair> differing_positions(const Contents& a, const Contents& b) {
-  const Values of_a = values_of(*a.state);
-  Values missing_in_a = values_of(*b.state);
+  const Values of_a = values_of(a);
+  Values missing_in_a = values_of(b);
   const bool both_ours = a.config && b.config;
   std::vector<ValuePair> found;
   const auto add = [&](const std::string& name, const std::string& in_a, const std::string& in_b) {

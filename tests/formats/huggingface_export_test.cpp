@@ -170,6 +170,12 @@ TEST(HuggingFace, TokenizersTravelAlong) {
   EXPECT_EQ(export_huggingface(folder / "run", folder / "out", options).note, "");
   EXPECT_EQ(read_file(folder / "out/vocab.json"), read_file(folder / "hf/vocab.json"));
   EXPECT_EQ(read_file(folder / "out/merges.txt"), read_file(folder / "hf/merges.txt"));
+  // data.tokenizer_model as the folder of both files.
+  const ExportOptions by_folder{.tokens = {3, 3},
+                                .tokenizer = {"gpt2", "", "", (folder / "run/tokenizer").string()}};
+  EXPECT_EQ(export_huggingface(folder / "run", folder / "by_folder", by_folder).note, "");
+  for (const char* const name : {"vocab.json", "merges.txt", "tokenizer.json"})
+    EXPECT_EQ(read_file(folder / "by_folder" / name), read_file(folder / "out" / name));
   const auto tokenizer = nlohmann::json::parse(read_file(folder / "out/tokenizer.json"));
   EXPECT_EQ(tokenizer.at("model").at("merges"), nlohmann::json::parse(R"(["a b"])"));
   EXPECT_EQ(tokenizer.at("added_tokens").at(0).at("id"), 3);

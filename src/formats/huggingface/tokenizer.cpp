@@ -229,9 +229,13 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
   for (const char* name : companions)
     if (!from.empty() && fs::exists(from / name)) copy_to(from / name, folder / name);
   if (files.type == "gpt2" || files.type == "GPT2BPETokenizer") {
-    copy_to(files.vocab_file, folder / "vocab.json");
-    copy_to(files.merge_file, folder / "merges.txt");
-    write_gpt2_json(files.vocab_file, files.merge_file, folder, max_positions);
+    // data.tokenizer_model may be the folder of both.
+    const bool two = !files.vocab_file.empty();
+    const fs::path vocab = two ? fs::path(files.vocab_file) : from / "vocab.json";
+    const fs::path merges = two ? fs::path(files.merge_file) : from / "merges.txt";
+    copy_to(vocab, folder / "vocab.json");
+    copy_to(merges, folder / "merges.txt");
+    write_gpt2_json(vocab, merges, folder, max_positions);
     return "";
   }
   if (files.type == "bert" || files.type == "BertWordPieceLowerCase" ||
