@@ -53,6 +53,9 @@ class Encoded(Sequence):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> Tuple[Any, ...]:  # for pickle, and other processes
+        return list, (list(self),)
+
     def __repr__(self) -> str:
         return f"<trireme.Encoded: {len(self)} texts, {len(self._ids)} ids>"
 
@@ -108,6 +111,7 @@ class Tokenizer(Handle):
             raise InputError(f"there is no kind {kind!r} of encoding: expected {', '.join(_KINDS)}")
         if isinstance(texts, (str, bytes)):
             raise InputError("a batch is a list of texts: encode() takes one text")
+        texts = texts if isinstance(texts, (list, tuple)) else list(texts)
         try:
             parts = list(map(str.encode, texts))
         except (TypeError, UnicodeEncodeError):

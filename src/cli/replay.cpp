@@ -135,7 +135,7 @@ void add_replay(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "replay", "Compute steps of a run again, on any layout, and compare losses and hashes");
   command->footer(
-      "Exit code: 0 every value is that of the run, 1 a step differs, 2 wrong input. The steps begin "
+      "Exit code: 0 every value is that of the run, 1 a step differs or cannot be computed, 2 wrong input, 3 interrupted. The steps begin "
       "at the newest checkpoint before them; nothing is written into the run's folder.\n");
   command->add_option("run", options->run, "Folder of the run, with its metrics.jsonl")->required();
   command->add_option("overrides", options->request.overrides,

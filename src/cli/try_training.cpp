@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -22,7 +23,9 @@ nlohmann::json read_mark(const TryFiles& files) {
 std::vector<std::string> shortened(std::int64_t steps, const Config& planned) {
   const std::int64_t tokens = planned.train.global_batch_size * planned.model.seq_length;
   return {fmt::format("train.tokens={}", steps * tokens),
-          fmt::format("optimizer.decay_iters={}", steps)};
+          fmt::format("optimizer.decay_iters={}", steps),
+          fmt::format("optimizer.warmup_iters={}",
+                      std::min(planned.optimizer.warmup_iters, steps / 20))};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
@@ -26,9 +27,11 @@ class OwnFolder {
   explicit OwnFolder(Transport& transport) : leads_(transport.place().rank == 0) {
     std::string path;
     if (leads_) {
-      path = (fs::temp_directory_path() / "trireme-replay-XXXXXX").string();
-      if (!::mkdtemp(path.data()))
-        fail("cannot make a folder in '{}'", fs::temp_directory_path().string());
+      std::error_code error;
+      const fs::path scratch = fs::temp_directory_path(error);
+      if (error) fail_input("the folder for temporary files (TMPDIR) is not there");
+      path = (scratch / "trireme-replay-XXXXXX").string();
+      if (!::mkdtemp(path.data())) fail("cannot make a folder in '{}'", scratch.string());
     }
     path_ = from_rank_0(&transport, path);
   }
@@ -49,7 +52,8 @@ class OwnFolder {
 void refuse_own_keys(const std::vector<std::string>& overrides) {
   for (const std::string& setting : overrides) {
     const std::string key = setting.substr(0, setting.find('='));
-    if (key == "run.dir" || key.starts_with("checkpoint.") || key == "train.eval_interval")
+    if (key == "run.dir" || key.starts_with("checkpoint.") || key == "train.eval_interval" ||
+        key == "offload.path")
       fail_input("{}: a replay sets {} itself, since it writes nothing into the run's folder",
                  setting, key);
   }
@@ -129,11 +133,22 @@ void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
   const TrainConfig& t = config.train;
   if (t.global_batch_size > 0 || !t.rampup_batch_size.empty() || !t.batch_size_schedule.empty())
     return;
-  const auto samples = [&](std::int64_t step) {
+  const auto samples = [&](std::int64_t step) -> std::optional<std::int64_t> {
+    if (step == 0) return 0;
     const auto found = steps.find(step);
-    return found == steps.end() ? 0 : std::stoll(found->second.at("consumed_samples"));
+    if (found == steps.end() || !found->second.contains("consumed_samples")) return std::nullopt;
+    return std::stoll(found->second.at("consumed_samples"));
   };
-  config.train.global_batch_size = samples(first) - samples(first - 1);
+  // A run that began with another one's checkpoint has no line of the step before its first.
+  for (const std::int64_t step : {first, first + 1}) {
+    const auto before = samples(step - 1), after = samples(step);
+    if (!before || !after) continue;
+    config.train.global_batch_size = *after - *before;
+    return;
+  }
+  fail_input(
+      "the run's global batch followed from its layout, and its metrics.jsonl does not say what it "
+      "was: give train.global_batch_size=N");
 }
 
 bool is_other_layout(const Config& run, const Config& replay) {
@@ -185,6 +200,7 @@ ReplayPlan plan_replay(const ReplayRequest& request) {
   const std::int64_t from = before >= 0 ? before + 1 : steps.begin()->first;
   check_lines(steps, from, request.last);
   const Config of_run = config_of(request, saved, {});
+  plan.from = from;
   plan.config = config_of(request, saved, request.overrides);
   if (!plan.config.data.tokenizer.empty())
     locate_tokenizer(plan.config, of_run, fs::absolute(request.run));
@@ -203,10 +219,18 @@ ReplayReport replay(const ReplayPlan& plan, std::FILE* out, Transport& transport
   {
     Trainer trainer(config, out, {}, &transport);
     trainer.begin();
+    if (trainer.step() != plan.from - 1) {
+      fail_input(
+          "the run began after step {}, and the checkpoint that it began with ('{}') is of step {} "
+          "now: give steps after one of the run's own checkpoints",
+          plan.from - 1, config.checkpoint.load, trainer.step());
+    }
     while (trainer.step() < plan.last) {
       trainer.train_step();
-      if (const std::string why = trainer.reason_to_stop(); !why.empty())
-        fail("the replay was stopped after step {}: {}", trainer.step(), why);
+      if (const std::string why = trainer.reason_to_stop(); !why.empty()) {
+        throw Error(ExitCode::interrupted,
+                    fmt::format("the replay was stopped after step {}: {}", trainer.step(), why));
+      }
     }
     trainer.finish();
   }

@@ -25,6 +25,7 @@ struct ReplayPlan {
   fs::path metrics;     // the run's file
   fs::path checkpoint;  // empty: the run's own beginning
   std::int64_t first = 0, last = 0;
+  std::int64_t from = 0;  // the first step to compute
   Config config;  // that of the run, but for the overrides and what the run does besides its steps
   // Than the run's configuration says; without parallel.exact_block another micro-batch, too,
   // changes the bits of exact numerics.

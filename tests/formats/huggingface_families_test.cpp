@@ -120,6 +120,8 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(olmo3.rope_base_local, 0);
   EXPECT_EQ(read("exaone4").model.no_rope_layers, Layers{3});
   EXPECT_EQ(read("glm4").model.rope_percent, 0.5);
+  // transformers puts its default in the place of a key that is absent, not of null.
+  EXPECT_EQ(read("glm4", {{"partial_rotary_factor", nullptr}}).model.rope_percent, 1);
   EXPECT_TRUE(read("glm4").model.qkv_bias);
   EXPECT_FALSE(read("glm4").model.bias);
   EXPECT_EQ(read("granite").model.attention_scale, 1);

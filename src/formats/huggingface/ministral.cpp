@@ -39,7 +39,7 @@ HuggingFaceJson write_ministral(const ModelConfig& m) {
 ModelConfig read_ministral3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kMinistral3);
   read_window(json, m);
-  const char* const key = json.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  const char* const key = has_parameters(json, "rope_scaling") ? "rope_scaling" : "rope_parameters";
   if (!json.has(key)) json.refuse(key, "it must have the rotary parameters of this kind of model");
   const HuggingFaceReader rope = json.section(key);
   rope.pass_over({"max_position_embeddings"});

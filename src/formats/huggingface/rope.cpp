@@ -84,6 +84,7 @@ void read_share(const HuggingFaceReader& json, const HuggingFaceReader& rope, Ro
                 ModelConfig& m) {
   const char* const key = "partial_rotary_factor";
   if (share == RotaryShare::whole) return;
+  if (json.is_null(key)) m.rope_percent = 1;  // which transformers takes instead of its default
   if (json.has(key)) m.rope_percent = json.number(key, "rope_percent");
   if (!rope.has(key)) return;
   const double own = rope.number(key, "rope_percent");
@@ -148,10 +149,6 @@ auto rotation_of(const ModelConfig& m) {
                     m.rope_original_length, m.attention_scale);
 }
 
-bool has_parameters(const HuggingFaceReader& json, const char* key) {
-  return json.has(key) && json[key] != HuggingFaceReader::Json::object();
-}
-
 // Where both are there, transformers takes rope_scaling alone, with the base at the top level:
 // whoever added it to a file with rope_parameters may have meant to keep the base of that.
 ModelConfig with_both(const HuggingFaceReader& json, RotaryShare share, const ModelConfig& model) {
@@ -196,6 +193,10 @@ void read_nested(const HuggingFaceReader& types, ModelConfig& full, ModelConfig&
 }
 
 }  // namespace
+
+bool has_parameters(const HuggingFaceReader& json, const char* key) {
+  return json.has(key) && json[key] != HuggingFaceReader::Json::object();
+}
 
 // In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
 // and "factor", and do not support llama3.

@@ -9,6 +9,9 @@ namespace trireme {
 // How much of each head a kind turns: all of it, or what partial_rotary_factor says.
 enum class RotaryShare : std::uint8_t { whole, given };
 
+// Whether a key holds an object that says anything; transformers takes an empty one for none.
+bool has_parameters(const HuggingFaceReader& json, const char* key);
+
 // Reads base and scaling in the spelling of any version of transformers. `base`: where none is
 // given; a share that none is given of stays as it is. Of latent attention widths are there
 // already.

@@ -144,7 +144,10 @@ void add_words(const std::array<Argument, N>& table, const ArgumentLookup& argum
     if (!value || (std::string_view(name) == "layernorm_epsilon" && has_newer_epsilon)) continue;
     if (word == Word::value) {
       // A list of layers, which Python's evaluation has made of its pattern.
-      if (std::string_view(name) == "moe_layer_freq" && value->starts_with('('))
+      const std::string_view pattern = name;
+      const bool is_pattern = pattern == "moe_layer_freq" || pattern == "no_rope_freq" ||
+                              pattern == "window_attn_skip_freq";
+      if (is_pattern && value->starts_with('('))
         value = "[" + value->substr(1, value->size() - 2) + "]";
       words.emplace_back(fmt::format("{}={}", flag, *value));
     } else if (*value == (word == Word::when_true ? "True" : "False")) {

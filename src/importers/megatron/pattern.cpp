@@ -51,7 +51,8 @@ class PatternReader {
     }
     std::int64_t times = 1;
     if (take('*') && !number(times)) return false;
-    if (static_cast<std::size_t>(times) * part.size() > longest) return false;
+    if (part.empty()) return true;
+    if (times > static_cast<std::int64_t>(longest / part.size())) return false;
     for (std::int64_t i = 0; i < times; ++i) out.insert(out.end(), part.begin(), part.end());
     return out.size() <= longest;
   }

@@ -27,7 +27,7 @@ class SlowAimedFaults : public Faults {
   // Products and long messages of one step.
   void count() {
     Program program = start_aimed("whole", 0, "none", 0, 0);
-    ASSERT_EQ(wait_for(program, 120).code, 0) << read("whole.out");
+    ASSERT_EQ(wait_for(program, 600).code, 0) << read("whole.out");
     long products = 0, messages = 0;
     ASSERT_EQ(std::sscanf(read("counts.0").c_str(), "%ld %ld", &products, &messages), 2);
     ASSERT_GT(products, 0);

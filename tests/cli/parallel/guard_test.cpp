@@ -26,7 +26,7 @@ class Guard : public Jobs {
                      {"LD_PRELOAD", TRIREME_TEST_AIM},
                      {"TRIREME_TEST_COUNTS", path("counts")},
                      {"TRIREME_TEST_AIM", "0 none 0 0"}});
-    EXPECT_EQ(wait_for(counted, 120).code, 0);
+    EXPECT_EQ(wait_for(counted, 600).code, 0);
     return std::strtol(read("counts.1").c_str(), nullptr, 10) / 12;
   }
   // Runs to the end; the `number`-th product of a rank gets a wrong bit, once in all starts.
@@ -40,7 +40,7 @@ class Guard : public Jobs {
          {"LD_PRELOAD", TRIREME_TEST_AIM},
          {"TRIREME_TEST_ONCE", path(dir + ".once")},
          {"TRIREME_TEST_AIM", std::to_string(rank) + " flip " + std::to_string(number) + " 0"}});
-    return wait_for(program, 120);
+    return wait_for(program, 600);
   }
 };
 

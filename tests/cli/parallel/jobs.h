@@ -114,7 +114,7 @@ class Jobs : public Workspace {
   Outcome train_on(const std::string& dir, const Layout& layout,
                    const std::string& more = "") const {
     Program program = start(dir, layout, more);
-    return wait_for(program, 120);
+    return wait_for(program, 600);
   }
   static Outcome wait_for(Program& program, double seconds) {
     const Clock::time_point end =

@@ -50,7 +50,7 @@ TEST_F(SlowJobsLoseNothing, ASlowSaveDoesNotWakeTheWatchdog) {
     Program program =
         start_slow("run" + async,
                    "train.iters=4 train.eval_iters=0 train.timeout_s=2 checkpoint.async=" + async);
-    const Outcome outcome = wait_for(program, 120);
+    const Outcome outcome = wait_for(program, 600);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
     EXPECT_THAT(outcome.out, HasSubstr("done at step 4"));
     CheckpointReader(path("run" + async)).verify();

@@ -41,7 +41,7 @@ class OneProgram : public Jobs {
                     {{"TRIREME_THREADS", "1"},
                      {"LD_PRELOAD", TRIREME_TEST_MPI_COUNTS},
                      {"TRIREME_TEST_COUNTS", path("counts")}});
-    EXPECT_EQ(wait_for(program, 120).code, 0) << read("run.out");
+    EXPECT_EQ(wait_for(program, 600).code, 0) << read("run.out");
     fs::remove_all(folder_ / "run");
     std::vector<Counts> ranks;
     for (int rank = 0; rank < layout.ranks; ++rank)

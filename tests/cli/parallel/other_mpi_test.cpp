@@ -18,7 +18,7 @@ TEST_P(OtherMpi, GivesTheSameNumbers) {
                    {"TRIREME_MPIRUN", launcher},
                    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-  EXPECT_EQ(wait_for(program, 120).code, 0) << read("other.out");
+  EXPECT_EQ(wait_for(program, 600).code, 0) << read("other.out");
   EXPECT_EQ(metrics("other"), metrics("usual"));
 }
 

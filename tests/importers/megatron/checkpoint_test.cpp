@@ -220,7 +220,8 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   EXPECT_EQ(argument("quick_geglu", {false}), "accepted");
   EXPECT_THAT(argument("softmax_type", {std::string("off-by-one")}), HasSubstr("softmax"));
   EXPECT_EQ(argument("softmax_type", {std::string("vanilla")}), "accepted");
-  EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}), HasSubstr("no positions"));
+  EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}),
+              HasSubstr("--no-rope-freq, which cannot be read: it leaves positions out"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
   EXPECT_THAT(argument("add_bias_linear", {false}), HasSubstr("nothing is left out"));

@@ -286,6 +286,9 @@ TEST(Positions, OfSomeLayers) {
   EXPECT_THAT(config(some + "([0]+[1])*2").model.no_rope_layers, ElementsAre(1, 3));
   EXPECT_TRUE(config(some + "0").model.no_rope_layers.empty());
   EXPECT_THAT(refusal(some + "3"), HasSubstr("no multiple of 3"));
+  // As long as they are written, and longer than any model.
+  EXPECT_THAT(refusal(some + "[]*9000000000000000000"), HasSubstr("--no-rope-freq"));
+  EXPECT_THAT(refusal(some + "[0,1,0,1]*4611686018427387904"), HasSubstr("--no-rope-freq"));
   EXPECT_THAT(refusal(some + "[1,0]"), HasSubstr("--no-rope-freq"));
   EXPECT_THAT(refusal("--num-layers 4 --no-rope-freq 2"), HasSubstr("type rope only"));
 }
