@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -39,7 +38,9 @@ struct ProcessorTime {
 
 ProcessorTime time_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  // The process may end at any moment: only the functions of a stream take an error for an end.
+  std::string text;
+  std::getline(file, text, '\0');
   // The second field is a name in parentheses, which may hold anything.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
