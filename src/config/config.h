@@ -260,7 +260,6 @@ struct ParallelConfig {
   bool distribute_saved_activations = false;
   Numerics numerics = Numerics::fast;
   std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
-  std::int64_t exact_leaves = 0;  // exact: parts of sums that tp splits; 0: one on each rank
 };
 
 // Data kept outside of the memory of the device.
