@@ -5,8 +5,8 @@ add_library(trireme_flags INTERFACE)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
 # What the compiler that ./test installs is known to find nothing in is an error; others may know more.
 set(known_compiler OFF)
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND
-    CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.2 AND
+    CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.3)
   set(known_compiler ON)
 endif()
 option(TRIREME_WERROR "Take warnings for errors" ${known_compiler})
