@@ -10,24 +10,10 @@ namespace trireme {
 
 double duration(const Action& action, int stage, const std::vector<PassTimes>& times) {
   const PassTimes& t = times.size() == 1 ? times[0] : times[stage];
-  switch (action.kind) {
-    case ActionKind::forward:
-      return t.forward;
-    case ActionKind::input_grad:
-      return t.input_grad;
-    case ActionKind::weight_grad:
-      return t.weight_grad;
-    case ActionKind::backward:
-      return t.input_grad + t.weight_grad;
-    case ActionKind::send_activation:
-    case ActionKind::receive_activation:
-    case ActionKind::send_gradient:
-    case ActionKind::receive_gradient:
-    case ActionKind::reduce_gradients:
-    case ActionKind::step:
-      break;
-  }
-  return 0;
+  if (action.kind == ActionKind::forward) return t.forward;
+  if (action.kind == ActionKind::input_grad) return t.input_grad;
+  if (action.kind == ActionKind::weight_grad) return t.weight_grad;
+  return action.kind == ActionKind::backward ? t.input_grad + t.weight_grad : 0;
 }
 
 double makespan(const std::vector<std::vector<Span>>& spans) {
@@ -54,27 +40,13 @@ std::size_t PassEnds::at(int stage, int micro_batch) const {
 double PassEnds::ready(int rank, const Action& action) const {
   const int stage = placement_.stage(rank, action.chunk);
   const int m = action.micro_batch;
-  switch (action.kind) {
-    case ActionKind::forward:
-      return stage == 0 ? 0 : forward_[at(stage - 1, m)];
-    case ActionKind::backward:
-    case ActionKind::input_grad: {
-      const double own = forward_[at(stage, m)];
-      if (stage + 1 == placement_.stages() || own < 0) return own;
-      const double next = backward_[at(stage + 1, m)];
-      return next < 0 ? next : std::max(own, next);
-    }
-    case ActionKind::weight_grad:
-      return backward_[at(stage, m)];
-    case ActionKind::send_activation:
-    case ActionKind::receive_activation:
-    case ActionKind::send_gradient:
-    case ActionKind::receive_gradient:
-    case ActionKind::reduce_gradients:
-    case ActionKind::step:
-      break;
-  }
-  return 0;
+  if (!is_compute(action.kind)) return 0;
+  if (action.kind == ActionKind::forward) return stage == 0 ? 0 : forward_[at(stage - 1, m)];
+  if (action.kind == ActionKind::weight_grad) return backward_[at(stage, m)];
+  const double own = forward_[at(stage, m)];
+  if (stage + 1 == placement_.stages() || own < 0) return own;
+  const double next = backward_[at(stage + 1, m)];
+  return next < 0 ? next : std::max(own, next);
 }
 
 void PassEnds::set(int rank, const Action& action, double end) {

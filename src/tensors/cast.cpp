@@ -24,17 +24,18 @@ void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
   }
 }
 
-template <class From>
-void cast_from(const std::byte* src, DType to, std::byte* dst, std::int64_t count) {
-  switch (to) {
+// Calls the body with a value of the type.
+template <class Body>
+void with_floating(DType dtype, const Body& body) {
+  switch (dtype) {
     case DType::f64:
-      return cast_elements<From, double>(src, dst, count);
+      return body(double{});
     case DType::f32:
-      return cast_elements<From, float>(src, dst, count);
+      return body(float{});
     case DType::bf16:
-      return cast_elements<From, bf16>(src, dst, count);
+      return body(bf16{});
     case DType::f16:
-      return cast_elements<From, f16>(src, dst, count);
+      return body(f16{});
     case DType::i64:
     case DType::i32:
     case DType::u16:
@@ -59,22 +60,9 @@ void cast(DType from, const std::byte* src, DType to, std::byte* dst, std::int64
     std::memcpy(dst, src, static_cast<std::size_t>(count * size_of(from)));
     return;
   }
-  switch (from) {
-    case DType::f64:
-      return cast_from<double>(src, to, dst, count);
-    case DType::f32:
-      return cast_from<float>(src, to, dst, count);
-    case DType::bf16:
-      return cast_from<bf16>(src, to, dst, count);
-    case DType::f16:
-      return cast_from<f16>(src, to, dst, count);
-    case DType::i64:
-    case DType::i32:
-    case DType::u16:
-    case DType::u8:
-      break;
-  }
-  TRIREME_CHECK(!"a floating-point type");
+  with_floating(from, [&]<class From>(From) {
+    with_floating(to, [&]<class To>(To) { cast_elements<From, To>(src, dst, count); });
+  });
 }
 
 bool same_when_cast(const ElementSource& elements, const ElementSource& exact, std::int64_t count,

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t elements_per_task = std::int64_t{1} << 20;
 
-// Of what this rank saves, the parameters themselves.
+// The parameters among the tensors that this rank saves.
 std::vector<SourceSlice> owned_weights(Engine& engine) {
   std::vector<SourceSlice> weights;
   for (int c = 0; c < engine.chunks(); ++c) {
