@@ -13,6 +13,7 @@
 //   the result is ((x0 + x1) + x2) + ... by rank in the group. f32, f64 and integers are added in
 //   their own type; bf16 and f16 are added in f32 and rounded once. So every member gets the same
 //   bits, and any cut into pieces agrees. (GPUs' libraries order f32 unless numerics are exact.)
+//   Reduction::tree has another order, which is as fixed.
 // - `max` hands NaN on.
 // - Failure does not return: an operation that does not complete within the time limit, and any
 //   error of the transport, ends the job with one message (see Transport::abort).
@@ -28,7 +29,9 @@
 
 namespace trireme {
 
-enum class Reduction : std::uint8_t { sum, max };
+// tree: a sum of f32 or f64 as a binary tree over the ranks, ((x0 + x1) + (x2 + x3)) + ..., in the
+// host's memory only.
+enum class Reduction : std::uint8_t { sum, max, tree };
 
 // Purpose of an operation, as messages and traces name it: "reduce gradients 3". `what` must
 // outlive the operation (a literal, or text that a plan owns).

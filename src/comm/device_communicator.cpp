@@ -257,6 +257,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
   bool on_compute() const { return options_.queue == QueueRole::compute; }
 
   bool in_order(DType dtype, Reduction reduction) const {
+    TRIREME_CHECK(reduction != Reduction::tree);  // which runs on a GPU are refused
     switch (dtype) {
       case DType::i64:
       case DType::i32:

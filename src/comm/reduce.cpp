@@ -54,7 +54,7 @@ const ReduceKernels& kernels_for(Reduction reduction) {
   static constexpr int bytes = sizeof(Accumulator<T>);
   static constexpr ReduceKernels sum{bytes, load<T>, add<T>, store<T>};
   static constexpr ReduceKernels max{bytes, load<T>, maximum<T>, store<T>};
-  return reduction == Reduction::sum ? sum : max;
+  return reduction == Reduction::max ? max : sum;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // parts. A small all_reduce skips the second step: each rank sends everything to all and reduces
 // everything itself. The order per element is the same, so the bits are.
 #include <algorithm>
+#include <bit>
 #include <memory>
 
 #include "base/error.h"
@@ -39,7 +40,10 @@ class PartReduction {
         src_(static_cast<const char*>(src)),
         dst_(static_cast<char*>(dst)),
         parts_(std::move(parts)),
-        hold_back_(hold_back) {}
+        hold_back_(hold_back),
+        is_tree_(reduction == Reduction::tree) {
+    TRIREME_CHECK(!is_tree_ || dtype == DType::f32 || dtype == DType::f64);
+  }
 
   bool advance(Wire& wire, int tag) {
     if (!started_) start();
@@ -85,7 +89,10 @@ class PartReduction {
     slots_ = std::min<std::size_t>(max_slots, n - 1);
     slot_bytes_ = widest * element_;
     staging_ = std::make_unique_for_overwrite<char[]>(slots_ * slot_bytes_);
-    accumulator_ = std::make_unique_for_overwrite<char[]>(widest * kernels_.accumulator_bytes);
+    accumulator_bytes_ = widest * kernels_.accumulator_bytes;
+    // A tree keeps the sum of each complete subtree on the left of the next rank.
+    const int subtrees = is_tree_ ? std::bit_width(static_cast<unsigned>(n)) : 1;
+    accumulators_ = std::make_unique_for_overwrite<char[]>(subtrees * accumulator_bytes_);
     int message = 0;
     for (std::int64_t at = 0; at < count; at += segment) {
       segments_.push_back({at, std::min(segment, count - at)});
@@ -104,8 +111,9 @@ class PartReduction {
     const Part& part = segments_[segment_];
     if (peer_ == group_.size()) {
       if (hold_back_ && !sends_.done()) return false;
-      kernels_.store(dst_ + part.begin * element_, accumulator_.get(), part.count);
-      peer_ = 0;
+      while (kept_ > 1) join(part.count);
+      kernels_.store(dst_ + part.begin * element_, accumulators_.get(), part.count);
+      peer_ = kept_ = 0;
       if (++segment_ == segments_.size()) free_buffers();
       return true;
     }
@@ -114,14 +122,28 @@ class PartReduction {
       if (reduced_ == receives_.completed()) return false;
       data = staging_.get() + reduced_++ % slots_ * slot_bytes_;
     }
-    (peer_ == 0 ? kernels_.load : kernels_.combine)(accumulator_.get(), data, part.count);
+    take_in(data, part.count);
     ++peer_;
     return true;
   }
 
+  void take_in(const char* data, std::int64_t count) {
+    if (!is_tree_ && kept_ == 1) return kernels_.combine(accumulators_.get(), data, count);
+    kernels_.load(accumulators_.get() + kept_++ * accumulator_bytes_, data, count);
+    if (!is_tree_) return;
+    for (int complete = peer_; complete % 2 == 1; complete /= 2) join(count);
+  }
+
+  // The last two of the kept sums become one; they are of the type of the parts.
+  void join(std::int64_t count) {
+    --kept_;
+    char* const right = accumulators_.get() + kept_ * accumulator_bytes_;
+    kernels_.combine(right - accumulator_bytes_, right, count);
+  }
+
   void free_buffers() {
     staging_.reset();
-    accumulator_.reset();
+    accumulators_.reset();
   }
 
   const GroupState& group_;
@@ -130,10 +152,12 @@ class PartReduction {
   const char* src_;
   char* dst_;
   std::vector<Part> parts_;
-  bool hold_back_;
+  bool hold_back_, is_tree_;
   bool started_ = false;
   std::vector<Part> segments_;  // of the own part
-  std::unique_ptr<char[]> staging_, accumulator_;
+  std::unique_ptr<char[]> staging_, accumulators_;
+  std::int64_t accumulator_bytes_ = 0;
+  int kept_ = 0;  // accumulators in use
   std::int64_t slot_bytes_ = 0;
   std::size_t slots_ = 0;
   std::size_t reduced_ = 0;  // messages taken in

@@ -259,7 +259,8 @@ struct ParallelConfig {
   std::int64_t recompute_layers = 0;  // full: layers of a stage to recompute; 0: all
   bool distribute_saved_activations = false;
   Numerics numerics = Numerics::fast;
-  std::int64_t exact_block = 0;  // exact: tokens that are summed at once; 0: a micro-batch
+  std::int64_t exact_block = 0;   // exact: tokens that are summed at once; 0: a micro-batch
+  std::int64_t exact_leaves = 0;  // exact: parts of a sum that tp may split; 0: one for each rank
 };
 
 // Data kept outside of the memory of the device.

@@ -9,6 +9,7 @@
 #include "config/batch_sizes.h"
 #include "config/config.h"
 #include "config/divisors.h"
+#include "config/exact_leaves.h"
 #include "config/fp8.h"
 #include "config/offload.h"
 #include "config/run_rules.h"
@@ -205,6 +206,7 @@ void validate_layout(const Config& config, std::int64_t world_size) {
   check_tensor(config.model, config.parallel);
   check_lengths(config);
   check_sequences(config);
+  check_exact_leaves(config);
   check_fp8_layout(config);
   check_stages(config.model, config.parallel);
   check_batch(config, world_size);

@@ -61,6 +61,9 @@ struct ParameterSpec {
   bool of_experts = false;
   // Then: elements of this rank's part, cut alike, that experts of other ranks have before it.
   std::int64_t expert_elements_before = 0;
+  // Adjacent elements whose squares are added up before the sum without rounding: every cut of
+  // exact leaves falls on a multiple of it.
+  std::int64_t squares_at_once = 256;
   // Its gradient is produced as 64-bit fixed-point numbers: one pass adds the contributions of
   // several micro-batches, each separately.
   bool fixed_point = false;

@@ -92,11 +92,29 @@ struct NormAttributes : NormRule {
   DropoutRule dropout;   // of the addend, if there is one
   std::int64_t seq = 0;  // positions per sequence; 0: rows / batch, with all rows on this rank
 };
+// The ranks that a collective op communicates with: one of this rank's groups, and its size.
+enum class GroupKind : std::uint8_t { tensor, context, expert, count };
+struct GraphGroup {
+  GroupKind kind = GroupKind::tensor;
+  int size = 1;
+};
+// "tensor", "context", "expert"
+const char* name_of(GroupKind kind);
+// Equal parts of the inputs or of the outputs of a linear layer, each of which is a product by
+// itself. A sum over all of them is one binary tree, which begins among the `count` leaves that are
+// here and ends among the ranks of the group, whose numbers of leaves are equal powers of two.
+struct LeafCut {
+  std::int64_t count = 0;   // 0: the layer is one product
+  std::int64_t blocks = 1;  // of outputs, such as gate and up: a leaf has an equal part of each
+  bool of_inputs = false;
+  GraphGroup group = {};
+};
 struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
   // computes its gradient.
   bool adds_bias = true;
   bool may_round = true;  // computes in fp8 where the graph's linear layers do
+  LeafCut leaves = {};
 };
 struct ActivationAttributes {
   ActivationKind kind;
@@ -145,17 +163,16 @@ struct GatherAttributes {
 };
 struct LossAttributes {
   std::int64_t vocab, first_id;
+  std::int64_t leaves = 0;  // equal parts of the logits here whose statistics are apart; 0: none
 };
-// The ranks that a collective op communicates with: one of this rank's groups, and its size.
-enum class GroupKind : std::uint8_t { tensor, context, expert, count };
-struct GraphGroup {
-  GroupKind kind = GroupKind::tensor;
-  int size = 1;
+struct SoftmaxMergeAttributes {
+  GraphGroup group;
+  std::int64_t leaves = 0;  // as above
 };
-// "tensor", "context", "expert"
-const char* name_of(GroupKind kind);
 struct HeadNormAttributes : HeadNormRule {
   GraphGroup group = {};  // the ranks whose heads one norm spans, with all_heads
+  // Equal parts of the heads here, each of which adds to gradients in fixed point by itself; 0: one
+  std::int64_t leaves = 0;
 };
 struct RouteAttributes : RouterRule {
   RouterLosses losses;  // whole_rows and block_rows follow from the graph and the groups
@@ -177,6 +194,8 @@ struct CollectiveAttributes {
   // This rank among them, where the gradient of what an all_gather made is whole on every rank;
   // -1: it is a part of a sum.
   int own = -1;
+  // A sum in which each element is +0 on all ranks but one, whose bits become the result.
+  bool selects = false;
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
@@ -192,7 +211,7 @@ using Attributes =
                  SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
                  GatherAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
                  ReorderAttributes, RouteAttributes, DispatchRule, PermuteAttributes,
-                 GroupedAttributes, RemoteExpertsAttributes>;
+                 GroupedAttributes, RemoteExpertsAttributes, SoftmaxMergeAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -32,7 +32,9 @@ class RankGroup {
   virtual ~RankGroup() = default;
   virtual int size() const = 0;
   virtual int rank() const = 0;
-  virtual void sum(Queue&, void* data, std::int64_t count, DType dtype) = 0;      // in place
+  virtual void sum(Queue&, void* data, std::int64_t count, DType dtype) = 0;  // in place
+  // In place, of f32 or f64: a binary tree over the ranks, ((0 + 1) + (2 + 3)) + ...
+  virtual void sum_in_tree(Queue&, void* data, std::int64_t count, DType dtype) = 0;
   virtual void maximum(Queue&, void* data, std::int64_t count, DType dtype) = 0;  // in place
   // dst[size * count] gets src[count] of every rank.
   virtual void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;

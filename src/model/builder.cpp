@@ -56,6 +56,7 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
   using Init = ParameterSpec::Init;
   HeadNormAttributes a{{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps}};
   a.zero_centered = m_.zero_centered_qk_norms;
+  if (tp_.leaves > 0) a.leaves = tp_.local_leaves();
   if (m_.qk_norm_over == NormSpan::all_heads) {
     a.all_heads = true;
     a.all_queries = m_.num_heads;

@@ -130,6 +130,20 @@ std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
   return states_.at(moment_array(which), slice);
 }
 
+namespace {
+
+// Adds the squares of `count` numbers, `at_once` of them before the sum without rounding.
+template <class A>
+void add_squares_of(Device& device, ExactSum* sum, const A* x, std::int64_t count,
+                    std::int64_t at_once) {
+  // The kernel's own pieces; and what a device that only records would write down again and again.
+  if (at_once == ParameterSpec{}.squares_at_once || !device.computes()) at_once = count;
+  for (std::int64_t i = 0; i < count; i += at_once)
+    device.kernels<A>().add_squares(device.queue(), sum, x + i, std::min(at_once, count - i));
+}
+
+}  // namespace
+
 void Optimizer::add_squares(ExactSum* sum,
                             const std::function<bool(const ParameterSpec&)>& counts) const {
   Device& device = stage_.device();
@@ -142,7 +156,8 @@ void Optimizer::add_squares(ExactSum* sum,
     if (gradients_.dtype() == DType::f64) {
       device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all), own);
     } else if (gradients_.dtype() == DType::f32) {
-      device.kernels<float>().add_squares(queue, sum, reinterpret_cast<const float*>(all), own);
+      add_squares_of(device, sum, reinterpret_cast<const float*>(all), own,
+                     spec(slice).squares_at_once);
     } else {
       for (std::int64_t i = 0; i < own; i += widened_block) {
         const std::int64_t count = std::min(widened_block, own - i);

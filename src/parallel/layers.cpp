@@ -2,6 +2,7 @@
 #include "parallel/layers.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/divide.h"
 #include "base/error.h"
@@ -13,7 +14,9 @@ namespace {
 using Init = ParameterSpec::Init;
 
 // Into a region where every rank has all rows: what comes back is the sum of the ranks' gradients.
+// With leaves the layer after it makes that sum.
 ValueId enter(Graph& g, const TensorParallel& tp, ValueId x) {
+  if (tp.leaves > 0) return tp.splits_rows() ? ops::gather_rows(g, x, tp.group(), tp.rank) : x;
   return tp.splits_rows() ? ops::all_gather(g, x, tp.group())
                           : ops::grad_all_reduce(g, x, tp.group());
 }
@@ -22,6 +25,20 @@ ValueId enter(Graph& g, const TensorParallel& tp, ValueId x) {
 ValueId leave(Graph& g, const TensorParallel& tp, ValueId x, bool in_place) {
   return tp.splits_rows() ? ops::reduce_scatter(g, x, tp.group())
                           : ops::all_reduce(g, x, tp.group(), in_place);
+}
+
+LeafCut leaf_cut(const TensorParallel& tp, bool of_inputs, int blocks = 1) {
+  return {tp.leaves > 0 ? tp.local_leaves() : 0, blocks, of_inputs, tp.group()};
+}
+
+// Leaves cut runs of `adjacent` elements of a parameter from it.
+void cut_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t adjacent) {
+  if (tp.leaves > 0) spec.squares_at_once = std::gcd(spec.squares_at_once, adjacent);
+}
+
+// The same where they cut `rows` rows, or numbers of a vector.
+void cut_row_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t rows) {
+  if (tp.leaves > 0) cut_squares(spec, tp, rows / tp.leaves * (spec.shape.count() / spec.shape[0]));
 }
 
 // Dimension 0 of a whole parameter in `blocks` equal blocks, of each of which a rank has its part.
@@ -60,6 +77,7 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   weight.matrix_rows = {queries, head_dim, head_dim};
   for (ParameterSpec* spec : {&weight, &shift}) {
     spec->split = tp.size > 1;
+    cut_row_squares(*spec, tp, out);
     if (own.copies > 1) {
       const std::int64_t group = tp.rank / own.copies * (queries + 2 * head_dim);
       const std::int64_t part = own.queries_per_group * head_dim;
@@ -73,7 +91,7 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   }
   const ValueId w = g.parameter(std::move(weight));
   const ValueId b = bias ? g.parameter(std::move(shift)) : no_value;
-  return ops::linear(g, enter(g, tp, x), w, b);
+  return ops::linear(g, enter(g, tp, x), w, b, {.leaves = leaf_cut(tp, false)});
 }
 
 ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
@@ -120,9 +138,10 @@ ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) 
     weight.split = shift.split = true;
     weight.pieces = shift.pieces = pieces_of_blocks(tp, out, blocks);
   }
+  for (ParameterSpec* spec : {&weight, &shift}) cut_row_squares(*spec, tp, out / blocks);
   const ValueId w = g.parameter(std::move(weight));
   const ValueId b = bias ? g.parameter(std::move(shift)) : no_value;
-  return ops::linear(g, enter(g, tp, x), w, b);
+  return ops::linear(g, enter(g, tp, x), w, b, {.leaves = leaf_cut(tp, false, blocks)});
 }
 
 ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
@@ -131,15 +150,20 @@ ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) con
   weight.matrix_rows = {out};
   weight.split = tp.size > 1;
   weight.first_column = tp.rank * local;
+  if (tp.leaves > 0) cut_squares(weight, tp, in / tp.leaves);
   const ValueId w = g.parameter(std::move(weight));
   const ValueId b =
       bias ? g.parameter({name + ".bias", {out}, {out}, Init::zeros, 0, false}) : no_value;
+  if (tp.leaves > 0) {
+    const ValueId y = ops::linear(g, x, w, b, {.leaves = leaf_cut(tp, true)});
+    return tp.splits_rows() ? ops::local_rows(g, y, tp.group(), tp.rank) : y;
+  }
   // One rank adds the bias, so that the sum has it once; its gradient is whole on every rank.
   return leave(g, tp, ops::linear(g, x, w, b, {.adds_bias = tp.rank == 0}), true);
 }
 
 std::int64_t VocabTable::padded(const TensorParallel& tp) const {
-  const std::int64_t unit = std::max<std::int64_t>(1, multiple) * tp.size;
+  const std::int64_t unit = std::max<std::int64_t>(1, multiple) * std::max(tp.size, tp.leaves);
   return (vocab + unit - 1) / unit * unit;
 }
 
@@ -165,6 +189,7 @@ ValueId VocabTable::bias(Graph& g, const TensorParallel& tp, std::string bias_na
 }
 
 void VocabTable::cut(ParameterSpec& spec, const TensorParallel& tp) const {
+  cut_row_squares(spec, tp, padded(tp));
   if (tp.size == 1) return;
   spec.split = true;
   // A piece of no rows where this rank has padding only: no pieces would mean all rows.
@@ -177,6 +202,7 @@ ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId t
   // The rank that has a word adds its position and type: the sum over ranks is exact.
   const ValueId x = ops::embedding(g, tokens, table, positions, position_table, words.first_id(tp),
                                    types, type_table);
+  if (tp.leaves > 0) return ops::select_rows(g, x, tp.group(), tp.splits_rows());
   return leave(g, tp, x, false);
 }
 
@@ -190,18 +216,21 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   const ValueId all_x = enter(g, tp, x);
   const ValueId loss = g.new_value(g.accumulate(), {rows});
   g.set_result(loss, ResultOutput::token_loss);
-  const std::int64_t row_bytes = g.value(table).shape[0] * size_of(g.compute());
+  // With leaves the slices may not depend on the number of ranks.
+  const std::int64_t columns = tp.leaves > 0 ? words.padded(tp) : g.value(table).shape[0];
+  const std::int64_t row_bytes = columns * size_of(g.compute());
   const std::int64_t slices = std::clamp<std::int64_t>(
       (rows * row_bytes + logits_bytes - 1) / logits_bytes, 1, std::min(rows, most_slices));
   const std::int64_t rows_per_slice =
       round_up((rows + slices - 1) / slices, std::max<std::int64_t>(1, g.exact_block()));
   for (std::int64_t first = 0; first < rows; first += rows_per_slice) {
     const std::int64_t count = std::min(rows_per_slice, rows - first);
-    ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias);
+    ValueId logits = ops::linear(g, ops::slice(g, all_x, first, count), table, bias,
+                                 {.leaves = leaf_cut(tp, false)});
     if (soft_cap > 0) logits = ops::soft_cap(g, logits, soft_cap);
     const ValueId token_loss = ops::cross_entropy(
         g, logits, ops::slice(g, targets, first, count), ops::slice(g, weights, first, count),
-        words.local_ids(tp), words.first_id(tp), tp.group());
+        words.local_ids(tp), words.first_id(tp), tp.group(), leaf_cut(tp, false).count);
     g.place_in(token_loss, loss, first * size_of(g.accumulate()));
   }
 }

@@ -20,7 +20,11 @@ struct TensorParallel {
   int size = 1;
   int rank = 0;
   bool sequence_parallel = false;  // norms, dropout and residuals on a part of the rows each
+  // Equal parts of what ranks may split, on all of them together, whose sums do not depend on the
+  // number of ranks (LeafCut); a power of two that `size` divides. 0: each rank's part is one.
+  int leaves = 0;
 
+  int local_leaves() const { return leaves / size; }
   bool splits_rows() const { return sequence_parallel && size > 1; }
   GraphGroup group() const { return {GroupKind::tensor, size}; }
   // This rank's part of `whole` equal things, which must divide.
@@ -105,7 +109,7 @@ struct VocabTable {
   std::int64_t vocab, multiple, hidden;
   double init_std;
 
-  // A multiple of multiple x size.
+  // A multiple of multiple x size, or with leaves of multiple x leaves.
   std::int64_t padded(const TensorParallel& tp) const;
   // First id of this rank, and how many real ones it has (perhaps none).
   std::int64_t first_id(const TensorParallel& tp) const;

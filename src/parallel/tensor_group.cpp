@@ -32,6 +32,10 @@ void TensorGroup::sum(Queue&, void* data, std::int64_t count, DType dtype) {
   communicator_.all_reduce(data, count, dtype, Reduction::sum, names_.sum).wait();
 }
 
+void TensorGroup::sum_in_tree(Queue&, void* data, std::int64_t count, DType dtype) {
+  communicator_.all_reduce(data, count, dtype, Reduction::tree, names_.sum).wait();
+}
+
 void TensorGroup::maximum(Queue&, void* data, std::int64_t count, DType dtype) {
   communicator_.all_reduce(data, count, dtype, Reduction::max, names_.maximum).wait();
 }

@@ -27,6 +27,7 @@ class TensorGroup : public RankGroup {
   int size() const override { return communicator_.size(); }
   int rank() const override { return communicator_.rank(); }
   void sum(Queue&, void* data, std::int64_t count, DType dtype) override;
+  void sum_in_tree(Queue&, void* data, std::int64_t count, DType dtype) override;
   void maximum(Queue&, void* data, std::int64_t count, DType dtype) override;
   void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;
   void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) override;

@@ -118,6 +118,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.tensor.size = mesh.degrees().tp;
   local.tensor.rank = mesh.place_of(rank).tp;
   local.tensor.sequence_parallel = config.parallel.sequence_parallel && local.tensor.size > 1;
+  local.tensor.leaves = static_cast<int>(config.parallel.exact_leaves);
   local.context.size = mesh.degrees().cp;
   local.context.rank = mesh.place_of(rank).cp;
   local.expert.size = mesh.degrees().expert_ranks();

@@ -196,6 +196,7 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   clear_totals();
   std::int64_t summands = input.micro_batches * mesh_.degrees().dp();
   if (build_.exact_block > 0) summands *= build_.batch * seq_ / build_.exact_block;
+  if (build_.tensor.leaves > 0) summands *= build_.tensor.local_leaves();
   for (auto& chunk : chunks_) chunk->gradients->begin_step(block(), summands, &totals()->overflows);
   const Schedule& actions = schedule(input.micro_batches);
   TRIREME_CHECK(

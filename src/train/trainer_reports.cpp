@@ -47,7 +47,9 @@ void Trainer::Parts::print_plan() {
       "model: {} with {}, hidden {}, {}, {} positions, vocabulary {} ({} computed)\n"
       "parameters: {}; precision {}; {}\n",
       m.family, counted(m.num_layers, "layer"), m.hidden_size, counted(m.num_heads, "head"),
-      m.seq_length, m.vocab_size, padded_vocabulary(m, static_cast<int>(config.parallel.tp)),
+      m.seq_length, m.vocab_size,
+      padded_vocabulary(
+          m, static_cast<int>(std::max(config.parallel.tp, config.parallel.exact_leaves))),
       parameter_count(m), precision_text(config), device_text(device_of(config.run.device)));
   if (rank.size > 1) {
     text += fmt::format("mesh: {}; ZeRO {}, {} numerics\n", engine.mesh().text(),

@@ -90,6 +90,25 @@ void check_sums(Communicator& comm, std::int64_t count, DType dtype) {
                                              kept.begin() + (comm.rank() + 1) * count)));
 }
 
+// The sum of ranks [begin, end) as the tree has it: the left part is the largest power of two.
+inline float tree_sum(int begin, int end, std::int64_t i) {
+  if (end - begin == 1) return contribution(begin, i);
+  const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(end - begin - 1)));
+  return tree_sum(begin, begin + left, i) + tree_sum(begin + left, end, i);
+}
+
+inline void check_trees(Communicator& comm, std::int64_t count) {
+  const int n = comm.size();
+  SCOPED_TRACE(::testing::Message() << count << " on " << n << " ranks");
+  std::vector<float> data = contributions<float>(comm.rank(), 0, count), expected(count);
+  for (std::int64_t i = 0; i < count; ++i) expected[i] = tree_sum(0, n, i);
+  comm.all_reduce(data.data(), count, DType::f32, Reduction::tree, "tree").wait();
+  EXPECT_TRUE(same_bits(data, expected));
+  if (n > 3 && count > 100) {  // which the order of the ranks does not give
+    EXPECT_FALSE(same_bits(data, expected_sum<float>(n, 0, count)));
+  }
+}
+
 inline void check_movement(Communicator& comm, std::int64_t count) {
   const int n = comm.size();
   SCOPED_TRACE(::testing::Message() << count << " on " << n << " ranks");

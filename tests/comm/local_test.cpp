@@ -38,6 +38,7 @@ TEST(Collectives, SumsHaveTheDocumentedOrderForEverySizeAndType) {
       check_sums<double>(world, 5000, DType::f64);
       check_sums<f16>(world, 9000, DType::f16);
       check_sums<std::int32_t>(world, 9000, DType::i32);
+      for (const std::int64_t count : {0, 1, 3000, 200000}) check_trees(world, count);
       check_maximum(world);
     });
   }

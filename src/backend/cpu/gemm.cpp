@@ -28,9 +28,11 @@ std::int64_t few_rows_limit(const Target& target, DType compute) {
   return has_unit ? max_few_rows / 2 : max_few_rows;
 }
 
-Engine choose(const Target& target, DType compute, Product product, const GemmProblem& problem) {
+// `into_float`: C is Acc<T>.
+Engine choose(const Target& target, DType compute, Product product, const GemmProblem& problem,
+              bool into_float) {
   if (compute == DType::f64) return Engine::reference;
-  if (product == Product::forward && problem.m <= few_rows_limit(target, compute))
+  if (product == Product::forward && !into_float && problem.m <= few_rows_limit(target, compute))
     return Engine::few_rows;
   if (compute == DType::f32) return Engine::dnnl;
   if (compute == DType::bf16 && target.isa == Isa::amx) return Engine::amx;
@@ -40,9 +42,8 @@ Engine choose(const Target& target, DType compute, Product product, const GemmPr
 
 template <class T>
 std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product,
-                                           const GemmProblem& problem) {
-  const bool into_float = product == Product::weight_grad;
-  const Engine engine = choose(target, dtype_of<T>, product, problem);
+                                           const GemmProblem& problem, bool into_float) {
+  const Engine engine = choose(target, dtype_of<T>, product, problem, into_float);
   if constexpr (std::is_same_v<T, double>) {
     return std::make_unique<ReferenceGemm>(problem);
   } else {
@@ -63,19 +64,19 @@ std::unique_ptr<GemmEngine<T>> make_engine(const Target& target, Product product
 }
 
 template <class T>
-std::int64_t widened_workspace(Product product, const GemmProblem& problem) {
-  return product == Product::weight_grad ? WidenedGemm<T, float>::workspace_bytes(problem)
-                                         : WidenedGemm<T, T>::workspace_bytes(problem);
+std::int64_t widened_workspace(const GemmProblem& problem, bool into_float) {
+  return into_float ? WidenedGemm<T, float>::workspace_bytes(problem)
+                    : WidenedGemm<T, T>::workspace_bytes(problem);
 }
 
 std::int64_t engine_workspace(const Target& target, DType compute, Product product,
-                              const GemmProblem& problem) {
-  switch (choose(target, compute, product, problem)) {
+                              const GemmProblem& problem, bool into_float) {
+  switch (choose(target, compute, product, problem, into_float)) {
     case Engine::amx:
-      return AmxGemm(problem, product == Product::weight_grad).workspace_bytes();
+      return AmxGemm(problem, into_float).workspace_bytes();
     case Engine::widened:
-      return compute == DType::bf16 ? widened_workspace<bf16>(product, problem)
-                                    : widened_workspace<f16>(product, problem);
+      return compute == DType::bf16 ? widened_workspace<bf16>(problem, into_float)
+                                    : widened_workspace<f16>(problem, into_float);
     case Engine::dnnl:
       return compute == DType::f32 ? float_gemm_workspace(problem, target.isa) : 0;
     case Engine::reference:
@@ -83,6 +84,11 @@ std::int64_t engine_workspace(const Target& target, DType compute, Product produ
       break;
   }
   return 0;
+}
+
+// What products of layers leave in Acc<T>.
+bool sums_in_float(Product product) {
+  return product == Product::weight_grad;
 }
 
 constexpr std::int64_t alignment = 64;
@@ -106,9 +112,9 @@ Linear<T>::Linear(Product product, const LinearShape& shape, Isa set) {
   TRIREME_CHECK(shape.rows > 0 && shape.in > 0 && shape.out > 0);
   TRIREME_CHECK(supports(set));
   const Target target = this_machine(set);
-  impl_ =
-      std::make_unique<Impl>(Impl{product, linear_workspace(target, dtype_of<T>, product, shape),
-                                  make_engine<T>(target, product, problem_of(product, shape))});
+  impl_ = std::make_unique<Impl>(
+      Impl{product, linear_workspace(target, dtype_of<T>, product, shape),
+           make_engine<T>(target, product, problem_of(product, shape), sums_in_float(product))});
 }
 
 template <class T>
@@ -139,10 +145,49 @@ std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShap
   return linear;
 }
 
+namespace {
+
+template <class T>
+class Sums final : public LinearProduct {
+ public:
+  Sums(Product product, const LinearShape& shape)
+      : engine_(make_engine<T>(this_machine(isa()), product, problem_of(product, shape), true)) {}
+
+  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override {
+    TRIREME_CHECK(!bias);
+    engine_->run(dst, static_cast<const T*>(a), static_cast<const T*>(b), nullptr, accumulate,
+                 align(workspace));
+  }
+
+ private:
+  std::unique_ptr<GemmEngine<T>> engine_;
+};
+
+std::int64_t workspace_of(const Target& target, DType compute, Product product,
+                          const LinearShape& shape, bool into_float) {
+  const std::int64_t bytes =
+      engine_workspace(target, compute, product, problem_of(product, shape), into_float);
+  return bytes == 0 ? 0 : bytes + alignment;
+}
+
+}  // namespace
+
+std::shared_ptr<const LinearProduct> make_sums(DType compute, Product product,
+                                               const LinearShape& shape) {
+  return with_compute_type(compute, [&]<class T>(T) -> std::shared_ptr<const LinearProduct> {
+    return std::make_shared<const Sums<T>>(product, shape);
+  });
+}
+
 std::int64_t linear_workspace(const Target& target, DType compute, Product product,
                               const LinearShape& shape) {
-  const std::int64_t bytes = engine_workspace(target, compute, product, problem_of(product, shape));
-  return bytes == 0 ? 0 : bytes + alignment;
+  return workspace_of(target, compute, product, shape, sums_in_float(product));
+}
+
+std::int64_t sums_workspace(const Target& target, DType compute, Product product,
+                            const LinearShape& shape) {
+  return workspace_of(target, compute, product, shape, true);
 }
 
 std::int64_t context_attention_workspace(const Target& target, DType compute,

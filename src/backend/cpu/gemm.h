@@ -45,4 +45,8 @@ class Linear final : public LinearProduct {
 template <class T>
 std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShape& shape);
 
+// A forward product, or that of an input gradient, whose sums stay in Acc<T>. It takes no bias.
+std::shared_ptr<const LinearProduct> make_sums(DType compute, Product product,
+                                               const LinearShape& shape);
+
 }  // namespace trireme::cpu

@@ -67,7 +67,9 @@ std::vector<Field> parallel_fields() {
             "whether each tensor-parallel rank keeps a part of the layers' inputs that full "
             "recomputation saves, and gathers them in the backward pass; with sequence_parallel "
             "nothing changes: ranks have parts anyway"),
-      FIELD(parallel, numerics, any(), "", "exact: the same bits on every layout with equal tp"),
+      FIELD(
+          parallel, numerics, any(), "",
+          "exact: the same bits on every layout with equal tp, and with exact_leaves for every tp"),
       FIELD(parallel, exact_block, between(0, kWide), "tokens",
             "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
             "bits depend on no micro-batch size; 0: a whole micro-batch"),

@@ -42,10 +42,24 @@ void gradient_reduce(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], b.grad(node.outputs[0]));
 }
 
+// The type whose sums the ranks make: integers select bits, -0 among them.
+DType summed_type(const Launch& l) {
+  const DType dtype = l.output_value(0).dtype;
+  if (!l.node.as<CollectiveAttributes>().selects) return dtype;
+  switch (size_of(dtype)) {
+    case 2:
+      return DType::u16;
+    case 4:
+      return DType::i32;
+    default:
+      return DType::i64;
+  }
+}
+
 void launch_reduce(const Launch& l) {
   const Value& y = l.output_value(0);
   if (l.out[0] != l.in[0]) l.queue.copy(l.out[0], l.in[0], y.bytes());
-  group_of(l).sum(l.queue, l.out[0], y.shape.count(), y.dtype);
+  group_of(l).sum(l.queue, l.out[0], y.shape.count(), summed_type(l));
 }
 
 // inputs: x [rows, columns]
@@ -86,7 +100,7 @@ void gradient_scatter(GradientBuilder& b, const Node& node) {
 
 void launch_scatter(const Launch& l) {
   const Value& y = l.output_value(0);
-  group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), y.dtype);
+  group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), summed_type(l));
 }
 
 // inputs: x [rows, columns]; the output: the rows of this rank
@@ -139,8 +153,10 @@ const OpDefinition reduce_scatter_op{.name = "reduce_scatter",
                                      .infer = infer_scatter,
                                      .gradient = gradient_scatter,
                                      .launch = launch_scatter};
-const OpDefinition local_rows_op{
-    .name = "local_rows", .infer = infer_scatter, .launch = launch_own};
+const OpDefinition local_rows_op{.name = "local_rows",
+                                 .infer = infer_scatter,
+                                 .gradient = gradient_scatter,
+                                 .launch = launch_own};
 const OpDefinition all_to_all_op{.name = "all_to_all",
                                  .infer = infer_exchange,
                                  .gradient = gradient_exchange,
@@ -160,6 +176,15 @@ ValueId all_gather(Graph& g, ValueId x, GraphGroup group) {
 
 ValueId gather_rows(Graph& g, ValueId x, GraphGroup group, int own) {
   return emit(g, OpKind::all_gather, x, {group, false, own});
+}
+
+ValueId local_rows(Graph& g, ValueId x, GraphGroup group, int own) {
+  return emit(g, OpKind::local_rows, x, {group, false, own});
+}
+
+ValueId select_rows(Graph& g, ValueId x, GraphGroup group, bool scatters) {
+  return emit(g, scatters ? OpKind::reduce_scatter : OpKind::all_reduce, x,
+              {.group = group, .selects = true});
 }
 
 ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group) {

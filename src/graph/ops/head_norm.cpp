@@ -1,6 +1,8 @@
 // RMSNorm of queries and keys, head by head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3) or over
 // all heads of a position (OLMo 2, arXiv:2501.00656). Ranks that share the heads of a position add
 // up the sums that such a norm and its gradient need, two numbers for each row.
+#include <algorithm>
+
 #include "backend/cpu/kernels.h"
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"
@@ -77,6 +79,26 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[6] = node.inputs[7] = no_value;
 }
 
+// Copies of a leaf's heads, of one block of rows: dx, dy, x and rstd.
+struct LeafScratch {
+  HeadNormShape leaf;
+  std::int64_t activations = 0, norms = 0;  // bytes of each
+  std::int64_t leaves;
+
+  LeafScratch(const Graph& g, const Node& node)
+      : leaf(shape_of(node.as<HeadNormAttributes>(), g.value(node.inputs[1]))),
+        leaves(std::max<std::int64_t>(1, node.as<HeadNormAttributes>().leaves)) {
+    leaf.rows = RowBlocks(g, leaf.rows).rows;
+    if (leaves == 1) return;
+    TRIREME_CHECK(leaf.groups % leaves == 0);
+    leaf.groups /= leaves;
+    activations = align_up(leaf.rows * leaf.qkv_cols() * size_of(g.compute()));
+    norms = align_up(leaf.rows * leaf.norms() * size_of(g.accumulate()));
+  }
+  static std::int64_t align_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::int64_t bytes() const { return 3 * activations + norms; }
+};
+
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& qkv = g.value(node.inputs[1]);
   const HeadNormShape shape = shape_of(node.as<HeadNormAttributes>(), qkv);
@@ -84,7 +106,8 @@ std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& no
   const std::int64_t own = target.device != DeviceKind::cpu
                                ? gpu::norm_grad_workspace(rows, width)
                                : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, width);
-  return block_gradient_bytes(g, width) + block_gradient_bytes(g, shape.key_weights()) + own;
+  return block_gradient_bytes(g, width) + block_gradient_bytes(g, shape.key_weights()) +
+         LeafScratch(g, node).bytes() + own;
 }
 
 // The gradients of the weights go to dquery and dkey.
@@ -107,6 +130,45 @@ void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t 
                                 .workspace = static_cast<Acc<T>*>(workspace)});
 }
 
+// The gradients of one block of rows, leaf by leaf: each adds to the weights' by itself.
+template <class T>
+void launch_grad_leaves(const Launch& l, const LeafScratch& scratch, std::int64_t first_row,
+                        const HeadNormGradOperands<T>& of_weights, bool overwrite,
+                        std::byte* memory) {
+  using A = Acc<T>;
+  const HeadNormShape& leaf = scratch.leaf;
+  T* const dx = reinterpret_cast<T*>(memory);
+  T* const dy = reinterpret_cast<T*>(memory + scratch.activations);
+  T* const x = reinterpret_cast<T*>(memory + 2 * scratch.activations);
+  A* const rstd = reinterpret_cast<A*>(memory + 3 * scratch.activations);
+  const std::int64_t columns = leaf.qkv_cols(), width = columns * scratch.leaves;
+  const std::int64_t norms = leaf.norms(), all_norms = norms * scratch.leaves;
+  for (std::int64_t i = 0; i < scratch.leaves; ++i) {
+    const BlockCopy heads{.counts = {leaf.rows, 1, 1},
+                          .dst_strides = {columns, 0, 0},
+                          .src_strides = {width, 0, 0},
+                          .src_first = first_row * width + i * columns,
+                          .width = columns};
+    kernels<T>(l).copy_blocks(l.queue, dy, l.input<T>(0), heads);
+    kernels<T>(l).copy_blocks(l.queue, x, l.input<T>(1), heads);
+    kernels<A>(l).copy_blocks(l.queue, rstd, l.input<A>(4),
+                              {.counts = {leaf.rows, 1, 1},
+                               .dst_strides = {norms, 0, 0},
+                               .src_strides = {all_norms, 0, 0},
+                               .src_first = first_row * all_norms + i * norms,
+                               .width = norms});
+    HeadNormGradOperands<T> operands = of_weights;
+    operands.dx = dx;
+    operands.dy = dy;
+    operands.x = x;
+    operands.rstd = rstd;
+    kernels<T>(l).head_norm_grad(l.queue, leaf, operands);
+    kernels<T>(l).copy_blocks(l.queue, l.output<T>(0), dx, heads.inverse());
+    add_block(l, 1, of_weights.dquery_weight, overwrite && i == 0);
+    add_block(l, 2, of_weights.dkey_weight, overwrite && i == 0);
+  }
+}
+
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     using A = Acc<T>;
@@ -122,7 +184,20 @@ void launch_grad(const Launch& l) {
     const std::int64_t both = queries + block_gradient_bytes(l.graph, shape.key_weights());
     auto* const scratch = static_cast<std::byte*>(l.workspace);
     A* const made[] = {reinterpret_cast<A*>(scratch), reinterpret_cast<A*>(scratch + queries)};
+    const LeafScratch leaves(l.graph, l.node);
     for (std::int64_t b = 0; b < blocks.count; ++b) {
+      if (leaves.leaves > 1) {
+        const HeadNormGradOperands<T> of_weights{
+            .dquery_weight = made[0],
+            .dkey_weight = made[1],
+            .accumulate = false,
+            .query_weight = l.input<T>(2),
+            .key_weight = l.input<T>(3),
+            .workspace = reinterpret_cast<A*>(scratch + both + leaves.bytes())};
+        launch_grad_leaves<T>(l, leaves, b * blocks.rows, of_weights, !l.accumulate && b == 0,
+                              scratch + both);
+        continue;
+      }
       launch_grad_rows<T>(l, shape, b * blocks.rows, made[0], made[1], false, scratch + both);
       for (const int weight : {0, 1})
         add_block(l, 1 + weight, made[weight], !l.accumulate && b == 0);

@@ -5,6 +5,7 @@
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/fp8_linear.h"
+#include "graph/ops/leaf_linear.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
 
@@ -13,6 +14,10 @@ namespace {
 
 bool is_rounded(const Graph& g, const Node& node) {
   return is_fp8(g) && node.as<LinearAttributes>().may_round;
+}
+
+bool has_leaves(const Node& node) {
+  return node.as<LinearAttributes>().leaves.count > 0;
 }
 
 // The shape of the product that a node computes; all three products have the same of a layer.
@@ -27,6 +32,7 @@ LinearShape shape_of(const Graph& g, const Node& node) {
 template <Product product>
 std::int64_t own_workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
+  if (has_leaves(node)) return leaf_workspace(target, g, node, product, shape);
   if (is_rounded(g, node)) return fp8_workspace(target, g, node, product, shape);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
@@ -44,6 +50,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
 template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
+  if (has_leaves(node)) return prepare_leaves(device, g, node, product, shape);
   if (is_rounded(g, node)) return prepare_fp8(device, g, node, product, shape);
   return device.linear(g.compute(), product, shape);
 }
@@ -56,6 +63,7 @@ Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t n
 
 template <Product product>
 void launch(const Launch& l) {
+  if (has_leaves(l.node)) return launch_leaves(l, product);
   if (is_rounded(l.graph, l.node)) return launch_fp8(l, product);
   const void* bias = nullptr;
   if constexpr (product == Product::forward) {
@@ -71,6 +79,7 @@ void launch(const Launch& l) {
 }
 
 void launch_weight_grad(const Launch& l) {
+  if (has_leaves(l.node)) return launch_leaves(l, Product::weight_grad);
   if (is_rounded(l.graph, l.node)) return launch_fp8(l, Product::weight_grad);
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
   if (l.graph.exact_block() == 0)

@@ -93,9 +93,10 @@ ValueId gather(Graph& g, ValueId x, ValueId row_numbers);
 // Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
 // gradient overwrites the logits; no_value for loss_weights: rows are losses per sample. With a
 // group the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
-// share; every rank gets the same losses.
+// share; every rank gets the same losses. `leaves`: see LossAttributes.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
-                      std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {});
+                      std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {},
+                      std::int64_t leaves = 0);
 
 // A copy of x in another order.
 ValueId reorder(Graph& g, ValueId x, const ReorderAttributes& order);
@@ -147,6 +148,11 @@ ValueId all_gather(Graph& g, ValueId x, GraphGroup group);
 // The same for what all ranks compute alike from the rows, whose whole gradient each of them has:
 // rank `own` takes its rows of it.
 ValueId gather_rows(Graph& g, ValueId x, GraphGroup group, int own);
+// Rank `own` takes its rows of what all ranks have alike. The gradient: all_gather.
+ValueId local_rows(Graph& g, ValueId x, GraphGroup group, int own);
+// Of each element, +0 on all ranks but one, that one's bits: all rows, or with `scatters` this
+// rank's. The gradients are those of all_reduce and reduce_scatter.
+ValueId select_rows(Graph& g, ValueId x, GraphGroup group, bool scatters);
 // This rank's rows of the sum over all ranks: [rows / size, columns]. The gradient: all_gather.
 ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group);
 // Part k of the rows goes to rank k, and part k of the result comes from it. The gradient: the

@@ -107,6 +107,22 @@ TEST_F(SlowSameBits, BlocksOfTokens) {
           {{2, "train.micro_batch_size=4"}, {4, "train.micro_batch_size=2 parallel.zero=2"}}, 2);
 }
 
+// What ranks may split has four leaves, whoever makes them; a run continues on another degree.
+TEST_F(SlowSameBits, TensorParallelDegrees) {
+  compare("run.precision=bf16 parallel.exact_block=4 parallel.exact_leaves=4",
+          {{2, "parallel.tp=2"},
+           {4, "parallel.tp=4 parallel.sequence_parallel=true"},
+           {8, "parallel.tp=2 parallel.sequence_parallel=true parallel.pp=2 parallel.zero=2"}},
+          1);
+  const std::string exact = compared_run +
+                            "parallel.numerics=exact parallel.exact_block=8 "
+                            "parallel.exact_leaves=2 model.family=llama model.num_kv_heads=2 ";
+  ASSERT_EQ(train_on("whole", {1, exact}).code, 0) << read("whole.out");
+  ASSERT_EQ(train_on("parts", {2, "parallel.tp=2 train.exit_interval=6"}, exact).code, 0);
+  ASSERT_EQ(train_on("parts", {1, exact}).code, 0) << read("parts.out");
+  EXPECT_EQ(first_difference(path("parts"), path("whole")), "");
+}
+
 // Two micro-batches on four stages; slots and messages are planned for no more.
 TEST_F(SameBits, FewerMicroBatchesThanStages) {
   compare("train.micro_batch_size=2 train.global_batch_size=4",

@@ -46,6 +46,7 @@ class NotingGroup final : public RankGroup {
     return std::make_unique<Noted>(notes_, src, dst, sent * size_of(dtype));
   }
   void sum(Queue&, void*, std::int64_t, DType) override { FAIL(); }
+  void sum_in_tree(Queue&, void*, std::int64_t, DType) override { FAIL(); }
   void maximum(Queue&, void*, std::int64_t, DType) override { FAIL(); }
   void all_gather(Queue&, const void*, void*, std::int64_t, DType) override { FAIL(); }
   void reduce_scatter(Queue&, const void*, void*, std::int64_t, DType) override { FAIL(); }

@@ -1,0 +1,159 @@
+// Exact numerics with leaves: the degree of tensor parallelism changes no bit. A longer run of
+// random layouts: TRIREME_LAYOUTS=200 TRIREME_LAYOUTS_SEED=1.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "base/error.h"
+#include "named.h"
+#include "train/local_ranks.h"
+
+namespace trireme {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// Eight query heads in four groups, or four heads; windows, soft caps and norms of heads with some.
+Config leaves_model(const std::string& family, const std::string& precision) {
+  Config config = config_of(precision, 4, family == "gpt" ? "gpt" : "llama");
+  ModelConfig& m = config.model;
+  m.ffn_hidden_size = 24;
+  if (family != "gpt") {
+    m.num_heads = 8;
+    m.num_kv_heads = 4;
+    m.head_dim = 4;
+    m.qk_norm = true;
+  }
+  if (family == "windows") {
+    m.tie_embeddings = true;
+    m.attention_window = 5;
+    m.attention_soft_cap = 20;
+    m.logit_soft_cap = 10;
+    m.attention_dropout = 0.1;
+    m.norm_placement = NormPlacement::both;
+  }
+  config.parallel.exact_block = 2;
+  config.parallel.exact_leaves = 4;
+  config.optimizer.initial_loss_scale = 0x1p24;
+  config.optimizer.loss_scale_window = 2;
+  config.optimizer.hysteresis = 1;
+  return config;
+}
+
+Config with(Config config, int tp, bool sequence_parallel, int pp = 1, int zero = 0) {
+  config.parallel.tp = tp;
+  config.parallel.sequence_parallel = sequence_parallel;
+  config.parallel.pp = pp;
+  config.parallel.zero = zero;
+  return config;
+}
+
+void expect_same(const Result& result, const Result& expected) {
+  EXPECT_EQ(result.finite, expected.finite);
+  EXPECT_EQ(result.losses, expected.losses);
+  EXPECT_EQ(result.norms, expected.norms);
+  for (const auto& [name, values] : expected.weights)  // and moments
+    EXPECT_TRUE(result.weights.at(name) == values) << name;
+}
+
+TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
+  for (const auto& [family, precision] :
+       {std::pair{"gpt", "bf16"}, {"llama", "fp32"}, {"windows", "bf16"}}) {
+    SCOPED_TRACE(fmt::format("{} {}", family, precision));
+    const Config config = leaves_model(family, precision);
+    const Result expected = train(config, 1);
+    expect_same(train(with(config, 2, false), 2), expected);
+    expect_same(train(with(config, 2, true, 2, 1), 4), expected);
+    expect_same(train(with(config, 4, true), 4), expected);
+  }
+}
+
+// The bits are those of the tree: another one is seen in every kind of result.
+TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
+  Config config = leaves_model("llama", "fp32");
+  const Result four = train(config, 1);
+  config.parallel.exact_leaves = 2;
+  const Result two = train(config, 1);
+  EXPECT_NE(two.losses, four.losses);
+  EXPECT_NE(two.norms, four.norms);
+  EXPECT_FALSE(two.weights == four.weights);
+}
+
+class LeafLayouts {
+ public:
+  explicit LeafLayouts(int seed) : random_(static_cast<unsigned>(seed)) {}
+
+  // Sets a layout that the configuration allows, on 1 to 8 ranks.
+  int choose(Config& config) {
+    for (;;) {
+      ParallelConfig p = config.parallel;
+      const int ranks = one_of(std::vector<int>{1, 2, 4, 8});
+      p.tp = one_of(std::vector<int>{1, 2, 4});
+      p.sequence_parallel = one_of(std::vector<int>{0, 1}) == 1;
+      p.pp = one_of(std::vector<int>{1, 1, 2, 4});
+      p.schedule = named(one_of(Names{"gpipe", "1f1b", "zb1p", "zbv", "vhalf"}));
+      p.cp = one_of(std::vector<int>{1, 1, 2});
+      p.cp_attention = named(one_of(Names{"all_gather", "ulysses"}));
+      p.zero = one_of(std::vector<int>{0, 1, 2, 3});
+      p.recompute = named(one_of(Names{"none", "selective", "full"}));
+      Config chosen = config;
+      chosen.parallel = p;
+      try {
+        validate_layout(chosen, ranks);
+      } catch (const Error&) {
+        continue;  // another one
+      }
+      config = chosen;
+      return ranks;
+    }
+  }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random_)];
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+void try_layouts(int count, int seed) {
+  LeafLayouts layouts(seed);
+  std::map<std::pair<std::string, std::string>, Result> alone;
+  for (int i = 0; i < count; ++i) {
+    const auto family = layouts.one_of(Names{"gpt", "llama", "windows"});
+    const auto precision = layouts.one_of(Names{"bf16", "fp32", "fp16"});
+    Config config = leaves_model(family, precision);
+    const auto [reference, added] = alone.try_emplace({family, precision});
+    if (added) reference->second = train(config, 1, 5);
+    const int ranks = layouts.choose(config);
+    const ParallelConfig& p = config.parallel;
+    SCOPED_TRACE(fmt::format("{} {}, {} ranks, tp {}{}, pp {} {}, cp {} {}, ZeRO {}, recompute {}",
+                             family, precision, ranks, p.tp, p.sequence_parallel ? " sp" : "", p.pp,
+                             p.schedule, p.cp, p.cp_attention, p.zero, p.recompute));
+    expect_same(train(config, ranks, 5), reference->second);
+  }
+}
+
+int layouts_wanted(int otherwise) {
+  const char* text = std::getenv("TRIREME_LAYOUTS");
+  return text ? std::atoi(text) : otherwise;
+}
+
+int layouts_seed() {
+  const char* text = std::getenv("TRIREME_LAYOUTS_SEED");
+  return text ? std::atoi(text) : 1;
+}
+
+TEST(SlowExactLeaves, RandomLayouts) {
+  try_layouts(20, layouts_seed());
+}
+
+TEST(LongExactLeaves, RandomLayouts) {
+  try_layouts(layouts_wanted(300), layouts_seed() + 1);
+}
+
+}  // namespace
+}  // namespace trireme
