@@ -1,4 +1,4 @@
-// A clock around each launch, and tokens without a meaning.
+// Timed events around each launch, and tokens without a meaning.
 #include "train/op_times.h"
 
 #include <algorithm>
@@ -10,29 +10,40 @@
 
 namespace trireme {
 
-void OpTimes::before(const Launch&) {
+OpTimes::OpTimes(const Device& device) : at_once_(device.target().device == DeviceKind::cpu) {}
+
+void OpTimes::before(const Launch& launch) {
   waited_ = seconds_waited();
-  begin_ = std::chrono::steady_clock::now();
+  launch.queue.record_timed(begin_);
 }
 
 void OpTimes::after(const Launch& launch) {
-  launch.queue.synchronize();
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin_;
+  Timed timed{&launch.queue, launch.node.op, begin_, {}, 0};
+  launch.queue.record_timed(timed.end);
+  if (at_once_) timed.waited = seconds_waited() - waited_;
+  timed_.push_back(std::move(timed));
   const Cost cost = cost_of(launch.graph, launch.node);
   OpTime& time = times_[launch.node.op];
   ++time.calls;
-  time.seconds += taken.count() - (seconds_waited() - waited_);
   time.flops += cost.flops;
   time.bytes += cost.bytes;
 }
 
-double OpTimes::seconds() const {
+void OpTimes::settle() {
+  for (const Timed& timed : timed_)
+    times_[timed.op].seconds += timed.queue->seconds_between(timed.begin, timed.end) - timed.waited;
+  timed_.clear();
+}
+
+double OpTimes::seconds() {
+  settle();
   double sum = 0;
   for (const auto& [op, time] : times_) sum += time.seconds;
   return sum;
 }
 
-std::map<OpKind, OpTime> OpTimes::per_step(int steps) const {
+std::map<OpKind, OpTime> OpTimes::per_step(int steps) {
+  settle();
   std::map<OpKind, OpTime> result = times_;
   for (auto& [op, time] : result) {
     time.op = definition(op).name;

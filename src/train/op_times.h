@@ -2,7 +2,6 @@
 // profile`.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,20 +22,33 @@ struct OpTime {
   double bytes = 0;    // read and written, per step
 };
 
-// Waits for each launch: what a GPU does between two of them, and the overlap of queues, it cannot
-// see. Waits for other ranks within an op do not count.
+// By the clock of the queue that runs an op: nothing waits, and a step takes as long as without it.
+// Waits of the host for other ranks within an op do not count on a device that does everything at
+// once.
 class OpTimes : public Observer {
  public:
-  void before(const Launch&) override;
+  explicit OpTimes(const Device& device);
+  void before(const Launch& launch) override;
   void after(const Launch& launch) override;
 
-  double seconds() const;  // of all ops so far
-  // Per step and kind, over this many steps.
-  std::map<OpKind, OpTime> per_step(int steps) const;
+  // Of all ops so far, which the device has finished.
+  double seconds();
+  // The same per step and kind, over this many steps.
+  std::map<OpKind, OpTime> per_step(int steps);
 
  private:
+  struct Timed {
+    Queue* queue;
+    OpKind op;
+    Event begin, end;
+    double waited;  // by the host
+  };
+  void settle();
+
+  const bool at_once_;
   std::map<OpKind, OpTime> times_;
-  std::chrono::steady_clock::time_point begin_;
+  std::vector<Timed> timed_;  // not read yet
+  Event begin_;
   double waited_ = 0;  // before the op at hand
 };
 

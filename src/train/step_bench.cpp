@@ -112,7 +112,7 @@ StepBench bench_step(const Config& config, int steps, bool products_alone,
   say("a step to warm up");
   engine.train_step(
       input, [&](std::int64_t) { return &batch; }, &products);
-  OpTimes times;
+  OpTimes times(device);
   std::vector<double> seconds, outside;
   // Times the steps without the profile if its waits would slow them down.
   for (int s = 0; s < (on_cpu ? 0 : steps); ++s) {

@@ -112,7 +112,7 @@ class Profiler {
     const bool apart = device_.target().device != DeviceKind::cpu;
     std::vector<double> seconds, waited, rest;
     for (int s = 0; apart && s < steps; ++s) seconds.push_back(step(nullptr).seconds);
-    OpTimes ops;
+    OpTimes ops(device_);
     MessageTimes messages;
     {
       const Listening listening(transport_, messages);

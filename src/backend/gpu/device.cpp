@@ -46,7 +46,7 @@ class GpuDevice final : public Device {
     const auto number = static_cast<std::size_t>(role);
     if (number < queues_.size()) return queues_[number];
     std::call_once(copies_made_, [this] { copies_.emplace(); });
-    return (*copies_)[number - queues_.size()];
+    return copies_->queues[number - queues_.size()];
   }
 
   const CollectiveTable* collectives(std::string& problem) const override {
@@ -88,7 +88,7 @@ class GpuDevice final : public Device {
     try {
       for (GpuQueue& queue : queues_) queue.synchronize();
       if (!copies_) return;
-      for (GpuQueue& queue : *copies_) queue.synchronize();
+      for (GpuQueue& queue : copies_->queues) queue.synchronize();
     } catch (const Error&) {
       // A device that is lost has said so, and this is called while that error ends the run.
     }
@@ -116,9 +116,14 @@ class GpuDevice final : public Device {
   static constexpr auto first_copies = static_cast<std::size_t>(QueueRole::load);
 
   Target target_;
-  std::array<GpuQueue, first_copies> queues_;
-  std::optional<std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count) - first_copies>>
-      copies_;
+  // Messages between GPUs come before computation, which has blocks enough to fill the gaps.
+  std::array<GpuQueue, first_copies> queues_{GpuQueue(false), GpuQueue(true), GpuQueue(true),
+                                             GpuQueue(true)};
+  struct Copies {
+    std::array<GpuQueue, static_cast<std::size_t>(QueueRole::count) - first_copies> queues{
+        GpuQueue(false), GpuQueue(false)};
+  };
+  std::optional<Copies> copies_;
   std::once_flag copies_made_;
   Staging staging_;
   std::optional<Products> products_;

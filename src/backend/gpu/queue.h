@@ -8,7 +8,10 @@ namespace trireme::gpu {
 
 class GpuQueue final : public Queue {
  public:
-  GpuQueue() : stream_(runtime::make_stream()) {}
+  // Work of an urgent queue starts before that of others.
+  explicit GpuQueue(bool urgent = false) : stream_(runtime::make_stream(urgent)) {}
+  GpuQueue(const GpuQueue&) = delete;
+  GpuQueue& operator=(const GpuQueue&) = delete;
   ~GpuQueue() override { runtime::destroy(stream_); }
 
   void copy(void* dst, const void* src, std::int64_t bytes) override {
@@ -21,6 +24,8 @@ class GpuQueue final : public Queue {
   void wait(const Event& event) override;
   bool has_passed(const Event& event) override;
   void synchronize() override;
+  void record_timed(Event& event) override;
+  double seconds_between(const Event& begin, const Event& end) override;
 
   runtime::Stream stream() const { return stream_; }
 

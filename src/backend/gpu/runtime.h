@@ -43,9 +43,13 @@ void release(void* memory, std::int64_t bytes);
 void* allocate_pinned(std::int64_t bytes);
 void release_pinned(void* memory, std::int64_t bytes);
 
-Stream make_stream();
+// Kernels of an urgent stream come before those of others that wait for a place to run.
+Stream make_stream(bool urgent);
 void destroy(Stream);
 Event make_event();
+// With a time, which seconds_between() reads when both have passed.
+Event make_timed_event();
+double seconds_between(Event begin, Event end);
 void destroy(Event);
 
 // Between device memory and device or pinned memory.

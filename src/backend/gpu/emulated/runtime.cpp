@@ -107,7 +107,7 @@ void release_pinned(void* memory, std::int64_t bytes) {
   emulated::release_pinned(memory, static_cast<std::size_t>(bytes));
 }
 
-Stream make_stream() {
+Stream make_stream(bool) {
   if (const std::string problem = why_no_device(); !problem.empty()) fail("{}", problem);
   if (const char* const seed = std::getenv("TRIREME_STREAM_ORDER"))
     emulated::set_stream_order(std::strtoull(seed, nullptr, 10));
@@ -118,6 +118,13 @@ void destroy(Stream stream) {
 }
 Event make_event() {
   return emulated::make_event();
+}
+Event make_timed_event() {
+  return emulated::make_event();
+}
+// Time is nothing that an emulation can tell: a microsecond.
+double seconds_between(Event, Event) {
+  return 1e-6;
 }
 void destroy(Event event) {
   emulated::destroy_event(event);

@@ -258,11 +258,14 @@ void release_pinned(void* memory, std::int64_t) {
 }
 
 // Streams wait for nothing but what they are told to.
-Stream make_stream() {
+Stream make_stream(bool urgent) {
   static const bool checked = (require_device(), true);
   static_cast<void>(checked);
+  int least = 0, greatest = 0;
+  GPU_CALL(DeviceGetStreamPriorityRange, &least, &greatest);
   Stream stream = nullptr;
-  GPU_CALL(StreamCreateWithFlags, &stream, GPU_API(StreamNonBlocking));
+  GPU_CALL(StreamCreateWithPriority, &stream, GPU_API(StreamNonBlocking),
+           urgent ? greatest : least);
   return stream;
 }
 void destroy(Stream stream) {
@@ -272,6 +275,16 @@ Event make_event() {
   Event event = nullptr;
   GPU_CALL(EventCreateWithFlags, &event, GPU_API(EventDisableTiming));
   return event;
+}
+Event make_timed_event() {
+  Event event = nullptr;
+  GPU_CALL(EventCreate, &event);
+  return event;
+}
+double seconds_between(Event begin, Event end) {
+  float milliseconds = 0;
+  GPU_CALL(EventElapsedTime, &milliseconds, begin, end);
+  return 1e-3 * milliseconds;
 }
 void destroy(Event event) {
   static_cast<void>(GPU_API(EventDestroy)(event));
