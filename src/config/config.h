@@ -32,6 +32,8 @@ struct ExpertConfig {
   std::int64_t first_layer = 0, layer_interval = 1;
   std::vector<std::int64_t> layers;
   RouterScore score = RouterScore::softmax;
+  bool router_bias = false;  // a learned bias of the router's scores
+  bool linear_bias = false;  // biases of the experts' linear layers
   bool normalize_weights = true;
   double scaling_factor = 1;
   std::int64_t num_groups = 1, top_groups = 1;
@@ -93,6 +95,9 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   double latent_norm_eps = 0;  // of the norms within latent attention; 0: norm_eps
   MlpActivation activation = MlpActivation::by_family;
+  double activation_clamp = 0;  // gate at most this, and what it multiplies within +-this; 0: none
+  double gate_alpha = 1;        // of swiglu: gate x sigmoid(alpha x gate)
+  double gate_offset = 0;       // added to what the gate multiplies
   bool bias = true;      // biases of linear layers; "llama" turns it off by default
   bool qkv_bias = true;  // bias of the query, key, value projection
   bool qk_norm = false;  // RMSNorm of queries and keys
@@ -110,6 +115,7 @@ struct ModelConfig {
   double logit_soft_cap = 0;                // the same of the final logits
   std::int64_t attention_window = 0;        // positions that one sees, itself included; 0: all
   std::vector<std::int64_t> window_layers;  // with a window; empty: all
+  bool attention_sinks = false;             // a learned score of each head, without a value
   bool order_head = true;                   // bert: sentence-order head and pooler
   bool token_types = true;                  // bert: embedding of two segments; by order_head
   double hidden_dropout = 0;
