@@ -1,4 +1,4 @@
-// Settings of drivers and libraries that have to be in the environment before a GPU's runtime
+// Environment settings of drivers and libraries, to be applied before a GPU's runtime
 // starts.
 #pragma once
 
@@ -11,10 +11,10 @@ struct DriverSetting {
   const char* value;
 };
 
-// Those for NVIDIA's and for AMD's GPUs.
+// Settings for NVIDIA or for AMD GPUs.
 std::span<const DriverSetting> driver_settings(bool for_amd);
 
-// Puts them into the environment, without replacing what a user has set. Before the runtime's first
+// Sets the variables without replacing the user's values. Call before the first runtime
 // call.
 void set_environment(std::span<const DriverSetting> settings);
 
