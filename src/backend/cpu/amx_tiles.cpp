@@ -1,7 +1,7 @@
 // Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
 // called.
 //
-// What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
+// Performance (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
 // takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)
 // stays in L1 while the other streams from L2 with a hint not to displace it. All else happens
 // during the multiplication, a little at each step: the next outer panel comes into L2 and the next
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t line_bytes = 64;
 
-// In steps of k. A panel's piece fits into L1 next to the stream. A chunk's packed inner block, and
-// the sums of a task if k has several chunks, fit into scratch (and nearly into L2).
+// Limits in steps of k. A panel's piece fits in L1 next to the stream. A chunk's packed inner
+// block, and the sums of a task if k has several chunks, fit in scratch (and nearly in L2).
 constexpr std::int64_t max_piece = 16, max_single_chunk = 32, max_chunk = 16;
 
 constexpr std::int64_t inner_bytes = inner_block * max_single_chunk * step_k * 2;
@@ -184,7 +184,7 @@ class Runner {
     beside.end();
   }
 
-  // What happens beside each step of a block. Holds copies, so that they stay in registers.
+  // Work done during each step of a block. Holds copies, so that they stay in registers.
   class Beside {
    public:
     Beside(Runner& runner, const Block& block)

@@ -1,4 +1,4 @@
-// Sizes of the scratch of attention's backward pass, which kernels and planning share.
+// Scratch sizes of attention's backward pass, shared by kernels and planning.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace trireme::cpu {
 namespace {  // kernels of several instruction sets include this: nothing may be shared by the
              // linker
 
-// Queries whose gradients are summed together.
+// Number of queries whose gradients are summed together.
 constexpr std::int64_t attention_tile_queries = 64;
 
 // head_dim as packed: fused multiply-adds take columns by 16, the matrix unit by 32.

@@ -1,4 +1,4 @@
-// Times the three products of linear layers: the ceiling that a training step is measured against.
+// Benchmarks the three products of linear layers, the upper bound of a training step's speed.
 #pragma once
 
 #include <span>

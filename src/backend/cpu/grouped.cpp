@@ -1,6 +1,6 @@
-// How many rows a group has is known only when the product runs. Most engines take any number; the
-// primitives of oneDNN for AVX-512 are made for a fixed one, so that a group there is cut into
-// pieces of powers of two.
+// Grouped products. The number of rows of a group is known only when the product runs. Most engines
+// take any number; oneDNN's primitives for AVX-512 are created for a fixed one, so groups are split
+// into pieces of powers of two there.
 #include "backend/cpu/grouped.h"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ bool has_amx() {
 
 constexpr std::array all_sets{Isa::avx2, Isa::avx512, Isa::amx};
 
-// Whether the processor and the system have a set, without emulation.
+// Returns whether the processor and the system support a set, without emulation.
 bool has(Isa set) {
   static const std::array<bool, 3> found{has_avx2(), has_avx512(), has_amx()};
   return found[static_cast<std::size_t>(set)];

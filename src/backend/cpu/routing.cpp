@@ -143,7 +143,7 @@ void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dwe
   }
 }
 
-// How often each expert would be chosen by plain score. `plain`: that is how `chosen` was made.
+// Counts each expert's choices by plain score. `plain`: `chosen` was made that way.
 template <class A>
 void count_plain(const RouterShape& shape, bool plain, std::int64_t rows, std::int64_t* counts,
                  const A* logits, const std::int32_t* chosen) {
@@ -182,7 +182,7 @@ std::int64_t pieces_of(const RouterShape& shape, const RouterLosses& losses) {
   return (losses.first_row + shape.rows - 1) / rows - losses.first_row / rows + 1;
 }
 
-// What the losses of a unit add to the gradient of one row's logits.
+// Gradient of a unit's losses with respect to the logits of one row.
 template <class A>
 class UnitLosses {
  public:
@@ -302,7 +302,7 @@ double sum_of(const A* choices, std::int64_t experts) {
   return sum;
 }
 
-// What is counted goes where gradients are summed.
+// Stores counts in the buffer in which gradients are summed.
 template <class A>
 void store_counts(const RouterShape& shape, A* sums, bool accumulate, const std::int64_t* counts,
                   double loss_scale) {

@@ -135,7 +135,7 @@ struct AmxEngine {
     return {data + first * width, tile, 32 * width};
   }
   static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 32 * width}; }
-  // Of `tokens` packed ones, from token `first` on.
+  // Right operand from `tokens` packed tokens, starting at token `first`.
   static Right right_columns(const bf16* data, std::int64_t tokens, std::int64_t first) {
     return {data + first * 32, 32 * tokens};
   }

@@ -12,7 +12,7 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// What the backward pass reads and writes besides the forward's inputs; rows as in GroupView.
+// Inputs and outputs of the backward pass besides the forward's inputs; rows as in GroupView.
 template <class T>
 struct GroupGrads {
   Rows<const T> ctx, dctx;
@@ -23,7 +23,7 @@ struct GroupGrads {
   Acc<T>* dq_sums;
   // Products of ctx and dctx, like lse; null: from the rows.
   const Acc<T>* delta = nullptr;
-  // In the place of dk and dv: what gradients of keys are added to.
+  // Alternative to dk and dv: sums to which key gradients are added.
   Rows<Acc<T>> dk_sums = {}, dv_sums = {};
 };
 
@@ -54,7 +54,7 @@ class BackwardPass {
     return attention_dq_elements(heads, queries, head_dim, E::is_matrix_unit);
   }
 
-  // What a row's delta is.
+  // Dot product that gives a row's delta.
   TRIREME_INLINE static A dot(const T* x, const T* y, std::int64_t count) {
     Vec<A> sum = splat(A{0});
     for_vectors<lanes>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
@@ -239,7 +239,7 @@ class BackwardPass {
     }
   }
 
-  // Of scores before they are scaled.
+  // Cap of unscaled scores.
   A score_cap() const { return static_cast<A>(view_.rule.soft_cap / view_.rule.scale); }
 
   template <bool want_weights, class Keep>

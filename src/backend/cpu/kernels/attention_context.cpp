@@ -39,7 +39,7 @@ void context_attention_grad(const AttentionShape& s, T* dqkv, const T* qkv, cons
   using Pass = BackwardPass<Engine<T>>;
   constexpr std::int64_t drawn_keys = AttentionDropout<Acc<T>>::block_keys;
   check_chunks(s);
-  // What belongs to all queries of a sequence, from that of position `first` on.
+  // Data of all queries of a sequence, starting at the query at position `first`.
   const auto grads_from = [&](const ChunkPlace& at, std::int64_t first) {
     const std::int64_t stats =
         (at.sample * s.groups + at.group) * s.queries_per_group * s.seq + first;

@@ -15,7 +15,7 @@ struct FmaEngine {
   using Packed = A;  // element of packed operands
 
   static constexpr int lanes = Vec<A>::lanes;
-  // Whether one packed copy serves both as left_tokens and as left_columns.
+  // True if one packed copy serves as both left_tokens and left_columns.
   static constexpr bool shares_left = true;
 
   // A product's left operand [m, k]: element (i, j) is data[i * row + j * col].

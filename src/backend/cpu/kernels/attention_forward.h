@@ -90,7 +90,7 @@ class ForwardPass {
     }
   }
 
-  // What was divided by its sum lse stands for: a sum of 1 against a reference of lse.
+  // Resumes from a normalized result: lse stands for a sum of 1 relative to lse.
   void resume_tile(Tile& tile, Rows<A> ctx, const A* lse, std::int64_t lse_ld) {
     const std::int64_t column = tile.head * view_.head_dim();
     for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(s_.rows + i, splat(A{0}));
@@ -204,7 +204,7 @@ class ForwardPass {
                s_.weights.right(begin), width_, tile_queries, end - begin, true);
   }
 
-  // Whether a score exceeds the reference of its query by so much that weights would grow beyond
+  // Returns whether a score exceeds its query's reference by so much that weights would exceed
   // 2^slack. Smaller excesses only make some weights larger than 1.
   bool exceeds_reference(const Tile& tile) const {
     bool exceeds = false;

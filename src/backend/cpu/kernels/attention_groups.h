@@ -65,8 +65,8 @@ Rows<T> ctx_rows(T* ctx, const AttentionShape& s, std::int64_t sample, std::int6
           s.ctx_cols()};
 }
 
-// How the forward pass of one group is cut: into this many heads by this many rows. A finer cut
-// packs keys more often; no cut changes a result.
+// Split of a group's forward pass into blocks of this many heads by this many rows. A finer split
+// packs keys more often; no split changes a result.
 struct ForwardCut {
   std::int64_t heads, rows, head_cuts, row_cuts;
 

@@ -73,7 +73,7 @@ TRIREME_INLINE double log2(double x) {
   return ::log2(x);
 }
 
-// Whether a < b in any lane.
+// Returns whether a < b in any lane.
 TRIREME_INLINE bool any_less(Vec<float> a, Vec<float> b) {
 #ifdef __AVX512F__
   return _mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ) != 0;

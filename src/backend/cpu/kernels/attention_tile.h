@@ -61,8 +61,8 @@ void cap_scores(A* scores, A cap, std::int64_t count) {
     store(scores + i, caps * tanh(load(scores + i) * part));
 }
 
-// What the gradient of a capped score is multiplied by to be that of the score: 0 for -infinity,
-// which stands where a key is not seen.
+// Derivative of the soft cap, which scales the gradient of a capped score; 0 for -infinity, which
+// marks keys that are not visible.
 template <class A>
 TRIREME_INLINE Vec<A> slope_at(Vec<A> capped, A cap) {
   const Vec<A> t = max(splat(A{-1}), capped * splat(1 / cap));
@@ -86,7 +86,7 @@ class KeepFactors {
       site_.block(factors_ + q, queries, key, query + q);
     }
   }
-  // Of the drawn key `row` and the queries of one vector.
+  // Factors of the drawn key `row` for one vector of queries.
   Vec<A> at(int row, int q) const { return load(factors_ + row * queries + q); }
 
  private:

@@ -59,9 +59,9 @@ struct GroupView {
   }
 };
 
-// What ALiBi adds to the scaled score of a head for each position that a key is ahead of the query:
-// 2^(-8 / n), its square and so on for n = 2^k heads; further heads get every second slope of twice
-// as many (Press et al. 2022, and the authors' code).
+// ALiBi slope of a head, added to its scaled scores for each position that a key is ahead of the
+// query: 2^(-8 / n), its square and so on for n = 2^k heads; further heads get every second slope
+// of twice as many (Press et al. 2022, and the authors' code).
 template <class T>
 inline double alibi_slope(const GroupView<T>& view, std::int64_t head_of_group) {
   const std::int64_t head = view.first_head + head_of_group;

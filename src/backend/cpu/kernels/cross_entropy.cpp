@@ -90,7 +90,7 @@ void grad_of_row(T* logits, Acc<T> lse, std::int64_t target, Acc<T> scale, std::
   __builtin_memset(static_cast<void*>(logits + vocab), 0, (ld - vocab) * sizeof(T));
 }
 
-// Of the gradient of a row: see the kernel's entry in kernels.h.
+// Weight of a row in the gradient: see the kernel's entry in kernels.h.
 double weight_of_row(const StepBlock* block, const float* weights, std::int64_t r) {
   return weights ? block->grad_scale * weights[r] : block->sample_scale;
 }

@@ -1,6 +1,6 @@
-// Which elements dropout keeps, and by what kept ones are multiplied: Philox4x32-10 in vector
-// registers. What is drawn is a pure function of (seed, step, site, sample, position, column), so
-// it does not know the layout or the order of work.
+// Dropout masks and multipliers: Philox4x32-10 in vector registers. Draws are a pure function of
+// (seed, step, site, sample, position, column), so they are independent of the parallel layout and
+// of the order of work.
 //
 // (seed, step, site, stream) give the Philox key of a site; stream 0 is a hidden activation, stream
 // 1 + h attention head h. One counter gives 128 bits: eight draws of 16 bits. An element is kept if

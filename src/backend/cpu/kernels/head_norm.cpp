@@ -39,7 +39,7 @@ TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, cons
       value);
 }
 
-// What a mean over the heads of a row divides by.
+// Number of heads that a mean over a row's heads averages.
 template <class A>
 A heads_of(const HeadNormShape& s, int which) {
   return static_cast<A>(s.heads_together(which == 1));

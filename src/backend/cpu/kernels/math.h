@@ -93,7 +93,7 @@ TRIREME_INLINE Normal<float> normal(Vec<float> x) {
   constexpr float c[] = {7.37236376e-6f, 0.119484208f, 0.121945259f,  0.0945858802f, 0.142765231f,
                          -0.076839591f,  0.228951710f, -0.169307424f, 0.038407384f};
   const auto square = size * size;
-  // What rounding took from the square; it matters for an exponent that large.
+  // Rounding error of the square, which matters for such a large exponent.
   const auto lost = multiply_subtract(size, size, square);
   const auto bell = exp(splat(-0.5f) * square) * (one - splat(0.5f) * lost);
   const auto tail = bell * polynomial(c, t);

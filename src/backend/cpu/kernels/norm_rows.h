@@ -19,7 +19,7 @@ Acc<T> mean_square_of(const T* x, Acc<T> center, std::int64_t cols) {
          static_cast<A>(cols);
 }
 
-// What a normalized value is multiplied by: the weight, or one more.
+// Factor of a normalized value: the weight, or 1 + weight.
 template <bool zero_centered, class T, class Amount>
 TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
   if constexpr (zero_centered) {
@@ -46,7 +46,7 @@ TRIREME_INLINE A reciprocal_root(A x) {
   return A{1} / sqrt(splat(x)).part[0][0];
 }
 
-// What the gradient of one row needs besides the row itself.
+// Per-row values of the gradient, besides the row itself.
 template <class A>
 struct RowGrad {
   A mean, rstd;

@@ -5,7 +5,7 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// How much of a vector is meant: all of it, or its first lanes.
+// Part of a vector to access: all of it, or its first lanes.
 struct All {};
 struct First {
   int count;

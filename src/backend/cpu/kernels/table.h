@@ -1,4 +1,4 @@
-// How one instruction set fills its table: each file sets the entries of its kernels.
+// Fills the kernel table of one instruction set: each file sets the entries of its kernels.
 #pragma once
 
 #include "backend/cpu/kernels.h"

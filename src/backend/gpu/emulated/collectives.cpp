@@ -72,7 +72,7 @@ struct Received {
   std::int64_t bytes;
 };
 
-// What a call sends and receives, and what it does with that; by[k] is what came from rank k.
+// Sends and receives of a call, and what it does with them; by[k] came from rank k.
 struct Call {
   std::vector<Sent> sends;
   std::vector<Received> receives;
@@ -85,7 +85,7 @@ class Flight {
   Flight(Handle member, std::vector<Call> calls)
       : member_(std::move(member)), calls_(std::move(calls)) {}
 
-  // In the stream.
+  // Runs in the stream.
   void take() {
     if (member_->aborted) return;
     for (const Call& call : calls_) {
@@ -115,7 +115,7 @@ class Flight {
     return true;
   }
 
-  // In the stream.
+  // Runs in the stream.
   void deliver() {
     acquire(this);
     if (member_->aborted) return;
@@ -138,7 +138,7 @@ class Flight {
   std::unique_ptr<HostMessages::Transfer> transfer_;
 };
 
-// What is aborted may still be written by the network: it stays.
+// Leaks aborted flights, which the network may still write to.
 void let_go(Flight* flight) {
   if (!flight->under_way()) delete flight;
 }

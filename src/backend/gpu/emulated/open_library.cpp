@@ -95,7 +95,7 @@ class StandInBytes final : public LibraryProduct {
   mutable const float *scales_a_ = nullptr, *scales_b_ = nullptr;
 };
 
-// As vendors' libraries, it does not have all of them.
+// Like the vendors' libraries, it supports only some fp8 products.
 bool has_bytes(const ProductKey& key) {
   const bool fits = key.rows % 16 == 0 && key.in % 16 == 0 && key.out % 16 == 0;
   const bool fnuz = format_of(key.fp8.b).fnuz, sums = key.product == Product::weight_grad;

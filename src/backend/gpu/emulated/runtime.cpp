@@ -33,7 +33,7 @@ std::string why_no_device() {
   return emulated::planted(emulated::Fault::no_driver) ? "no driver is loaded on this machine" : "";
 }
 
-// As many as a node may have ranks, unless a test says how many.
+// The largest number of ranks a node may have, unless a test sets the number.
 int device_count() {
   constexpr int enough = 1024;
   const char* const text = std::getenv("TRIREME_EMULATED_DEVICES");
@@ -45,7 +45,7 @@ DeviceKind kind() {
 }
 
 void prepare() {
-  // Those of NVIDIA's: the tests of environments see them.
+  // NVIDIA's settings, for the tests of environments.
   set_environment(driver_settings(false));
 }
 

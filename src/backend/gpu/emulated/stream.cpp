@@ -37,7 +37,7 @@ struct Work {
   std::function<bool()> ready;    // null: always
   std::shared_ptr<char> records;  // null: nothing
   std::uint64_t number = 0;       // of all work of the device
-  // What the host had done when it was enqueued, as the race checker knows it.
+  // The host's state when the work was enqueued, as seen by the race checker.
   std::shared_ptr<char> issue = std::make_shared<char>();
 };
 
