@@ -20,7 +20,7 @@ namespace trireme {
 struct MeshDegrees {
   int tp = 1;
   int cp = 1;
-  int ep = 1;            // ranks, or groups of expert_tp ranks, with experts of their own
+  int ep = 1;            // expert parallelism: ranks, or groups of expert_tp ranks
   int expert_tp = 1;     // tensor parallelism within an expert
   int dp_shard = 1;      // ranks that shard one copy of the states
   int dp_replicate = 1;  // copies of such a group

@@ -1,4 +1,4 @@
-// Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
+// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns the one that may be
 // called.
 //
 // Performance (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
@@ -29,7 +29,7 @@ constexpr std::int64_t even_piece(std::int64_t size, std::int64_t most) {
   return ceil_div(size, ceil_div(size, most));
 }
 
-// Stores a tile of the block before and loads, or clears, that of the next one.
+// Stores a tile of the previous block and loads, or clears, that of the next one.
 template <int tile>
 void exchange(float* leaving, const float* entering) {
   store<tile>(leaving + tile * tile_floats);
@@ -58,7 +58,7 @@ class Runner {
 
   template <bool inner_is_a>
   void run() {
-    leaving_ = {writer_.free_sums(), false, 0, 0};  // whatever the tiles held
+    leaving_ = {writer_.free_sums(), false, 0, 0};  // the tiles' contents are arbitrary
     const Range all = task_.inner_vectors;
     for (std::int64_t v = all.begin; v < all.end; v += inner_block) {
       const Range vectors{v, min(all.end, v + inner_block)};
@@ -73,10 +73,10 @@ class Runner {
   }
 
  private:
-  // A block whose sums are still in tiles 0 to 3, and where they go.
+  // A block whose sums are still in tiles 0 to 3, and their destination.
   struct Leaving {
     float* sums;
-    bool finished;  // all of k is in them: they move to the destination
+    bool finished;  // sums over all of k, to be moved to the destination
     std::int64_t row, col;
   };
 
@@ -89,7 +89,7 @@ class Runner {
     std::int64_t row, col;
   };
 
-  // One chunk of k of a packed inner block, with all outer panels.
+  // Multiplies one chunk of k of a packed inner block by all outer panels.
   template <bool inner_is_a>
   void multiply_chunk(Range inner_vectors, Range chunk) {
     const std::int64_t inner_panels = panels_of(inner_vectors.length());
@@ -249,7 +249,7 @@ class Runner {
   Writer writer_;
   Rows active_;
   Leaving leaving_{};
-  const char* next_panel_ = nullptr;  // the line of it to be fetched next
+  const char* next_panel_ = nullptr;  // next line of it to be fetched
   std::int64_t panel_lines_per_step_ = 0;
 };
 

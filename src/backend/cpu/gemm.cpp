@@ -1,4 +1,4 @@
-// Chooses who computes a product: by type, instruction set and shape.
+// Selects the engine of a product by type, instruction set and shape.
 #include "backend/cpu/gemm.h"
 
 #include <map>

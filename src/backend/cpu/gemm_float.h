@@ -19,7 +19,7 @@ class FloatGemm : public GemmEngine<float> {
   static constexpr std::int64_t panel_limit = 4 << 20;
 
   explicit FloatGemm(const GemmProblem& problem, std::int64_t limit = panel_limit);
-  // Monotonic in the number of rows.
+  // Non-decreasing in the number of rows.
   static std::int64_t workspace_bytes(const GemmProblem& problem, std::int64_t limit = panel_limit);
   void run(void* c, const float* a, const float* b, const float* bias, bool accumulate,
            void* workspace) const override;

@@ -2,7 +2,7 @@
 // intrinsics, which they hide within their namespace. Each thread has eight tiles.
 //
 // Processor faults (tiles not configured, shapes that do not fit) become errors: misused() ends the
-// test with the instruction's name.
+// test with a description of the fault.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The attention kernels' buffer of each thread.
+// Per-thread buffer of the attention kernels.
 #include "backend/cpu/kernels/attention_scratch.h"
 
 #include <stdlib.h>

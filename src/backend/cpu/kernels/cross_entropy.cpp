@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, and both
-// in one.
+// Softmax statistics of rows of logits, the in-place gradient of the cross-entropy, and both
+// fused.
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"
@@ -11,8 +11,8 @@ namespace {
 template <class T>
 constexpr double element_ns = sizeof(T) == 8 ? 8.0 : 0.5;
 
-// Columns whose maximum is taken before their exponentials are summed: they stay in the first
-// cache, so that memory is read once.
+// Number of columns whose maximum is taken before their exponentials are summed: they stay in L1,
+// so memory is read only once.
 constexpr std::int64_t block_columns = 2048;
 
 template <class T>

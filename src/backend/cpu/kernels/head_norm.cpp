@@ -1,4 +1,4 @@
-// RMSNorm of queries and keys, head by head or over all heads of a row, and its gradient.
+// RMSNorm of queries and keys, per head or over all heads of a row, and its gradient.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/parallel.h"
@@ -7,8 +7,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Calls normed(column, index, is_key) for each head of queries and keys, in the order in which they
-// lie in a row, and value(column) for each head of values.
+// Calls normed(column, index, is_key) for each query and key head, in the order of the row, and
+// value(column) for each value head.
 template <class Normed, class Value>
 TRIREME_INLINE void for_heads(const HeadNormShape& s, const Normed& normed, const Value& value) {
   std::int64_t column = 0, index = 0;
@@ -25,8 +25,8 @@ double row_ns(const HeadNormShape& s, int tensors) {
   return tensors * sizeof(T) * byte_ns * static_cast<double>(s.qkv_cols());
 }
 
-// The norms of one row over all heads: queries first, then keys. `body(column, which, at)` is
-// called for each normed head, whose weights begin at `at`.
+// All-heads norms of one row: queries first, then keys. Calls `body(column, which, at)` for each
+// normed head, whose weights start at `at`.
 template <class Body, class Value>
 TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, const Value& value) {
   std::int64_t next[2] = {0, 0};

@@ -70,7 +70,7 @@ RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight
   return {mean, rstd, centered ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
 }
 
-// dx of one row; adds its part of the gradients of weight and bias (which may be null).
+// Computes dx of one row; adds its part of the weight and bias gradients (which may be null).
 template <bool zero_centered = false, class T>
 void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
                     const T* x, const T* weight, const T* dres, std::int64_t cols) {

@@ -1,4 +1,4 @@
-// report.h on the emulated GPU: the number of GPUs, links and faults come from the environment.
+// report.h on the emulated GPU: GPUs, links and faults are set by the environment.
 #include "backend/gpu/report.h"
 
 #include <cstdlib>
