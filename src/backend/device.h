@@ -73,7 +73,7 @@ class LinearProduct {
   // forward: dst = y, a = x, b = weight, bias [out] may be null; accumulate adds to y.
   // input_grad: dst = dx, a = dy, b = weight; accumulate adds to dx; bias is null.
   // weight_grad: dst = dweight (Acc<T>*), a = dy, b = x; accumulate adds to dweight; bias is null.
-  // bias and dst overlap nothing; a may be b. workspace: what ops plan for it.
+  // bias and dst must not alias anything; a may be b. The ops plan the workspace's size.
   virtual void run(Queue&, void* dst, const void* a, const void* b, const void* bias,
                    bool accumulate, void* workspace) const = 0;
 };
@@ -107,8 +107,8 @@ class GroupedProduct {
   // rows become zero or, with accumulate, stay unchanged; blocks must be 1.
   virtual void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
                    bool accumulate, void* workspace) const = 0;
-  // weight_grad, block by block of each group that has rows: writes each block's gradient to `made`
-  // [out, in] and calls take(group) before the next one.
+  // weight_grad, block by block of each group: writes each block's gradient to `made` [out, in] and
+  // calls take(group) before the next one. Groups without rows are skipped or give zeros.
   virtual void run_each(Queue&, void* made, const void* a, const void* b,
                         const std::int32_t* offsets, void* workspace,
                         const std::function<void(std::int64_t)>& take) const = 0;

@@ -347,9 +347,9 @@ struct Kernels {
 
   // Stores master weights in the compute type.
   void (*cast_from_master)(Queue&, T* dst, const A* src, std::int64_t count);
-  // One optimizer step over `count` parameters, elementwise, so that any cut gives the same; writes
-  // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
-  // dampening); velocity may be null if momentum is 0.
+  // One elementwise optimizer step over `count` parameters, so any partition gives the same result;
+  // also writes the compute copy if it is not null. Formulas are those of PyTorch's Adam, AdamW and
+  // SGD (without dampening); velocity may be null if momentum is 0.
   void (*adam)(Queue&, const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,
                std::int64_t count);
   void (*sgd)(Queue&, const SgdStep&, A* master, A* velocity, const A* grad, T* compute,

@@ -18,8 +18,8 @@ std::vector<int> own_processors();
 // are fewer processors than parts.
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
-// Those of `processors` on a NUMA node, in order; empty if the system does not know the
-// node.
+// The subset of `processors` on a NUMA node, in the same
+// order; empty if the system does not know the node.
 std::vector<int> processors_near(const std::vector<int>& processors, int node);
 
 // Part `index` when each part has a preferred NUMA node (-1: none) and `near` returns the

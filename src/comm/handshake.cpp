@@ -1,4 +1,4 @@
-// Two rounds of messages between every two ranks: their hosts, then whom each has heard from.
+// Two rounds of messages between all pairs of ranks: the hosts, then the ranks heard from.
 #include "comm/handshake.h"
 
 #include <algorithm>

@@ -19,8 +19,8 @@ struct Reach {
   int rank = 0;                           // rank of the view's owner
   std::vector<std::string> hosts;         // by rank; "" if not heard from
   std::vector<std::pair<int, int>> dead;  // pairs in which one does not hear the other, in order
-  // Whether this rank reports: no rank it hears has heard from more ranks, and no lower rank from
-  // as many.
+  // Whether this rank reports: it does unless a rank that it hears has heard from more ranks, or a
+  // lower rank from as many.
   bool reports = true;
 
   int heard() const;  // number of ranks heard from, itself included

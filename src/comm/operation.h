@@ -120,7 +120,7 @@ bool is_small_gather(std::size_t bytes, int ranks);
 std::unique_ptr<Operation> make_small_gather(GroupState& group, Label label, Block own, void* all);
 std::unique_ptr<Operation> make_broadcast(GroupState& group, Label label, Block data, int root);
 std::unique_ptr<Operation> make_barrier(GroupState& group, Label label);
-// In place over data[count].
+// Reduces data[count] in place.
 std::unique_ptr<Operation> make_all_reduce(GroupState& group, Label label, void* data,
                                            std::int64_t count, DType dtype, Reduction reduction);
 std::unique_ptr<Operation> make_reduce_scatter(GroupState& group, Label label, const void* src,

@@ -11,7 +11,7 @@ namespace {
 struct SharedGroup {
   ProgressEngine& engine;
   std::unique_ptr<GroupState> state;
-  // Numbers called so far; the group's state counts those that were reached.
+  // Operations called so far; the group's state counts those that were reached.
   std::uint64_t collectives = 0;
   std::vector<std::uint64_t> sends, receives;
 

@@ -81,7 +81,7 @@ struct SentMessages {
   int groups = 0;  // joined groups, besides the world
 };
 
-// What a rank knows when it ends the job.
+// Information available to a rank when it ends the job.
 struct LastMessage {
   std::string text;         // as printed
   std::vector<int> silent;  // world ranks that did not answer a watchdog

@@ -300,9 +300,9 @@ void ProgressEngine::ask_all(const Operation& operation) {
   });
 }
 
-// Whether every missing rank answers and some rank is busy with files and making progress. It need
-// not be a rank that the missing ones wait for. If the last rank waited for has just arrived, the
-// transfer gets a new time limit.
+// Returns whether every missing rank answers and some rank is busy with files and making progress.
+// It need not be a rank that the missing ones wait for. If the last rank waited for has just
+// arrived, the transfer gets a new time limit.
 bool ProgressEngine::is_excused(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   if (operation.done()) return true;

@@ -28,8 +28,8 @@ constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
   return {};
 }
 
-// Whether rows with this stride in floats share a few cache sets, and the stride that rows of
-// `cols` floats should have instead (FloatGemm states the cost).
+// Returns whether rows with this stride in floats share a few cache sets; also the stride to use
+// instead for rows of `cols` floats (FloatGemm states the cost).
 constexpr std::int64_t floats_per_kib = 256;
 constexpr bool rows_collide(std::int64_t ld) {
   return ld % floats_per_kib == 0;

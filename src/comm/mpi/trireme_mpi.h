@@ -38,8 +38,8 @@ struct trireme_mpi_functions {
   /* Initializes MPI and fills rank, size and host of the place; context 0 can then be used. Depends
      on the launcher only: no rank has contacted another one yet. */
   const char* (*begin)(struct trireme_mpi_place* place);
-  /* Completes the initialization; blocks for all ranks. Control messages have `control_bytes`. Fills
-     `hosts` with the host of each rank of the job, as in its place. */
+  /* Completes the initialization; blocks for all ranks. Control messages have `control_bytes`.
+     Fills `hosts` with the host of each rank of the job, as in its place. */
   const char* (*open)(size_t control_bytes, struct trireme_mpi_place* place,
                       char (*hosts)[TRIREME_MPI_HOST_BYTES]);
   /* Finalizes MPI if all ranks are done (`orderly`), which blocks for them; else does not, since

@@ -44,7 +44,7 @@ template <class A>
 A heads_of(const HeadNormShape& s, int which) {
   return static_cast<A>(s.heads_together(which == 1));
 }
-// And where it is that of elements.
+// Number of elements of that mean.
 template <class A>
 A elements_of(const HeadNormShape& s, int which) {
   return heads_of<A>(s, which) * static_cast<A>(s.head_dim);
@@ -117,8 +117,8 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
   });
 }
 
-// One row of the gradient; the weights' go to the two parts. Of keys that ranks share the one that
-// owns them has what comes by way of the norm.
+// Gradient of one row; adds the weights' gradients to the two parts. For keys that ranks share,
+// only their owner includes the gradient through the norm.
 template <bool zero_centered, class T>
 void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
                            const Acc<T>* rstd, const T* const* weights, const Acc<T>* sums,

@@ -338,7 +338,7 @@ class KeptScores {
 
   // Draws for the tile with this first query and key. All lanes of the wave participate.
   GPU_FN void draw(const AttentionMask& mask, int query, int key) {
-    sync_wave();  // what was drawn before has been read
+    sync_wave();  // the previous draws have been read
 #pragma unroll 1
     for (int i = lane(); i < queries * eighths; i += wave_width)
       bits()[i] = static_cast<std::uint8_t>(mask.kept(query + i % queries, key / 8 + i / queries));

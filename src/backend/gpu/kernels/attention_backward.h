@@ -1,6 +1,6 @@
-// Attention backward: two similar kernels recompute the probabilities from the saved log-sum-exp.
-// In one, a block owns some keys of a group and walks over the query tiles of the group's heads,
-// head by head, computing dk and dv. In the other, a block owns some queries of one head and walks
+// Attention backward: two similar kernels recompute the probabilities from the saved log-sum-exp. A
+// block of the first owns some keys of a group and walks over the query tiles of the group's heads,
+// head by head, computing dk and dv. A block of the second owns some queries of one head and walks
 // over tiles of keys, computing dq. Every sum thus has one owner and one order, at the cost of
 // seven tile products instead of five.
 //
