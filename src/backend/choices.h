@@ -12,9 +12,9 @@
 
 namespace trireme {
 
-// Types of fp8 operands a and b, and their scaling: one scale per tensor or, blockwise, one per 128
-// numbers of a row and, for a weight, per 128 x 128 block. Without a recipe the operands are not
-// fp8.
+// Types of fp8 operands a and b, and their scaling: one scale per tensor or, blockwise,
+// one per 128 numbers of a row and, for a weight, per 128 x 128 block. Without a recipe
+// the operands are not fp8.
 struct Fp8Bytes {
   Fp8Type a = Fp8Type::e4m3, b = Fp8Type::e4m3;
   Fp8Recipe scales = Fp8Recipe::none;

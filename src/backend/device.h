@@ -53,8 +53,8 @@ class Queue {
   virtual double seconds_between(const Event& begin, const Event& end);
 };
 
-// Work to do while the host waits for a device: called repeatedly, from any thread, until the wait
-// is over. May throw.
+// Work to do while the host waits for a device: called repeatedly, from any thread, until the
+// wait is over. May throw.
 class WaitPolicy {
  public:
   virtual ~WaitPolicy() = default;
@@ -142,8 +142,8 @@ class Device {
   // The target that plans for this device are made for.
   virtual const Target& target() const = 0;
 
-  // Returns zeroed, page-aligned memory, or null if out of memory. bytes > 0. The caller releases
-  // it with the same size.
+  // Returns zeroed, page-aligned memory, or null if out of memory. bytes > 0. The caller
+  // releases it with the same size.
   std::byte* allocate(std::int64_t bytes);
   void release(std::byte* memory, std::int64_t bytes);
   // Number of bytes currently allocated.

@@ -1,5 +1,5 @@
-// Scratch sizes of the GPU kernels in bytes: pure functions of the shape, so that planning needs no
-// GPU.
+// Scratch sizes of the GPU kernels in bytes: pure functions of the shape, so
+// that planning needs no GPU.
 #pragma once
 
 #include <cstdint>

@@ -5,11 +5,11 @@
 // Every kernel takes the queue first and is enqueued on it; on the CPU it has finished when
 // the call returns. T is the storage type of activations and compute weights: float, bf16,
 // f16 or double. Acc<T> is the type of arithmetic, statistics and weight gradients: double
-// for double, else float. Tensors are row-major; `rows` counts tokens. Kernels partition work
-// by the problem size only and reduce in a fixed order, so results are deterministic. They
-// never allocate: kernels that need scratch document its size. Step-dependent values are read
-// from a StepBlock in device memory. `accumulate` false overwrites the destination, true adds
-// to it.
+// for double, else float. Tensors are row-major; `rows` counts tokens. Kernels partition
+// work by the problem size only and reduce in a fixed order, so results are deterministic.
+// They never allocate: kernels that need scratch document its size. Step-dependent values
+// are read from a StepBlock in device memory. `accumulate` false overwrites the
+// destination, true adds to it.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class Queue;
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Optimizer steps. All scalars are double because 1 - beta2 would lose four digits in float.
-// The step-dependent values (learning rate, update_scale, bias corrections) are read from the
-// block.
+// Optimizer steps. All scalars are double because 1 - beta2 would lose four digits in
+// float. The step-dependent values (learning rate, update_scale, bias corrections)
+// are read from the block.
 struct AdamStep {
   const StepBlock* block;
   double beta1, beta2, eps, weight_decay;
@@ -206,13 +206,13 @@ struct Kernels {
   // Writes the key and value columns of dqkv: the sum of the two dkv buffers.
   void (*ring_key_grads)(Queue&, const AttentionShape&, T* dqkv, const A* own, const A* arrived);
   void (*copy_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
-  // Like copy_blocks, but blocks that differ only in k are summed, in order of k; dst_strides[2] is
-  // not read.
+  // Like copy_blocks, but blocks that differ only in k are summed, in order of k;
+  // dst_strides[2] is not read.
   void (*sum_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
-  // Appends the keys and values of qkv [batch * seq, ...] to the caches at positions lengths[b] ..
-  // lengths[b] + seq, then attends causally. lengths is [batch]. The size of the workspace is
-  // planned by the ops.
+  // Appends the keys and values of qkv [batch * seq, ...] to the caches at positions
+  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]. The size of the
+  // workspace is planned by the ops.
   void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                            T* value_cache, const std::int32_t* lengths, A* workspace);
 
@@ -259,9 +259,9 @@ struct Kernels {
   void (*gather_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
                       std::int64_t columns, std::int64_t source_rows);
 
-  // Updates router biases toward a balanced load from the choices per expert that route_grad
-  // counts: master += rate * sign(mean - choices). Also stores them in the compute type, unless
-  // compute is null.
+  // Updates router biases toward a balanced load from the choices per expert that
+  // route_grad counts: master += rate * sign(mean - choices). Also stores them in the
+  // compute type, unless compute is null.
   void (*update_router_bias)(Queue&, A* master, T* compute, const A* choices, double rate,
                              std::int64_t experts);
   // Stores the load relative to its mean in the same way: master = choices / mean.

@@ -1,5 +1,5 @@
-// A plug-in's report on the GPUs of a machine, for `trireme doctor`; training does not need
-// it.
+// A plug-in's report on the GPUs of a machine, for `trireme doctor`;
+// training does not need it.
 #pragma once
 
 #include <cstdint>

@@ -19,9 +19,9 @@ using PluginVersion = int (*)();
 // Creates the device with that index among the GPUs visible to this process. It lives until the
 // process ends. Call once. Throws Error.
 using PluginOpen = Device* (*)(const Target&, int index);
-// Starts the GPU's runtime, which must happen before MPI starts if both are used. Returns the NUMA
-// node of the host that is closest to each visible GPU, or -1 where unknown. Throws Error if there
-// is no GPU.
+// Starts the GPU's runtime, which must happen before MPI starts if both are used. Returns the
+// NUMA node of the host that is closest to each visible GPU, or -1 where unknown. Throws
+// Error if there is no GPU.
 inline constexpr const char* plugin_start_symbol = "trireme_device_start";
 using PluginStart = std::vector<int> (*)();
 // Reports on the GPUs without creating a device.

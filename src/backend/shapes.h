@@ -41,8 +41,8 @@ struct NormShape : NormRule {
   std::int64_t rows, cols;
 };
 
-// RMSNorm of the queries and keys of a qkv buffer (layout below), per head or over all heads of a
-// row.
+// RMSNorm of the queries and keys of a qkv buffer (layout below), per head or
+// over all heads of a row.
 struct HeadNormRule {
   std::int64_t groups, queries_per_group, head_dim;
   double eps;
@@ -73,8 +73,8 @@ struct HeadNormShape : HeadNormRule {
 
 // Static properties of an attention; new attributes of attention are added here. qkv is [batch *
 // seq, groups * (queries_per_group + 2) * head_dim], where each column group holds its queries,
-// then its key, then its value (Megatron's order). ctx is [batch * seq, groups * queries_per_group
-// * head_dim].
+// then its key, then its value (Megatron's order). ctx is [batch * seq, groups *
+// queries_per_group * head_dim].
 struct AttentionRule {
   std::int64_t batch, seq, groups, queries_per_group, head_dim;
   bool causal;
@@ -101,8 +101,8 @@ struct AttentionShape : AttentionRule {
   // Optional [batch * seq]: first position visible to each query (documents packed into one sample,
   // windows); null means 0. Positions count within the sample.
   const std::int32_t* first_visible = nullptr;
-  // Optional [batch]: number of real positions of each sample (the padding after them is never
-  // read); null means seq.
+  // Optional [batch]: number of real positions of each sample (the padding after them is
+  // never read); null means seq.
   const std::int32_t* lengths = nullptr;
   Dropout dropout;  // on attention probabilities
 };
@@ -142,9 +142,9 @@ inline constexpr double choice_unit = 0x1p-20;
 struct RouterLosses {
   double aux_coeff, z_coeff;
   std::int64_t unit_rows, seq;
-  // When ranks share units: row 0 is row first_row among the rows of this rank's units on the ranks
-  // that split these sequences, unit_rows per unit; over all ranks a unit has whole_rows rows (0:
-  // unit_rows).
+  // When ranks share units: row 0 is row first_row among the rows of this rank's units on the
+  // ranks that split these sequences, unit_rows per unit; over all ranks a unit has
+  // whole_rows rows (0: unit_rows).
   std::int64_t first_row = 0, whole_rows = 0;
   // Number of rows whose losses are summed at a time (0: all local rows of a unit).
   std::int64_t block_rows = 0;
@@ -152,8 +152,8 @@ struct RouterLosses {
   double rows() const { return static_cast<double>(whole_rows > 0 ? whole_rows : unit_rows); }
 };
 
-// Order of rows by expert. An expert keeps at most `capacity` choices per `unit_rows` rows (0:
-// all).
+// Order of rows by expert. An expert keeps at most `capacity` choices per
+// `unit_rows` rows (0: all).
 struct DispatchRule {
   std::int64_t experts;
   std::int64_t capacity, unit_rows;
@@ -171,8 +171,8 @@ struct PermuteShape {
 };
 
 // A matrix divided into tiles that are rounded to fp8 with one scale each. Rows form runs
-// (sequences, or the rows of an expert), which tiles do not cross; the last tiles of a run and of a
-// row may be smaller.
+// (sequences, or the rows of an expert), which tiles do not cross; the last tiles of a run and
+// of a row may be smaller.
 struct Fp8Tiles {
   std::int64_t rows, cols;
   std::int64_t run;  // divides rows
@@ -190,8 +190,8 @@ struct Fp8Tiles {
   constexpr std::int64_t bands() const {
     return groups > 0 ? rows / tile_rows + groups : rows / run * bands_of_run();
   }
-  // First band of a group, computable for any group lengths; some bands between groups may be
-  // unused.
+  // First band of a group, computable for any group lengths; some bands
+  // between groups may be unused.
   constexpr std::int64_t first_band(std::int64_t group) const {
     return offsets[group] / tile_rows + group;
   }
@@ -212,10 +212,10 @@ struct LinearShape {
   std::int64_t rows, in, out;
 };
 
-// Grouped products, one weight per group: weight is [groups * out, in], and the rows [offsets[g],
-// offsets[g + 1]) belong to group g. The last of `rows` may belong to no group. With blocks, the
-// rows of each group form `blocks` consecutive products, and offsets has groups * blocks + 1
-// entries.
+// Grouped products, one weight per group: weight is [groups * out, in], and the rows
+// [offsets[g], offsets[g + 1]) belong to group g. The last of `rows` may belong to no group.
+// With blocks, the rows of each group form `blocks` consecutive products, and offsets has
+// groups * blocks + 1 entries.
 struct GroupedShape {
   std::int64_t rows, in, out, groups;
   std::int64_t blocks = 1;

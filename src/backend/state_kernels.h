@@ -33,10 +33,10 @@ struct StateKernels {
   // sums[i] += summands[i]; bf16 is added in float and rounded to nearest.
   void (*add)(Queue&, DType, void* sums, const void* summands, std::int64_t count);
 
-  // Gradients as 64-bit fixed-point numbers: integer sums do not depend on their order. sums[i]
-  // (= or +=) gradient[i] * 2^44 / loss scale, rounded to nearest, ties to even. `overflows`
-  // grows if any element is not finite or exceeds `limit` (in units of the sum); the sum is then
-  // invalid.
+  // Gradients as 64-bit fixed-point numbers: integer sums do not depend on their order.
+  // sums[i] (= or +=) gradient[i] * 2^44 / loss scale, rounded to nearest, ties to even.
+  // `overflows` grows if any element is not finite or exceeds `limit` (in units of the sum);
+  // the sum is then invalid.
   void (*add_fixed_point)(Queue&, std::int64_t* sums, const float* gradient, std::int64_t count,
                           const StepBlock*, double limit, bool overwrite, std::int64_t* overflows);
   // Converts sums to gradients times the loss scale, in place: element i of the result is the i-th

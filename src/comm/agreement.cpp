@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Returns the ranks whose value is not the most frequent one; ties go to the value of the lowest
-// rank.
+// Returns the ranks whose value is not the most frequent one; ties go to the
+// value of the lowest rank.
 std::vector<int> odd_ranks(const std::vector<std::uint64_t>& values) {
   if (std::ranges::count(values, values[0]) == static_cast<std::ptrdiff_t>(values.size()))
     return {};

@@ -1,5 +1,5 @@
-// Base of all operations of a whole group: their sequence number in the group, and the tag derived
-// from it.
+// Base of all operations of a whole group: their sequence number in the group, and
+// the tag derived from it.
 #pragma once
 
 #include "comm/operation.h"

@@ -29,8 +29,8 @@
 
 namespace trireme {
 
-// tree: sums f32 or f64 as a binary tree over the ranks, ((x0 + x1) + (x2 + x3)) + ...; only for
-// data in host memory.
+// tree: sums f32 or f64 as a binary tree over the ranks, ((x0 + x1) + (x2 + x3)) + ...; only
+// for data in host memory.
 enum class Reduction : std::uint8_t { sum, max, tree };
 
 // Purpose of an operation as shown in messages and traces: "reduce gradients 3". `what` must

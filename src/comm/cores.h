@@ -18,13 +18,13 @@ std::vector<int> own_processors();
 // are fewer processors than parts.
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
-// The subset of `processors` on a NUMA node, in the same
-// order; empty if the system does not know the node.
+// The subset of `processors` on a NUMA node, in the same order; empty if the
+// system does not know the node.
 std::vector<int> processors_near(const std::vector<int>& processors, int node);
 
-// Part `index` when each part has a preferred NUMA node (-1: none) and `near` returns the
-// processors of a node: parts with the same node split it. Empty if that is impossible for any of
-// the parts.
+// Part `index` when each part has a preferred NUMA node (-1: none) and `near` returns
+// the processors of a node: parts with the same node split it. Empty if that is
+// impossible for any of the parts.
 std::vector<int> near_part_of(const std::vector<int>& nodes, int index,
                               const std::function<std::vector<int>(int node)>& near);
 

@@ -1,5 +1,5 @@
-// Library calls between two events; sums in rank order by the library's messages and a kernel of
-// our own.
+// Library calls between two events; sums in rank order by the library's messages
+// and a kernel of our own.
 #include "comm/device_communicator.h"
 
 #include <algorithm>

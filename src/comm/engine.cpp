@@ -40,8 +40,8 @@ ProgressEngine::~ProgressEngine() {
   }
   sleep_.notify_all();
   thread_.join();
-  // The network may still write to buffers of unfinished operations: keep them until the process
-  // ends.
+  // The network may still write to buffers of unfinished operations: keep
+  // them until the process ends.
   static std::mutex guard;
   static auto* const kept = new std::vector<std::unique_ptr<Operation>>;
   const std::lock_guard lock(guard);
@@ -146,8 +146,8 @@ void ProgressEngine::wait(Operation& operation) {
   } leave{*this, operation};
   RunningTime time;
   double allowed = options_.timeout_s;
-  // Operations left unfinished by an error must not write to memory that their holder is about to
-  // free.
+  // Operations left unfinished by an error must not write to memory that their
+  // holder is about to free.
   struct Drop {
     ProgressEngine& engine;
     Operation& operation;

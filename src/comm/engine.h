@@ -54,9 +54,9 @@ class ProgressEngine {
     return operation;
   }
   void wait(Operation& operation);
-  // Takes over an operation whose holder is destroyed: it continues, and the device memory it uses
-  // is kept until it completes, or forever if it never does, since the network may still write to
-  // it.
+  // Takes over an operation whose holder is destroyed: it continues, and the device
+  // memory it uses is kept until it completes, or forever if it never does, since the
+  // network may still write to it.
   void abandon(std::unique_ptr<Operation> operation, std::vector<MemoryRange> touched);
 
   void set_listener(OperationListener* listener) {
@@ -83,8 +83,8 @@ class ProgressEngine {
   // reached; until end_outside() they count as what this rank waits for.
   void begin_outside(const Operation& operation, const std::function<void()>& count);
   void end_outside(const Operation& operation);
-  // Treats a wait outside the engine like one that has taken `seconds`. Returns if the wait may
-  // continue.
+  // Treats a wait outside the engine like one that has taken `seconds`. Returns
+  // if the wait may continue.
   void expire_outside(const Operation& operation, double seconds) { expire(operation, seconds); }
   double timeout_s() const { return options_.timeout_s; }
   const std::vector<std::string>& hosts() const { return hosts_; }

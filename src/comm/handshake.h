@@ -31,8 +31,8 @@ struct Reach {
 // Larger jobs skip the handshake: a socket per other rank would exceed the limit on open files.
 inline constexpr int largest_handshake = 768;
 
-// A rank's handshake. Its messages may still arrive after it ends, so they live as long as the
-// wire.
+// A rank's handshake. Its messages may still arrive after it ends, so they
+// live as long as the wire.
 class Handshake {
  public:
   // Uses half of `limit_s` for the handshake and half for exchanging whom each rank has heard from.

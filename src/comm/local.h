@@ -9,9 +9,9 @@
 namespace trireme {
 
 // Runs body(transport) once per rank, each in a separate thread, and returns when all have ended.
-// Messages complete only once both sides have posted them, like large ones on a network. If a rank
-// fails, its error goes through Transport::abort, calls of the other ranks fail, and the first
-// error is rethrown here.
+// Messages complete only once both sides have posted them, like large ones on a network. If a
+// rank fails, its error goes through Transport::abort, calls of the other ranks fail, and the
+// first error is rethrown here.
 void run_local_ranks(int ranks, const ProgressOptions& options,
                      const std::function<void(Transport&)>& body);
 

@@ -95,8 +95,8 @@ class Mesh {
   // Ranks of the first and last stage with the same other coordinates, which share tied embeddings.
   // One rank if pp is 1; empty for the stages between.
   std::vector<int> embedding_group(int rank) const;
-  // Ranks with different experts of the same layers, or slices of them; and ranks with the same
-  // experts.
+  // Ranks with different experts of the same layers, or slices of them; and
+  // ranks with the same experts.
   std::vector<int> expert_group(int rank) const;
   std::vector<int> expert_dp_group(int rank) const;
 

@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// `place` is the rank to count for. Operations are those of a real transport and complete
-// immediately. A rank that receives as much as it sends gets its own data; other output memory
-// stays unchanged.
+// `place` is the rank to count for. Operations are those of a real transport and
+// complete immediately. A rank that receives as much as it sends gets its own data;
+// other output memory stays unchanged.
 std::unique_ptr<Transport> make_mirror_transport(const Place& place);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Selects the MPI of this machine to use: the ABI of the launcher's MPI, the MPI part for that ABI,
-// and the library itself.
+// Selects the MPI of this machine to use: the ABI of the launcher's MPI, the MPI part for that
+// ABI, and the library itself.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@ struct MpiPart {
 // launcher's ABI. Without a launcher: the former, else the one whose library is found.
 MpiPart find_mpi_part(const GetVariable& get);
 
-// Returns whether the program ships an MPI part for any ABI: it then needs only an MPI on this
-// machine.
+// Returns whether the program ships an MPI part for any ABI: it then needs
+// only an MPI on this machine.
 bool has_parts_for_interfaces();
 
 // The launcher on PATH whose installation has a library with this ABI; empty if none.

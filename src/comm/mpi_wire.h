@@ -14,8 +14,8 @@ namespace trireme {
 // exists, and rank, size and host of the place are set.
 using BeforeOthers = std::function<void(Wire&)>;
 
-// Initializes MPI. Destroying the wire finalizes it, if all ranks have left. Fails with MPI's
-// message.
+// Initializes MPI. Destroying the wire finalizes it, if all ranks have left.
+// Fails with MPI's message.
 std::unique_ptr<Wire> mpi_wire(const ::trireme_mpi_functions& mpi, const BeforeOthers& before);
 
 }  // namespace trireme

@@ -73,8 +73,8 @@ struct GroupState {
   int size() const { return static_cast<int>(world_ranks.size()); }
 };
 
-// Messages in one direction that are posted in order, at most `window` at a time, and complete in
-// order.
+// Messages in one direction that are posted in order, at most `window` at a
+// time, and complete in order.
 class MessageStream {
  public:
   struct Message {

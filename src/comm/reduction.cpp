@@ -26,8 +26,8 @@ struct Part {
   std::int64_t count;
 };
 
-// Receives one part from all other ranks and reduces it into `dst` in rank order; sends each other
-// rank its part.
+// Receives one part from all other ranks and reduces it into `dst` in rank order; sends
+// each other rank its part.
 class PartReduction {
  public:
   // Rank k reduces parts[k] of `src`; `dst` gets parts[rank]. With `hold_back`, `dst` overlaps the

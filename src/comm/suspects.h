@@ -15,8 +15,8 @@ inline constexpr std::string_view suspect_nodes = "suspect nodes: ";
 // which the others cannot reach.
 std::vector<int> suspect_ranks(const std::vector<int>& silent, int own, int ranks);
 
-// Their hosts without duplicates, in rank order; empty if the whole job runs on one host. `hosts`:
-// by rank.
+// Their hosts without duplicates, in rank order; empty if the whole job runs on
+// one host. `hosts`: by rank.
 std::vector<std::string> suspect_hosts(const std::vector<int>& silent, int own,
                                        const std::vector<std::string>& hosts);
 

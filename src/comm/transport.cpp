@@ -54,8 +54,8 @@ class SelfTransport final : public Transport {
 
 constexpr double least_start_s = 60;  // of many processes on a busy machine
 
-// MPI's initialization waits forever if processes cannot reach each other, and our watchdog is not
-// running yet.
+// MPI's initialization waits forever if processes cannot reach each other, and our
+// watchdog is not running yet.
 AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
   const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
   return AlarmLimit(

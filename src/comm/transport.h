@@ -22,16 +22,16 @@ struct LaunchInfo {
   std::string launcher;  // name for messages; empty without a launcher
 };
 
-// Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
-// (std::getenv). Rejects (exit code 2) non-numeric values, and torchrun variables for several
-// processes.
+// Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps
+// through `get` (std::getenv). Rejects (exit code 2) non-numeric values, and torchrun
+// variables for several processes.
 using GetVariable = std::function<const char*(const char*)>;
 LaunchInfo discover_launch(const GetVariable& get);
 LaunchInfo discover_launch();
 
-// The launcher of this build's MPI library: TRIREME_MPIRUN if it is set and not empty,
-// else the one found with the library, else mpirun. Fails if the build has no MPI
-// part.
+// The launcher of this build's MPI library: TRIREME_MPIRUN if it is set
+// and not empty, else the one found with the library, else mpirun. Fails
+// if the build has no MPI part.
 std::string mpi_launcher();
 
 // The MPI libraries of this build and of this machine.
@@ -63,8 +63,8 @@ class OperationListener {
                          Time begin, Time end) = 0;
 };
 
-// Work of a rank that may legitimately exceed the limit on waits: reading or writing
-// files.
+// Work of a rank that may legitimately exceed the limit on waits:
+// reading or writing files.
 struct Activity {
   bool busy = false;
   std::uint64_t moved =
@@ -74,8 +74,8 @@ struct Activity {
 // Called from another thread while the rank is busy. Must not block.
 using ActivitySource = std::function<Activity()>;
 
-// Counts of a rank's traffic so far, without control messages and the network library's own
-// messages.
+// Counts of a rank's traffic so far, without control messages and the
+// network library's own messages.
 struct SentMessages {
   std::int64_t messages = 0, bytes = 0;
   int groups = 0;  // joined groups, besides the world
@@ -118,8 +118,8 @@ class Transport {
   virtual void set_activity(ActivitySource source) = 0;
 
   // Sets a function called once if this rank ends the job (watchdog or abort()), with the printed
-  // message. It runs in whichever thread notices, so it must not touch the rank's own data, and has
-  // a few seconds at most.
+  // message. It runs in whichever thread notices, so it must not touch the rank's own data, and
+  // has a few seconds at most.
   virtual void set_last_output(LastOutput words) = 0;
 
   // Sets a function called after the last output if this rank ends the job, to free what would
@@ -127,8 +127,8 @@ class Transport {
   virtual void set_before_end(std::function<void()> /*free*/) {}
 
   // Orderly shutdown of all ranks: blocks until all have called it, since no rank may leave while
-  // others can still query it. Nothing is sent afterwards. A transport destroyed without it belongs
-  // to a failed rank.
+  // others can still query it. Nothing is sent afterwards. A transport destroyed without it
+  // belongs to a failed rank.
   virtual void leave() = 0;
 
   // Ends the job on all ranks with `exit_code` and a single message, "trireme: rank 3 (node7):
@@ -155,9 +155,9 @@ struct TransportOptions {
   std::vector<int> near_nodes;
 };
 
-// Joins the launcher's job; without a launcher, returns a transport whose groups have one
-// member. Call once per process, before anything that can fail differently on different
-// ranks.
+// Joins the launcher's job; without a launcher, returns a transport whose groups
+// have one member. Call once per process, before anything that can fail
+// differently on different ranks.
 std::unique_ptr<Transport> open_transport(const TransportOptions& options);
 
 // Runs `body`, then leaves the job together with all ranks. An error goes to Transport::abort if

@@ -50,10 +50,10 @@ class Wire {
     return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
   }
 
-  // Opens a context for these world ranks; peers are numbered by position here. All members
-  // call it at about the same time with the same `key`, and may block for each other. It lives
-  // as long as the wire: releasing it would involve all members, and a failing rank must not
-  // wait.
+  // Opens a context for these world ranks; peers are numbered by position here. All
+  // members call it at about the same time with the same `key`, and may block for each
+  // other. It lives as long as the wire: releasing it would involve all members, and a
+  // failing rank must not wait.
   virtual Context open_context(const std::vector<int>& world_ranks, int key) = 0;
 
   // Messages with equal (context, tag) between two ranks do not overtake each other. A receive
@@ -73,8 +73,8 @@ class Wire {
   // Exit code of this process if the wire hangs at exit.
   virtual void set_exit_code(int /*code*/) {}
 
-  // Ends all processes of the job. The wire between threads throws JobEnded instead, from this and
-  // all later calls.
+  // Ends all processes of the job. The wire between threads throws JobEnded instead, from
+  // this and all later calls.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
 

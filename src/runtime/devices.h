@@ -13,9 +13,9 @@ namespace trireme {
 // Lives until the process ends. Throws Error if there is no such device.
 Device& device_of(DeviceKind kind);
 
-// Loads the plug-in and starts the GPU's runtime; call before MPI starts, as some machines
-// require. Returns the NUMA node closest to each visible GPU; empty for the CPU. Fails like
-// device_of().
+// Loads the plug-in and starts the GPU's runtime; call before MPI starts, as some
+// machines require. Returns the NUMA node closest to each visible GPU; empty for the
+// CPU. Fails like device_of().
 std::vector<int> start_device(DeviceKind kind);
 // Selects the GPU that device_of() returns for this rank: the only visible one, else the one with
 // the rank's number on its node. `visible`: number of visible GPUs, from start_device(). Rejects

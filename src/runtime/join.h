@@ -1,5 +1,5 @@
-// Joins the launcher's job with the configured device, in the order that the machines
-// require.
+// Joins the launcher's job with the configured device, in the order
+// that the machines require.
 #pragma once
 
 #include <exception>
@@ -19,8 +19,8 @@ class JoinedJob {
 
   Transport& transport() const { return *transport_; }
   DeviceKind device() const { return device_; }
-  // Selects this rank's device. Call within run_guarded(), so that only one of several ranks
-  // reports the error.
+  // Selects this rank's device. Call within run_guarded(), so that only one of several
+  // ranks reports the error.
   void choose_device() const;
 
  private:

@@ -76,8 +76,8 @@ using Program = std::vector<Instruction>;
 class Stage;
 struct PassCall;
 
-// Hooks called when a pass begins, and before and after each launch: for profiling and the search
-// for the first NaN.
+// Hooks called when a pass begins, and before and after each launch: for profiling and the
+// search for the first NaN.
 class Observer {
  public:
   virtual ~Observer() = default;

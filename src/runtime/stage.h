@@ -1,5 +1,5 @@
-// A pipeline stage: its definition, all the memory it needs to run, and one program per
-// pass.
+// A pipeline stage: its definition, all the memory it needs to run,
+// and one program per pass.
 #pragma once
 
 #include <algorithm>
@@ -30,16 +30,16 @@ struct StageOptions {
   // between: parameters are fetched and gradients moved out between segments.
   bool parameter_windows = false;
   bool gradient_windows = false;
-  // Number of leading layers whose inputs and saved values, in training, are kept in windows shared
-  // by all micro-batches, instead of in the slots. They are offloaded and fetched back between
-  // passes.
+  // Number of leading layers whose inputs and saved values, in training, are kept in
+  // windows shared by all micro-batches, instead of in the slots. They are offloaded and
+  // fetched back between passes.
   std::int64_t windowed_layers = 0;
-  // If positive, slots hold what these layers save, and 1/input_parts of each input; windows then
-  // hold inputs only.
+  // If positive, slots hold what these layers save, and 1/input_parts of each input;
+  // windows then hold inputs only.
   int input_parts = 0;
-  // Another stage of the same model that outlives this one and is allocated before it: it owns
-  // parameters, caches and tables, which are not counted again (prompts and single tokens of
-  // generation).
+  // Another stage of the same model that outlives this one and is allocated before it:
+  // it owns parameters, caches and tables, which are not counted again (prompts and
+  // single tokens of generation).
   const class Stage* shares = nullptr;
 };
 
@@ -53,8 +53,8 @@ struct Slot {
   int late;
 };
 
-// A pass over one micro-batch. backward computes both gradients, or with split_weight_grad only
-// those of the inputs.
+// A pass over one micro-batch. backward computes both gradients, or with split_weight_grad
+// only those of the inputs.
 struct PassCall {
   Pass pass;
   Slot slot;
@@ -96,10 +96,10 @@ class Stage {
   // collectives communicate with; must outlive the stage.
   void allocate(const RankGroups& groups = {});
 
-  // Support for several shapes with the same parameters (sequence lengths). reserve() plans for
-  // another shape, before allocate(). reshape() switches to a reserved shape or back to the first,
-  // within the reserved memory; tables must then be refilled. Not for stages that share
-  // parameters.
+  // Support for several shapes with the same parameters (sequence lengths). reserve()
+  // plans for another shape, before allocate(). reshape() switches to a reserved shape or
+  // back to the first, within the reserved memory; tables must then be refilled. Not for
+  // stages that share parameters.
   void reserve(StageDefinition shape);
   void reshape(StageDefinition shape);
 
@@ -107,8 +107,8 @@ class Stage {
   void poison(std::byte* begin, std::int64_t bytes) const;
   void poison_parameters(int segment) const;
 
-  // Addresses; null if the stage has no such value. With windows, single parameters and gradients
-  // have no address.
+  // Addresses; null if the stage has no such value. With windows, single parameters and
+  // gradients have no address.
   void* parameter(int index) const;
   void* gradient(int index) const;
   // All parameters or gradients in the flat layout; not available with windows.

@@ -1,5 +1,5 @@
-// The code of Isa::amx: for real processors, or for an emulation in programs that link one. Only
-// tests do.
+// The code of Isa::amx: for real processors, or for an emulation in programs that
+// link one. Only tests do.
 #pragma once
 
 #include "backend/cpu/amx_tiles.h"

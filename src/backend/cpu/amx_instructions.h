@@ -1,5 +1,5 @@
-// The tile instructions used by amx_tiles.cpp. A tile here is 16 rows of 64 bytes without
-// gaps.
+// The tile instructions used by amx_tiles.cpp. A tile here is 16 rows
+// of 64 bytes without gaps.
 #pragma once
 
 #include <immintrin.h>
@@ -34,8 +34,8 @@ void multiply_add() {
 
 #else
 
-// The compiler's tile intrinsics do not tell it which memory they read, and take only literals as
-// constants.
+// The compiler's tile intrinsics do not tell it which memory they read, and take
+// only literals as constants.
 using TileBytes = char[tile_bytes];
 
 template <int tile>

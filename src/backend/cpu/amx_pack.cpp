@@ -1,5 +1,5 @@
-// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns the one that may be
-// called.
+// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns
+// the one that may be called.
 #include "backend/cpu/amx_pack.h"
 
 #include <immintrin.h>

@@ -1,5 +1,5 @@
-// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns the one that may be
-// called.
+// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns
+// the one that may be called.
 //
 // Performance (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
 // takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)

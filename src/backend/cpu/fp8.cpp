@@ -1,5 +1,5 @@
-// Compiled for AVX2, Trireme's minimum, so that the compiler vectorizes the
-// loops.
+// Compiled for AVX2, Trireme's minimum, so that the
+// compiler vectorizes the loops.
 #include "backend/cpu/fp8.h"
 
 #include <algorithm>
@@ -79,8 +79,8 @@ void round_row(Y* y, const T* x, const float* largest, const Fp8Tiles& s) {
   }
 }
 
-// Calls body(a group's tiles as a separate matrix, its first row, its first tile) for all groups
-// that have rows.
+// Calls body(a group's tiles as a separate matrix, its first row, its first tile) for
+// all groups that have rows.
 template <class Body>
 void for_each_group(const Fp8Tiles& s, const Body& body) {
   for (std::int64_t g = 0; g < s.groups; ++g) {

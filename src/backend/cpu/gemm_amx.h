@@ -6,9 +6,9 @@
 
 namespace trireme::cpu {
 
-// Sums run over k in order for every partition into tasks, so the partition may follow the number
-// of threads. Besides the workspace, each thread keeps amx::scratch_bytes from its first product
-// on.
+// Sums run over k in order for every partition into tasks, so the partition may follow
+// the number of threads. Besides the workspace, each thread keeps amx::scratch_bytes
+// from its first product on.
 class AmxGemm : public GemmEngine<bf16> {
  public:
   // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large

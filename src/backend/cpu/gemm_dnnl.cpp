@@ -1,5 +1,5 @@
-// oneDNN primitives are created for one thread and a fixed tile, so results depend on the shape
-// only.
+// oneDNN primitives are created for one thread and a fixed tile, so results
+// depend on the shape only.
 #include "backend/cpu/gemm_dnnl.h"
 
 #include <omp.h>

@@ -7,8 +7,8 @@
 
 namespace trireme::cpu {
 
-// Called by each thread before it uses oneDNN: limits oneDNN to isa(), and to no threads of its
-// own.
+// Called by each thread before it uses oneDNN: limits oneDNN to isa(), and
+// to no threads of its own.
 void prepare_dnnl();
 
 // T: float, or bf16 where oneDNN has it (AVX512-BF16 and above). C: T or float. A bias needs C = T.

@@ -25,8 +25,8 @@ class FloatGemm : public GemmEngine<float> {
            void* workspace) const override;
 
  private:
-  // Source of an operand's tiles: the operand itself, or a copy of a panel that is `tiles` tiles
-  // wide.
+  // Source of an operand's tiles: the operand itself, or a copy of a panel
+  // that is `tiles` tiles wide.
   struct Panels {
     Panels(const Cut& cut, std::int64_t k, bool copies, std::int64_t limit);
     bool copied;

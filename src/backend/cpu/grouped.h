@@ -1,5 +1,5 @@
-// Products of rows sorted by group, with one weight per group: one product per group, over its
-// rows.
+// Products of rows sorted by group, with one weight per group: one product
+// per group, over its rows.
 #pragma once
 
 #include <memory>

@@ -42,8 +42,8 @@ void make_scores(const RouterShape& shape, A* scores, const A* logits) {
   for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] /= sum;
 }
 
-// Indices of the `count` largest of the values that `allowed` accepts, ascending; ties go to the
-// lower index.
+// Indices of the `count` largest of the values that `allowed` accepts, ascending;
+// ties go to the lower index.
 template <class A, class Allowed>
 void pick_largest(std::int32_t* picked, std::int64_t count, const A* values, std::int64_t among,
                   const Allowed& allowed) {
@@ -110,8 +110,8 @@ void weigh(const RouterShape& shape, A* weights, const std::int32_t* chosen, con
   for (std::int64_t j = 0; j < shape.top_k; ++j) weights[j] = scores[chosen[j]] / divisor * scaling;
 }
 
-// Converts the gradient of the weights to that of the logits, in place. `weights` is scratch for
-// top_k numbers.
+// Converts the gradient of the weights to that of the logits, in place. `weights` is
+// scratch for top_k numbers.
 template <class A>
 void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dweights,
                   const std::int32_t* chosen, const A* logits, const A* scores) {

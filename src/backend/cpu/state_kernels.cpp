@@ -1,5 +1,5 @@
-// Sums of gradients and states on the CPU, compiled once for all instruction sets because they are
-// memory-bound.
+// Sums of gradients and states on the CPU, compiled once for all instruction sets
+// because they are memory-bound.
 #include "backend/state_kernels.h"
 
 #include <algorithm>
@@ -59,8 +59,8 @@ void add(Queue&, DType dtype, void* sums, const void* summands, std::int64_t cou
 
 // --- fixed point ---
 
-// Rounds to the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction; larger
-// numbers have none.
+// Rounds to the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction;
+// larger numbers have none.
 double rounded(double x) {
   constexpr double no_fraction = 0x1p52;
   const double shift = std::copysign(no_fraction, x);

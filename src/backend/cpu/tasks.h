@@ -9,8 +9,8 @@ namespace trireme::cpu {
 
 using TaskBody = void (*)(const void* context, std::int64_t task);
 
-// Calls body(context, task) for every task in [0, tasks), in any order; returns when all have
-// completed.
+// Calls body(context, task) for every task in [0, tasks), in any order; returns
+// when all have completed.
 void run_tasks(std::int64_t tasks, TaskBody body, const void* context);
 
 // Number of threads of the global pool, for kernels that choose between equivalent partitions.

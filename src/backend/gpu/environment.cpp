@@ -15,8 +15,8 @@ constexpr std::array nvidia_ones = {
     DriverSetting{"CUDA_MODULE_LOADING", "EAGER"},
     // Enough connections for our queues and NCCL's streams, so that none waits for another.
     DriverSetting{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
-    // NCCL's blocks occupy whole SMs while products run; this many suffice for the bandwidth of a
-    // node's links.
+    // NCCL's blocks occupy whole SMs while products run; this many suffice for the
+    // bandwidth of a node's links.
     DriverSetting{"NCCL_MAX_CTAS", "16"},
     // Sums in NVLink switches (NVLS) vary between calls (github.com/NVIDIA/nccl, issue 1497).
     DriverSetting{"NCCL_NVLS_ENABLE", "0"},

@@ -32,8 +32,8 @@ inline Launch one_block_each(std::int64_t count, int threads) {
   return {.blocks = Size{static_cast<unsigned>(count)}, .threads = threads};
 }
 
-// Arguments are copied at the call; memory they point to is read when the kernel runs. An empty
-// grid launches nothing.
+// Arguments are copied at the call; memory they point to is read when the kernel runs. An
+// empty grid launches nothing.
 template <class... Parameters, class... Arguments>
 void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
             const Arguments&... arguments) {

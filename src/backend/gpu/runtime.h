@@ -24,8 +24,8 @@ int device_count();
 void start();
 // Selects the GPU of all calls below, in all threads. Called once, before them.
 void select(int device);
-// PCI address of the GPU ("0000:81:00.0"; empty if unknown), and the NUMA node of the host closest
-// to it, or -1.
+// PCI address of the GPU ("0000:81:00.0"; empty if unknown), and the NUMA node of the
+// host closest to it, or -1.
 std::string address(int device);
 int numa_node(int device);
 // Address of the selected GPU.

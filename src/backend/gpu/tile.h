@@ -27,8 +27,8 @@ using TileMap = std::conditional_t<wave_width == 64, MfmaMap, MmaMap>;
 
 inline constexpr int tile_size = 16;
 
-// Row pitch of operands in shared memory: rows are 16-byte aligned, and neighboring rows lie in
-// different banks.
+// Row pitch of operands in shared memory: rows are 16-byte aligned, and neighboring
+// rows lie in different banks.
 template <class T>
 constexpr int tile_pitch(int columns) {
   return columns + pack_width<T>;
@@ -67,8 +67,8 @@ GPU_FN int sum_column(int slot) {
 
 }  // namespace trireme::gpu
 
-// Provides for 16-bit types: load_left, load_left_transposed, load_right, load_right_transposed,
-// multiply.
+// Provides for 16-bit types: load_left, load_left_transposed, load_right,
+// load_right_transposed, multiply.
 #if TRIREME_EMULATED
 #include "backend/gpu/emulated/tile.h"
 #else

@@ -39,8 +39,8 @@ struct MfmaMap {
   static constexpr int sum_column(int lane, int) { return lane % 16; }
 };
 
-// v_wmma_f32_16x16x16 of gfx11; waves of 32, where lanes 16 to 31 repeat the operands of the lower
-// half.
+// v_wmma_f32_16x16x16 of gfx11; waves of 32, where lanes 16 to 31 repeat the
+// operands of the lower half.
 struct WmmaMap {
   static constexpr int operands = 16, sums = 8;
   static constexpr int left_row(int lane, int) { return lane % 16; }

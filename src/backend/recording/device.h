@@ -1,5 +1,5 @@
-// A device that records its calls without allocating or computing anything: planning runs a real
-// step on it.
+// A device that records its calls without allocating or computing anything:
+// planning runs a real step on it.
 #pragma once
 
 #include <memory>

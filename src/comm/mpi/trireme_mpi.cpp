@@ -29,8 +29,8 @@ struct Letter {
 
 struct State {
   std::string problem, library;
-  // For tests: no send completes before its receive has started, as is always the case between GPUs
-  // and for large messages.
+  // For tests: no send completes before its receive has started, as is always the case between
+  // GPUs and for large messages.
   bool synchronous;
   std::vector<MPI_Comm> contexts;
   MPI_Comm control;

@@ -1,5 +1,5 @@
-// Emulation of AMX, for programs that link it: tests run the kernels and the tile code of Isa::amx
-// on any processor.
+// Emulation of AMX, for programs that link it: tests run the kernels and the tile code of
+// Isa::amx on any processor.
 #include "backend/cpu/amx_code.h"
 
 #include "backend/cpu/emulated/tiles.h"

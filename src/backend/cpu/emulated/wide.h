@@ -1,8 +1,8 @@
 // Emulation of the 512-bit intrinsics that our kernels use on two 256-bit registers, bitwise equal
 // and under the names of the compiler's, which they hide within their namespace.
 //
-// Implements only what is used, and only for the operands it is used with: anything else does not
-// compile, or traps.
+// Implements only what is used, and only for the operands it is used with: anything else
+// does not compile, or traps.
 #pragma once
 
 #include <immintrin.h>

@@ -251,9 +251,9 @@ class BackwardPass {
     }
   }
 
-  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta), times
-  // the slope of a cap; dropout applies to w and dweights. The factor `scale` is applied at the
-  // end.
+  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights -
+  // delta), times the slope of a cap; dropout applies to w and dweights. The factor
+  // `scale` is applied at the end.
   template <bool want_weights, bool capped, class Keep>
   void differentiate_scores(std::int64_t key, std::int64_t row, int q, Keep& keep) {
     constexpr int vectors = block_queries / lanes;

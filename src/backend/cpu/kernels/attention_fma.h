@@ -117,8 +117,8 @@ struct FmaEngine {
   }
 
  private:
-  // Accumulators in registers: 8 x 2 of 64 bytes with 32 registers, 4 x 1 (of two registers each)
-  // with 16.
+  // Accumulators in registers: 8 x 2 of 64 bytes with 32 registers, 4 x 1 (of two
+  // registers each) with 16.
   static constexpr int wide = register_bytes == 64 ? 2 : 1;
   static constexpr int tall = register_bytes == 64 ? 8 : 4;
 

@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, the in-place gradient of the cross-entropy, and both
-// fused.
+// Softmax statistics of rows of logits, the in-place gradient of the
+// cross-entropy, and both fused.
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"

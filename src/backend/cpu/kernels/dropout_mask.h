@@ -1,11 +1,11 @@
 // Dropout masks and multipliers: Philox4x32-10 in vector registers. Draws are a pure function of
-// (seed, step, site, sample, position, column), so they are independent of the parallel layout and
-// of the order of work.
+// (seed, step, site, sample, position, column), so they are independent of the parallel layout
+// and of the order of work.
 //
-// (seed, step, site, stream) give the Philox key of a site; stream 0 is a hidden activation, stream
-// 1 + h attention head h. One counter gives 128 bits: eight 16-bit draws. An element is kept if its
-// draw is below the keep probability times 2^16, and is divided by exactly that rounded
-// probability.
+// (seed, step, site, stream) give the Philox key of a site; stream 0 is a hidden activation,
+// stream 1 + h attention head h. One counter gives 128 bits: eight 16-bit draws. An element
+// is kept if its draw is below the keep probability times 2^16, and is divided by exactly
+// that rounded probability.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"

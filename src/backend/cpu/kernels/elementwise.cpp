@@ -1,5 +1,5 @@
-// Residual addition with dropout, scaling, soft caps, the cast of master weights, and the search
-// for non-finite values.
+// Residual addition with dropout, scaling, soft caps, the cast of master weights, and the
+// search for non-finite values.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/residual.h"

@@ -6,8 +6,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Prefetch distance in bytes: rows of weight are contiguous in memory, but the hardware prefetches
-// only within a page.
+// Prefetch distance in bytes: rows of weight are contiguous in memory, but the hardware
+// prefetches only within a page.
 constexpr std::int64_t fetch_ahead = 4096;
 
 // A group of outputs has a vector's length; its sums stay on the stack until it is complete.

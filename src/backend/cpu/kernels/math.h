@@ -1,5 +1,5 @@
-// Vector math: exp and the normal distribution, accurate to a few ulp in float, by the C library in
-// double.
+// Vector math: exp and the normal distribution, accurate to a few ulp in float, by
+// the C library in double.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"

@@ -1,5 +1,5 @@
-// Elementwise steps of the optimizers on a range of parameters, with the cast to the compute
-// copy.
+// Elementwise steps of the optimizers on a range of parameters, with the
+// cast to the compute copy.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/table.h"

@@ -21,8 +21,8 @@ void parallel_tasks(std::int64_t tasks, const Body& body) {
       &body);
 }
 
-// Work, in nanoseconds of one thread, below which a kernel runs in the calling thread, and the
-// minimum per task.
+// Work, in nanoseconds of one thread, below which a kernel runs in the calling thread,
+// and the minimum per task.
 inline constexpr double inline_ns = 20000;
 inline constexpr double task_ns = 10000;
 

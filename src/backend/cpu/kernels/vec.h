@@ -40,8 +40,8 @@ struct Vec {
 template <class T>
 inline constexpr int lanes_of = Vec<Acc<T>>::lanes;
 
-// Applies f to each part. Written out, because the compiler keeps an array in registers only if all
-// indices are constant.
+// Applies f to each part. Written out, because the compiler keeps an array in registers only if
+// all indices are constant.
 template <class To, class F, class... Vecs>
 TRIREME_INLINE Vec<To> map(F f, const Vecs&... x) {
   Vec<To> out;
@@ -107,8 +107,8 @@ TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
 #define TRIREME_INTRINSIC(name) _mm256_##name
 #endif
 
-// Lane-wise maximum and minimum; b if either is NaN. (Each is one instruction, which the compiler
-// does not always find.)
+// Lane-wise maximum and minimum; b if either is NaN. (Each is one instruction, which the
+// compiler does not always find.)
 TRIREME_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
   return map<float>(
       [](auto x, auto y) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(max_ps)(x, y); }, a, b);

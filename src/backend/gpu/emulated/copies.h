@@ -1,5 +1,5 @@
-// copies.h on the emulated GPU: data is copied only in the wait, so that a missing wait shows up in
-// the result.
+// copies.h on the emulated GPU: data is copied only in the wait, so that a missing
+// wait shows up in the result.
 #pragma once
 
 #include <vector>

@@ -36,8 +36,8 @@ void explain_faults() {
   ::sigaction(SIGSEGV, &action, &default_action);
 }
 
-// -1: not supported by the processor or the kernel. New threads have no access to a key until they
-// enable it.
+// -1: not supported by the processor or the kernel. New threads have no access to a
+// key until they enable it.
 int protection_key() {
   static const int key = [] {
     const int allocated = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);

@@ -1,6 +1,6 @@
-// Device memory protected from the host: it has a protection key that only threads running emulated
-// work enable (about twenty nanoseconds). On processors without protection keys, host accesses go
-// undetected.
+// Device memory protected from the host: it has a protection key that only threads running
+// emulated work enable (about twenty nanoseconds). On processors without protection keys,
+// host accesses go undetected.
 #pragma once
 
 #include <cstddef>

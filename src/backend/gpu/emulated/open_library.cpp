@@ -45,8 +45,8 @@ class StandInProduct final : public LibraryProduct {
   std::shared_ptr<const LinearProduct> own_;
 };
 
-// Product of fp8 bytes, which the emulated GPU lacks: computed on the host, in the order of the
-// stream.
+// Product of fp8 bytes, which the emulated GPU lacks: computed on the host, in
+// the order of the stream.
 class StandInBytes final : public LibraryProduct {
  public:
   explicit StandInBytes(const ProductKey& key) : key_(key) {}

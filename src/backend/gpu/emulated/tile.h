@@ -1,5 +1,5 @@
-// tile.h on the emulated GPU: lanes publish their registers, and the last lane to arrive multiplies
-// for all.
+// tile.h on the emulated GPU: lanes publish their registers, and the last lane to
+// arrive multiplies for all.
 #pragma once
 
 #include <cstring>

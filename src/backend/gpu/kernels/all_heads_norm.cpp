@@ -1,6 +1,6 @@
-// RMSNorm over all queries and over all keys of a row; one block per row. If ranks share
-// the heads, one kernel computes a rank's sums and another continues with the sums of all
-// ranks.
+// RMSNorm over all queries and over all keys of a row; one block per row. If
+// ranks share the heads, one kernel computes a rank's sums and another continues
+// with the sums of all ranks.
 #include "backend/gpu/kernels/all_heads_norm.h"
 
 #include "backend/gpu/launch.h"

@@ -20,8 +20,8 @@ void attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, co
   run_forward(queue, attention_of(shape, qkv), ctx, lse);
 }
 
-// A query's bits do not depend on its block's start: they equal those of attention over whole
-// sequences.
+// A query's bits do not depend on its block's start: they equal those of
+// attention over whole sequences.
 template <class T>
 void context_attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, const T* qkv,
                        const T* kv) {

@@ -1,5 +1,5 @@
-// Common to the attention kernels: positions of rows, visible keys of a query, dropout, and tile
-// sizes.
+// Common to the attention kernels: positions of rows, visible keys of a query,
+// dropout, and tile sizes.
 #pragma once
 
 #include <limits>
@@ -111,8 +111,8 @@ struct Attention {
                                           : -4.0f * static_cast<float>(2 * (number - power) + 1);
     return exp2(exponent / static_cast<float>(power)) / scale;
   }
-  // Offset of a head's log-sum-exps: [sequences, groups, chunks, queries per group,
-  // queries].
+  // Offset of a head's log-sum-exps: [sequences, groups, chunks,
+  // queries per group, queries].
   GPU_FN std::int64_t lse_offset(int sample, int head) const {
     const std::int64_t group = std::int64_t{sequence(sample)} * groups + head / queries_per_group;
     return ((group * chunks + sample % chunks) * queries_per_group + head % queries_per_group) *

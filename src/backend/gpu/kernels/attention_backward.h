@@ -16,9 +16,9 @@ namespace trireme::gpu {
 
 enum class Owner : std::uint8_t { keys, queries };
 
-// Inputs of the backward pass besides those of the forward, and its outputs: gradients of all
-// positions or, if a rank has two chunks of each sequence, of `chunk` positions starting at each of
-// `firsts`.
+// Inputs of the backward pass besides those of the forward, and its outputs: gradients of
+// all positions or, if a rank has two chunks of each sequence, of `chunk` positions
+// starting at each of `firsts`.
 template <class T>
 struct Gradients {
   const T* dctx;
@@ -37,8 +37,8 @@ constexpr int backward_cuts(int chunks, int chunk, int rows) {
   return (chunk + (chunks > 1 ? row_alignment - 1 : 0) + rows - 1) / rows;
 }
 
-// The rows of a block, part of a chunk of a sequence. Blocks with the most visible pairs come
-// first.
+// The rows of a block, part of a chunk of a sequence. Blocks with the most
+// visible pairs come first.
 template <Owner owner, int rows>
 struct BackwardPlace {
   int sample, part, head;  // head: first of the group if keys are owned

@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// A block sums a chunk of rows of 256 columns: eight columns per thread, every eighth row per lane
-// of 32 threads.
+// A block sums a chunk of rows of 256 columns: eight columns per thread, every eighth
+// row per lane of 32 threads.
 constexpr int columns_wide = 32, lanes = 8;
 
 struct LaneSums {

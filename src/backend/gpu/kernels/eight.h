@@ -13,8 +13,8 @@ struct Eight {
   float v[8];
 };
 
-// Returns whether rows with stride `ld` can be read 16 bytes at a time. Null pointers are
-// ignored.
+// Returns whether rows with stride `ld` can be read 16 bytes at a time.
+// Null pointers are ignored.
 template <class... T>
 bool rows_are_aligned(std::int64_t ld, const T*... rows) {
   return (

@@ -1,5 +1,5 @@
-// Addition with dropout, scaling, soft caps, the cast of master weights, and the search for
-// non-finite values.
+// Addition with dropout, scaling, soft caps, the cast of master weights, and the
+// search for non-finite values.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/kernels/tangent.h"

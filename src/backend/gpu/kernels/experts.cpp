@@ -1,5 +1,5 @@
-// Permutation of rows to their experts and back, and the gating and mixing of rows. One block per
-// row, or per taken row.
+// Permutation of rows to their experts and back, and the gating and mixing of rows. One block
+// per row, or per taken row.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"

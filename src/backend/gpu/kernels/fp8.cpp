@@ -107,9 +107,9 @@ largest_of_columns_kernel(float* largest, const T* x, const Fp8Tiles s) {
   largest[band * s.cols + column] = found;
 }
 
-// Tiles of any number of rows, and of 128 or all columns: one block per patch of a tile. Magnitudes
-// compare like their bits, and the maximum is the same in any order. `largest` must be zeroed
-// before.
+// Tiles of any number of rows, and of 128 or all columns: one block per patch of a tile.
+// Magnitudes compare like their bits, and the maximum is the same in any order.
+// `largest` must be zeroed before.
 template <class T>
 GPU_KERNEL(threads)
 largest_of_patches_kernel(float* largest, const T* x, const Fp8Tiles s, std::int64_t down,

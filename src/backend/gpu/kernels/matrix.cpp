@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// A block copies a square of a matrix through shared memory, so that both matrices are accessed by
-// rows.
+// A block copies a square of a matrix through shared memory, so that both
+// matrices are accessed by rows.
 constexpr int side = 32, lines = 8;
 
 struct Square {

@@ -9,8 +9,8 @@
 namespace trireme::gpu {
 namespace {
 
-// Groups of eight elements that a thread keeps in registers, with as many sums; further sums are
-// kept in the workspace.
+// Groups of eight elements that a thread keeps in registers, with as many sums; further sums
+// are kept in the workspace.
 constexpr int held = 2;
 
 template <class T>

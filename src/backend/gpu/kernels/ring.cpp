@@ -159,8 +159,8 @@ add_grads_kernel(const RingRows r, const Pair pair, float* dq, float* dkv, const
   });
 }
 
-// Column groups of the sums and of the result: `count` heads per group, which start at head `first`
-// of the result's `of`.
+// Column groups of the sums and of the result: `count` heads per group, which start at head
+// `first` of the result's `of`.
 struct Heads {
   int count, first, of;
 };
@@ -206,8 +206,8 @@ class Pairs {
         // Only the rule is used; the data are not read.
         alibi_(attention_of(shape, static_cast<const float*>(scratch))) {}
 
-  // Calls body(pair) for each pair with visible keys. Chunks have equal lengths, so a later chunk
-  // is not visible at all.
+  // Calls body(pair) for each pair with visible keys. Chunks have equal lengths, so a later
+  // chunk is not visible at all.
   template <class Body>
   void each(const Body& body) const {
     for (int queries = 0; queries < 2; ++queries)

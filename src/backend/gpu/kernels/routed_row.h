@@ -154,8 +154,8 @@ class RoutedRow {
     sync_block();
   }
 
-  // Sums the best scores of each group, as many as a group may contribute. Biased sigmoids include
-  // their bias.
+  // Sums the best scores of each group, as many as a group may contribute. Biased
+  // sigmoids include their bias.
   GPU_FN void sum_groups(int size) {
     const int each = static_cast<int>(s_.top_k / s_.top_groups), count = each < size ? each : size;
     const float* const scores = s_.sigmoid ? values_ : scores_;

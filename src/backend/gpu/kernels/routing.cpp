@@ -75,8 +75,8 @@ GPU_FN void weights_grad(const RouterShape& s, RoutedRow& r, const float* dweigh
   sync_block();
 }
 
-// Adds the gradient of the auxiliary loss; returns the row's contribution to that loss, without the
-// coefficients.
+// Adds the gradient of the auxiliary loss; returns the row's contribution to that loss,
+// without the coefficients.
 template <class T>
 GPU_FN double add_aux_grad(const RouterShape& s, const RouteGrad<T>& g, RoutedRow& r,
                            std::int64_t row, double scale) {

@@ -1,5 +1,5 @@
-// Gathering of rows by index, and its gradient; copies and sums of blocks of elements with
-// strides.
+// Gathering of rows by index, and its gradient; copies and sums of blocks
+// of elements with strides.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"

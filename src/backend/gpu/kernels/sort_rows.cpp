@@ -1,6 +1,6 @@
-// Counting sort. A row's rank among those of its id is the number of earlier ones, found by
-// scanning all rows: for the number of rows in a step this is cheap, and it makes the sort
-// stable.
+// Counting sort. A row's rank among those of its id is the number of earlier ones,
+// found by scanning all rows: for the number of rows in a step this is cheap, and
+// it makes the sort stable.
 #include "backend/gpu/kernels/sort_rows.h"
 
 #include "backend/gpu/kernels/block_prefix.h"

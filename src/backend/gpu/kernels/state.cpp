@@ -11,8 +11,8 @@ namespace {
 
 // --- plain sums ---
 
-// Neighboring elements [first, first + n) of an array, accessed as one if all exist and are
-// aligned.
+// Neighboring elements [first, first + n) of an array, accessed as one if
+// all exist and are aligned.
 template <class T, int n>
 struct Neighbors {
   T v[n];
@@ -180,8 +180,8 @@ void widen(Queue& queue, float* dst, const bf16* src, std::int64_t count) {
          are_aligned(16, dst) && are_aligned(8, src));
 }
 
-// to[i] = from[i], or to[i] + from[i], rounded: each thread handles a group of elements that share
-// random bits.
+// to[i] = from[i], or to[i] + from[i], rounded: each thread handles a group of
+// elements that share random bits.
 template <bool adds>
 GPU_KERNEL(256)
 narrow_kernel(bf16* to, const float* from, std::int64_t count, const Rounding rounding,

@@ -1,5 +1,5 @@
-// A product of a linear layer in the column-major convention of BLAS libraries: a row-major [r, c]
-// matrix is c x r there.
+// A product of a linear layer in the column-major convention of BLAS libraries: a row-major [r,
+// c] matrix is c x r there.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,9 @@
 
 namespace trireme::gpu {
 
-// D [m, n] = op(A) op(B), summed over k. A is the second operand of LinearProduct::run and B the
-// first; a column of D is a row of the destination. The leading dimensions are the stored row
-// counts, and m for D.
+// D [m, n] = op(A) op(B), summed over k. A is the second operand of LinearProduct::run and B
+// the first; a column of D is a row of the destination. The leading dimensions are the stored
+// row counts, and m for D.
 struct ColumnMajor {
   struct Stored {
     std::int64_t rows, columns;
@@ -51,8 +51,8 @@ inline std::int64_t operand_bytes(const ProductKey& key) {
   return key.fp8.is_used() ? 1 : size_of(key.compute);
 }
 
-// Guaranteed alignment of a matrix: values are 64-byte aligned, and parts of them begin at any
-// row.
+// Guaranteed alignment of a matrix: values are 64-byte aligned, and parts
+// of them begin at any row.
 inline std::uint32_t alignment_of(std::int64_t row_length, std::int64_t element) {
   constexpr std::uint64_t most = 64;
   const auto bytes = static_cast<std::uint64_t>(row_length * element);

@@ -17,8 +17,8 @@ class LibraryProduct : public LinearProduct {
   // The first algorithm of the library's heuristic; empty if the library cannot compute the
   // product. The same in every process with the same device and version.
   virtual std::string first_answer() const = 0;
-  // Selects an algorithm; required before run(). Returns false if the library does not know it or
-  // it does not fit.
+  // Selects an algorithm; required before run(). Returns false if the library does not
+  // know it or it does not fit.
   virtual bool use(const std::string& algorithm) = 0;
   // Returns whether run() accepts operands at these addresses: an algorithm may require the
   // alignment of the matrix rows.

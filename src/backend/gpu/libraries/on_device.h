@@ -1,5 +1,5 @@
-// Helpers for checks of a library on a device: operands in device memory, and tolerances of
-// results.
+// Helpers for checks of a library on a device: operands in device memory,
+// and tolerances of results.
 #pragma once
 
 #include <algorithm>

@@ -44,10 +44,10 @@ class Products {
   LibraryChoices choices() const;
   void take(const LibraryChoices&);
 
-  // Checks the library before any other product is created: against the built-in kernel on
-  // `device`, with one small shape per product and storage type, and for fp8 against sums on the
-  // host. Classes that disagree use the built-in kernel from then on. Returns one line for each of
-  // them.
+  // Checks the library before any other product is created: against the built-in kernel
+  // on `device`, with one small shape per product and storage type, and for fp8 against
+  // sums on the host. Classes that disagree use the built-in kernel from then on. Returns
+  // one line for each of them.
   std::vector<std::string> check(Device& device);
 
   // "cuBLASLt 130100", plus what check() disabled; "own products" without a library.

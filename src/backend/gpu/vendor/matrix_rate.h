@@ -5,8 +5,8 @@
 
 namespace trireme::gpu {
 
-// Flops per clock and SM; 0 if the matrix units do not support bf16. H100: 989 TFLOP/s = 132 SMs x
-// 4096 x 1.83 GHz.
+// Flops per clock and SM; 0 if the matrix units do not support bf16. H100: 989 TFLOP/s =
+// 132 SMs x 4096 x 1.83 GHz.
 constexpr double flops_per_clock_of_nvidia(int major, int minor) {
   switch (major) {
     case 8:

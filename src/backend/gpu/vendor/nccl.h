@@ -1,6 +1,6 @@
-// NCCL and RCCL, which have the same functions. The library is loaded on demand, so that programs
-// run without it, and its functions are declared here, so that the build does not need its
-// headers.
+// NCCL and RCCL, which have the same functions. The library is loaded on demand, so
+// that programs run without it, and its functions are declared here, so that the build
+// does not need its headers.
 #pragma once
 
 #include <string>

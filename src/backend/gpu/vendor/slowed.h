@@ -1,5 +1,5 @@
-// Reasons for throttling of a GPU, from NVML. AMD reports them differently on each generation, so
-// they are unknown there.
+// Reasons for throttling of a GPU, from NVML. AMD reports them differently on each generation,
+// so they are unknown there.
 #pragma once
 
 #include <string>
