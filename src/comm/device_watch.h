@@ -48,7 +48,7 @@ class DeviceWatch final : public WaitPolicy {
 
   void add(WatchedGroup& group);
   void remove(WatchedGroup& group);
-  // Adds a queue's operations, in queue order.
+  // Adds an operation of a queue; calls for one queue are in its order.
   void add(QueueRole queue, WatchedOperation operation);
 
   void waiting(int round) override;

@@ -8,9 +8,9 @@ namespace trireme::gpu {
 namespace {
 
 constexpr std::array nvidia_ones = {
-    // Loads all kernels at start-up: lazy loading of a kernel at its first launch may wait for
-    // all running work,
-    // which may include a collective that waits for this rank's next kernel.
+    // Loads all kernels at start-up. With lazy loading, a kernel's first launch may wait for
+    // all running work, possibly a collective, which may itself be waiting for this rank's next
+    // kernel: a deadlock.
     // (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution")
     DriverSetting{"CUDA_MODULE_LOADING", "EAGER"},
     // Enough connections for our queues and NCCL's streams, so that none waits for another.

@@ -190,7 +190,7 @@ int group_end() {
 
 // --- ring-ordered sums ---
 
-// An element's sum starts at the rank after its own and ends there, with rounding at every rank.
+// The sum of part p starts at rank p + 1 and ends at rank p, with rounding at every rank.
 template <class T>
 void reduce_along_ring(T* sums, const std::vector<const T*>& by, int part, std::int64_t begin,
                        std::int64_t end, bool maximum) {
