@@ -257,7 +257,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
   bool on_compute() const { return options_.queue == QueueRole::compute; }
 
   bool in_order(DType dtype, Reduction reduction) const {
-    TRIREME_CHECK(reduction != Reduction::tree);  // GPU collectives have no tree reductions
+    TRIREME_CHECK(reduction != Reduction::tree);  // runs that need it on GPUs are rejected earlier
     switch (dtype) {
       case DType::i64:
       case DType::i32:
@@ -265,7 +265,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
         return false;
       case DType::f32:
       case DType::f64:
-        return options_.fixed_order || reduction == Reduction::max;  // max propagates NaN
+        return options_.fixed_order || reduction == Reduction::max;  // our max propagates NaN
       case DType::bf16:
       case DType::f16:
         return true;

@@ -261,7 +261,7 @@ std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
 
 bool is_small_gather(std::size_t bytes, int ranks) {
   constexpr std::size_t small_bytes = 4096;
-  constexpr int few_ranks = 16;  // whose messages all wait for nothing but the slowest
+  constexpr int few_ranks = 16;  // their messages wait for the slowest rank only
   return bytes <= small_bytes && ranks > few_ranks;
 }
 

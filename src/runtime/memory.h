@@ -18,7 +18,7 @@ struct MemoryRegion {
   std::int64_t bytes;
 };
 
-// Regions in the order in which they are printed.
+// Regions in printing order.
 struct MemoryPlan {
   std::vector<MemoryRegion> regions;
 

@@ -79,7 +79,7 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k, Isa se
   p.m = length(p.m, max_mn, last_m);
   p.n = length(p.n, max_mn, last_n);
   p.k = length(p.k, max_k, last_k);
-  if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no inner ones
+  if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no interior ones
   p.lda = p.a_transposed ? spread_rows(p.m) : p.k;
   p.ldb = p.b_transposed ? p.k : spread_rows(p.n);
   if (!float_result) p.ldc = p.n;

@@ -1,5 +1,5 @@
-// The MPI part: non-blocking point-to-point messages of MPI 3, and nothing specific to one library.
-// C++11 and the header next to it are all that it needs, so that a cluster's mpicxx builds it:
+// The MPI part: non-blocking point-to-point messages of MPI 3, not specific to any MPI library.
+// Needs only C++11 and the header next to it, so that a cluster's mpicxx can build it:
 //   mpicxx -std=c++11 -O2 -fPIC -shared -fvisibility=hidden trireme_mpi.cpp -o libtrireme_mpi.so
 // The C interface of MPI is enough; the C++ bindings of old libraries stay out.
 #define OMPI_SKIP_MPICXX 1

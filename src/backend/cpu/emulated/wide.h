@@ -243,7 +243,7 @@ TRIREME_INLINE __m256i _mm512_cvtps_ph(__m512 x, int rounding) {
                           _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));
 }
 
-// Eight floats to the nearest bf16, in words: ties to even, denormals to zero, NaN to a quiet one.
+// Rounds eight floats to bf16, in words: ties to even, denormals to zero, NaN to quiet NaN.
 TRIREME_INLINE __m256i round_eight(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
   const __m256i upper = _mm256_srli_epi32(bits, 16);
