@@ -1,6 +1,6 @@
-// The algorithm of a vendor's library for each matrix product: its own first answer, or that of an
-// earlier run's record. Libraries promise equal bits only for an equal algorithm, so a run keeps
-// the list.
+// The algorithm that a vendor's library uses for each matrix product: its own first choice, or the
+// one an earlier run recorded. Libraries promise bitwise equal results only for equal algorithms,
+// so a run records the list.
 #pragma once
 
 #include <compare>
@@ -12,9 +12,9 @@
 
 namespace trireme {
 
-// Operands that are bytes in fp8: the types of a and b, and whether each has one scale or, with
-// `blockwise`, one for every 128 numbers of a row and, where it is a weight, of a column. Without a
-// recipe they are no bytes.
+// Types of fp8 operands a and b, and their scaling: one scale per tensor or, blockwise,
+// one per 128 numbers of a row and, for a weight, per 128 x 128 block. Without a recipe
+// the operands are not fp8.
 struct Fp8Bytes {
   Fp8Type a = Fp8Type::e4m3, b = Fp8Type::e4m3;
   Fp8Recipe scales = Fp8Recipe::none;
@@ -23,12 +23,12 @@ struct Fp8Bytes {
   auto operator<=>(const Fp8Bytes&) const = default;
 };
 
-// A product as a library knows it. The order of its operands in memory follows from the product,
-// and from whether they are bytes.
+// Identifies a product to a library. The memory layout of the operands follows from the kind of
+// product and from whether they are fp8 bytes.
 struct ProductKey {
   Product product;
-  bool bias;      // whether it adds one
-  DType compute;  // of the operands or, where they are bytes, of the result
+  bool bias;      // whether a bias is added
+  DType compute;  // type of the operands or, if these are fp8, of the result
   std::int64_t rows, in, out;
   Fp8Bytes fp8 = {};
 
@@ -36,7 +36,7 @@ struct ProductKey {
   auto operator<=>(const ProductKey&) const = default;
 };
 
-// "forward", "input_grad", "weight_grad", as in records.
+// Names in records: "forward", "input_grad", "weight_grad".
 constexpr const char* record_name(Product product) {
   return product == Product::forward      ? "forward"
          : product == Product::input_grad ? "input_grad"
@@ -56,9 +56,9 @@ constexpr const char* record_name(Fp8Recipe scales) {
 }
 
 struct LibraryChoices {
-  // "NVIDIA H100 80GB HBM3" and "cuBLASLt 130100"; both empty where no library computes.
+  // E.g. "NVIDIA H100 80GB HBM3" and "cuBLASLt 130100"; both empty if no library is used.
   std::string device, library;
-  // In the library's own notation; own_algorithm: by the device's own kernel.
+  // In the library's own notation; own_algorithm stands for the device's own kernel.
   std::map<ProductKey, std::string> algorithms;
 };
 

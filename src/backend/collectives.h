@@ -1,5 +1,5 @@
 // The collectives of a device's library (NCCL, RCCL) as plain functions. comm/device_communicator.h
-// makes a Communicator of them.
+// builds a Communicator on them.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace trireme {
 
 class Queue;
 
-// What one rank of a group makes and all others need to find it. Opaque.
+// Opaque id that one rank of a group creates and all others need to join (as ncclUniqueId).
 struct CollectiveId {
   char bytes[128] = {};
 };
 
-// Messages among the ranks of a group by way of their hosts' memory: what a substitute for a
-// library works with. A real library finds its own ways and never asks.
+// Messages among the ranks of a group through host memory, for a substitute of a collective
+// library. A real library has its own transports and never uses this.
 class HostMessages {
  public:
   struct Message {
@@ -35,32 +35,32 @@ class HostMessages {
   };
 
   virtual ~HostMessages() = default;
-  // All start together; those between the same two ranks match in the order in which both post
-  // them. What they point to stays until they are done.
+  // Starts all messages together. Messages between the same two ranks match in posting order. Their
+  // buffers must stay valid until the transfer is done.
   virtual std::unique_ptr<Transfer> start(std::span<const Message> messages) = 0;
 };
 
-// Functions with the meaning of NCCL's, of which it asks no more than version 2.13 has. All but
-// `name` and `error_text` return 0 or an error's number; a queue is one of the device's. Operations
-// run in the order of their queue; those between group_start and group_end start together. Integer
-// sums and maxima are exact; sums of other types have an order of the library's own, the same for
-// the same ranks and sizes. Counts are of elements; of what one rank sends in all_gather, and gets
-// in reduce_scatter. Both may be in place, as the Communicator's may.
+// Functions with NCCL semantics, limited to what version 2.13 offers. All but `name` and
+// `error_text` return 0 or an error code; queues are the device's. Operations run in queue order;
+// those between group_start and group_end start together. Integer sums and maxima are exact; other
+// sums use the library's order, which is the same for the same ranks and sizes. Counts are in
+// elements: per rank sent in all_gather, per rank received in reduce_scatter. Both may run in
+// place, like the Communicator's.
 struct CollectiveTable {
-  // "NCCL 2.28.9"
+  // E.g. "NCCL 2.28.9".
   std::string (*name)();
   std::string (*error_text)(int error);
 
   int (*make_id)(CollectiveId*);
-  // All ranks of the group together, from any thread; does not return before all have called it.
-  // `host_messages` outlives the communicator.
+  // Called by all ranks of the group, from any thread; returns once all have called it.
+  // `host_messages` must outlive the communicator.
   int (*join)(void** communicator, int size, const CollectiveId&, int rank,
               HostMessages* host_messages);
-  // Waits for what is under way.
+  // Waits for outstanding operations.
   int (*destroy)(void* communicator);
-  // Ends what is under way and destroys; safe from any thread.
+  // Aborts outstanding operations and destroys the communicator; thread-safe.
   int (*abort)(void* communicator);
-  // What went wrong in the background; 0 if nothing.
+  // Returns the asynchronous error, or 0.
   int (*async_error)(void* communicator);
 
   int (*group_start)();

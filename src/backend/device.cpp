@@ -1,4 +1,4 @@
-// Common to all devices: the count of their memory, and a clock for those that have none.
+// Common to all devices: memory accounting, and a host clock for those without their own.
 #include "backend/device.h"
 
 #include <chrono>

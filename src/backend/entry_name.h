@@ -1,5 +1,5 @@
-// Names for tables of kernels whose entries know them: an entry's as a template argument, and those
-// of the products of linear layers.
+// Names for table entries that know their kernel: the name of an entry as a template argument, and
+// the names of the products of linear layers.
 #pragma once
 
 #include <cstddef>

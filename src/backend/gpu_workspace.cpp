@@ -1,4 +1,4 @@
-// Formulas.
+// Scratch-size formulas.
 #include "backend/gpu_workspace.h"
 
 #include "backend/gpu/few_queries.h"
@@ -11,12 +11,12 @@ std::int64_t linear_workspace(DeviceKind device, DType, Product, const LinearSha
   return device == DeviceKind::emulated ? substitute_workspace : library_workspace;
 }
 
-// The sum of ctx * dctx of every query and head, for the backward pass.
+// Holds the sum of ctx * dctx of every query and head, for the backward pass.
 std::int64_t attention_workspace(DType, const AttentionShape& s) {
   return s.batch * s.heads() * s.seq * static_cast<std::int64_t>(sizeof(float));
 }
 
-// What the blocks that share a query's keys leave to be joined.
+// Holds the partial results of blocks that split a query's keys.
 std::int64_t cached_attention_workspace(const CachedAttentionShape& s) {
   if (!has_few_queries(s)) return 0;
   return s.batch * s.groups * s.queries_per_group * s.seq * splits_of(s) * part_size(s.head_dim) *
@@ -31,7 +31,7 @@ std::int64_t ring_attention_grad_workspace(DType compute, const AttentionShape& 
   return RingScratch(s, size_of(compute), true).bytes;
 }
 
-// Partial sums of the gradients of weight and bias.
+// Holds partial sums of the weight and bias gradients.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols) {
   return 2 * norm_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
 }
@@ -40,12 +40,12 @@ std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols) {
   return bias_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
 }
 
-// Where the rows of each id begin, and the rows sorted by id.
+// Holds the start of each id's rows, and the rows sorted by id.
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids) {
   return (local_ids + 1 + rows) * static_cast<std::int64_t>(sizeof(std::int32_t));
 }
 
-// How many choices of a chunk each expert has.
+// Holds the number of choices per expert of each chunk.
 std::int64_t dispatch_workspace(std::int64_t choices, std::int64_t experts, std::int64_t blocks) {
   return dispatch_chunks(choices, blocks).per_block * blocks * experts *
          static_cast<std::int64_t>(sizeof(std::int32_t));

@@ -1,15 +1,15 @@
-// The kernels of a device: raw pointers into its memory and sizes in, results out; nothing else is
-// known here. A device has one table for each storage type, and one of the kernels that know no
-// storage type (state_kernels.h).
+// Function tables of a device's kernels. Kernels take raw device pointers and sizes and know
+// nothing else. A device has one table per storage type, plus one for the kernels that do not
+// depend on a storage type (state_kernels.h).
 //
-// Every kernel takes the queue first: it is enqueued and the call returns, or on the CPU it has run
-// by then. T is the storage type of activations and compute weights: float, bf16, f16 or double.
-// Acc<T> is the type of arithmetic, statistics and gradients of weights: double for double, else
-// float. Tensors are row-major; `rows` counts tokens. Kernels cut work by the problem's size only
-// and reduce in a fixed order, so that results are the same every time. They never allocate: those
-// that need scratch state its size next to them. What changes from step to step they read from a
-// StepBlock in the device's memory. Where `accumulate` is given, false overwrites the destination
-// and true adds to it.
+// Every kernel takes the queue first and is enqueued on it; on the CPU it has finished when
+// the call returns. T is the storage type of activations and compute weights: float, bf16,
+// f16 or double. Acc<T> is the type of arithmetic, statistics and weight gradients: double
+// for double, else float. Tensors are row-major; `rows` counts tokens. Kernels partition
+// work by the problem size only and reduce in a fixed order, so results are deterministic.
+// They never allocate: kernels that need scratch document its size. Step-dependent values
+// are read from a StepBlock in device memory. `accumulate` false overwrites the
+// destination, true adds to it.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class Queue;
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Steps of the optimizer. All scalars are double because 1 - beta2 would lose four digits in
-// float. What changes from step to step comes from the block: learning rate, update_scale and bias
-// corrections.
+// Optimizer steps. All scalars are double because 1 - beta2 would lose four digits in
+// float. The step-dependent values (learning rate, update_scale, bias corrections)
+// are read from the block.
 struct AdamStep {
   const StepBlock* block;
   double beta1, beta2, eps, weight_decay;
@@ -60,14 +60,14 @@ struct DirectionStep {
   double lr_ratio, weight_decay;
 };
 
-// Operands of kernels that have many of them; call sites name each.
+// Operand structs of the kernels with many operands, so that call sites name each one.
 
 template <class T>
 struct NormGradOperands {
   T* dx;
   Acc<T>*dweight, *dbias;  // dbias may be null
   bool accumulate;
-  const T *dy, *x;  // x: what was normalized
+  const T *dy, *x;  // x: input of the norm
   const Acc<T>*mean, *rstd;
   const T* weight;
   const T* dres;      // may be null, and may be dx
@@ -76,13 +76,13 @@ struct NormGradOperands {
 
 template <class T>
 struct HeadNormGradOperands {
-  T* dx;  // neither dy nor x
+  T* dx;  // must not alias dy or x
   Acc<T>*dquery_weight, *dkey_weight;
   bool accumulate;
-  const T *dy, *x;  // x: what was normalized
+  const T *dy, *x;  // x: input of the norm
   const Acc<T>* rstd;
   const T *query_weight, *key_weight;
-  const Acc<T>* sums;  // as of head_norm, of dy
+  const Acc<T>* sums;  // result of head_sums for dy
   Acc<T>* workspace;   // norm_grad_workspace(rows, query_weights()) elements
 };
 
@@ -134,22 +134,22 @@ struct Kernels {
   // dx = dres + d norm / dx; adds to dweight and dbias.
   void (*norm_grad)(Queue&, const NormShape&, const NormGradOperands<T>&);
 
-  // Queries and keys, head by head: y = x / rms(x) * weight, with one weight [head_dim] for all
-  // queries and one for all keys; values are copied. rstd is [rows, norms()] in the order of the
-  // heads and may be null where no gradient is wanted. y is not x. With all_heads rms(x) is that of
-  // all query heads, or of all key heads, of the row, and the weights have their widths; where
-  // ranks share the heads, sums are those of head_sums over all ranks, otherwise null.
+  // RMSNorm of queries and keys per head: y = x / rms(x) * weight, with one weight [head_dim]
+  // shared by all query heads and one by all key heads; values are copied. rstd is [rows, norms()]
+  // in head order and may be null when no gradient is needed. y must not alias x. With all_heads,
+  // rms(x) is taken over all query (or key) heads of the row and the weights have that width; when
+  // ranks split the heads, `sums` is head_sums reduced over all ranks, else null.
   void (*head_norm)(Queue&, const HeadNormShape&, T* y, A* rstd, const T* x, const T* query_weight,
                     const T* key_weight, const A* sums);
   void (*head_norm_grad)(Queue&, const HeadNormShape&, const HeadNormGradOperands<T>&);
-  // With all_heads: sums [rows, 2] over the queries and over the keys here of x^2 or, where dy is
-  // given (otherwise it and the weights are null), of x dy weight. Keys that this rank does not
-  // own count in the second only, whose dy differs from rank to rank.
+  // With all_heads: sums [rows, 2] over the local query and key heads of x^2 or, if dy is given, of
+  // x dy weight (without dy the weights are null). Keys that this rank does not own count only in
+  // the sum with dy, because dy differs between ranks.
   void (*head_sums)(Queue&, const HeadNormShape&, A* sums, const T* x, const T* dy,
                     const T* query_weight, const T* key_weight);
 
-  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. But
-  // for these, y may be x and dx may be dy or x.
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. Except
+  // for gated kinds, y may alias x, and dx may alias dy or x.
   void (*activation)(Queue&, ActivationKind, T* y, const T* x, std::int64_t rows,
                      std::int64_t cols);
   void (*activation_grad)(Queue&, ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
@@ -173,55 +173,55 @@ struct Kernels {
   void (*rope)(Queue&, T* qkv, const AttentionShape&, std::int64_t rotary_dim, const A* cos,
                const A* sin, const A* query_factor, const std::int32_t* positions, int direction);
 
-  // ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never holds seq x seq. Both
-  // take attention_workspace() of workspace.h in bytes.
+  // Computes ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never materializes seq
+  // x seq. Both kernels take attention_workspace() bytes of scratch (workspace.h).
   void (*attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
   void (*attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
                          const T* ctx, const A* lse, void* workspace);
 
   // Context parallelism (shape.cut): causal attention of a rank's two chunks to the keys and values
-  // of whole sequences, bit for bit what attention() gives these queries. qkv: the rank's
-  // [batch * 2 * chunk, ...]; kv: [batch * seq, groups * 2 * head_dim], a key and its value in each
-  // group of columns; lse: [batch, groups, 2, queries_per_group, chunk].
+  // of whole sequences, bitwise equal to attention() for these queries. qkv is the rank's [batch *
+  // 2 * chunk, ...]; kv is [batch * seq, groups * 2 * head_dim], each column group being a key and
+  // its value; lse is [batch, groups, 2, queries_per_group, chunk].
   void (*context_attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv,
                             const T* kv);
-  // delta, like lse: the products of ctx and dctx, row by row.
+  // delta has the layout of lse: the row-wise dot products of ctx and dctx.
   void (*attention_delta)(Queue&, const AttentionShape&, A* delta, const T* ctx, const T* dctx);
-  // The gradient of the rank's queries, and that of its keys and values from the queries of all
-  // ranks: dqkv is the rank's, all else is of whole sequences: qkv [batch * seq, ...],
-  // dctx [batch * seq, ...], lse and delta [batch, heads, seq].
+  // Gradient of the rank's queries, and of its keys and values with respect to all ranks' queries.
+  // dqkv is the rank's; everything else covers whole sequences: qkv [batch * seq, ...], dctx [batch
+  // * seq, ...], lse and delta [batch, heads, seq].
   void (*context_attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* qkv,
                                  const T* dctx, const A* lse, const A* delta, void* workspace);
-  // A turn of a ring: the rank's two chunks of queries against the keys and values of the rank that
-  // has the chunks `keys`, kv [batch * 2 * chunk, groups * 2 * head_dim]. `first`: of the rank's
-  // own, which come first; later turns add to sums [batch * 2 * chunk, ctx columns] and lse, as
-  // above. ctx is null but in the last turn.
+  // One step of ring attention: the rank's two query chunks against the keys and values of the rank
+  // that owns the chunks `keys`, kv [batch * 2 * chunk, groups * 2 * head_dim]. `first` marks the
+  // first step, over the rank's own keys; later steps add to sums [batch * 2 * chunk, ctx columns]
+  // and to lse (layout above). ctx is null except in the last step.
   void (*ring_attention)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first, T* ctx,
                          A* sums, A* lse, const T* qkv, const T* kv);
-  // The same backwards: adds to dkv, like kv, and to the gradient of the queries in the workspace;
-  // dqkv, of which it writes the queries' columns, is null but in the last turn.
+  // Backward of ring_attention: adds to dkv (layout of kv) and to the query gradient in the
+  // workspace. dqkv is null except in the last step, which writes its query columns.
   void (*ring_attention_grad)(Queue&, const AttentionShape&, const SequenceCut& keys, bool first,
                               T* dqkv, A* dkv, const T* qkv, const T* kv, const T* dctx,
                               const A* lse, const A* delta, void* workspace);
-  // Writes the other columns: the sum of two dkv.
+  // Writes the key and value columns of dqkv: the sum of the two dkv buffers.
   void (*ring_key_grads)(Queue&, const AttentionShape&, T* dqkv, const A* own, const A* arrived);
   void (*copy_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
-  // The same, but blocks that differ in k alone are added up, in that order: dst_strides[2] is not
-  // read.
+  // Like copy_blocks, but blocks that differ only in k are summed, in order of k;
+  // dst_strides[2] is not read.
   void (*sum_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
   // Appends the keys and values of qkv [batch * seq, ...] to the caches at positions
-  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]. workspace: what
-  // ops plan for it.
+  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]. The size of the
+  // workspace is planned by the ops.
   void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
                            T* value_cache, const std::int32_t* lengths, A* workspace);
 
   // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]). Ids outside [first_id,
-  // first_id + local_ids) give rows of zeros, positions and types left out too: they belong to
-  // another rank, and the sum over ranks is then the whole.
+  // first_id + local_ids) belong to another rank and give rows of zeros, without position and type
+  // embeddings, so that the sum over ranks is the full result.
   void (*embedding)(Queue&, const EmbeddingOperands<T>&);
-  // dtable[ids[r] - first_id] += dy[r], rows of equal id summed in row order. With accumulate false
-  // all local_ids rows are overwritten (zero where no id came). workspace:
+  // dtable[ids[r] - first_id] += dy[r]; rows of equal id are summed in row order. With accumulate
+  // false, all local_ids rows are overwritten (with zeros for ids that do not occur). Scratch:
   // embedding_grad_workspace.
   void (*embedding_grad)(Queue&, A* dtable, bool accumulate, const std::int32_t* ids, const T* dy,
                          std::int64_t rows, std::int64_t cols, std::int64_t first_id,
@@ -232,20 +232,20 @@ struct Kernels {
   void (*softmax_stats)(Queue&, A* largest, A* sum, A* target_logit, const T* logits,
                         const std::int32_t* targets, std::int64_t rows, std::int64_t vocab,
                         std::int64_t ld, std::int64_t first_id);
-  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * the step's grad_scale, in place;
-  // padding <- 0. Without weights (null) each row is the loss of a sample: the step's sample_scale.
+  // logits <- (exp(logits - lse) - onehot(target)) * weights[r] * grad_scale, in place; padding <-
+  // 0. With null weights each row is the loss of a sample and is scaled by the step's sample_scale.
   void (*cross_entropy_grad)(Queue&, T* logits, const A* lse, const std::int32_t* targets,
                              const float* weights, const StepBlock* block, std::int64_t rows,
                              std::int64_t vocab, std::int64_t ld, std::int64_t first_id);
 
-  // softmax_stats, token_loss and cross_entropy_grad in one, bit for bit: a row is still near when
-  // its gradient is written.
+  // Fuses softmax_stats, token_loss and cross_entropy_grad, bitwise equal to them; a row is still
+  // in cache when its gradient is written.
   void (*classifier)(Queue&, T* logits, A* loss, const std::int32_t* targets, const float* weights,
                      const StepBlock* block, std::int64_t rows, std::int64_t vocab, std::int64_t ld,
                      std::int64_t first_id);
 
-  // Ranks that share a vocabulary: sums[r] = the local sum of exponentials brought to the largest
-  // logit of all ranks, sums[rows + r] = the target's logit; both are then summed over the ranks.
+  // Vocabulary parallelism: sums[r] is the local sum of exponentials rescaled to the largest logit
+  // of all ranks, sums[rows + r] the target's logit. The caller then sums both over ranks.
   void (*softmax_rescale)(Queue&, A* sums, const A* sum, const A* target_logit,
                           const A* local_largest, const A* largest, std::int64_t rows);
   // lse = largest + log(sum); loss = lse - target_logit.
@@ -255,20 +255,20 @@ struct Kernels {
   // y[i] = x[numbers[i]], for i below `taken`; numbers lie in [0, source_rows).
   void (*gather)(Queue&, T* y, const T* x, const std::int32_t* numbers, std::int64_t taken,
                  std::int64_t columns, std::int64_t source_rows);
-  // dx[numbers[i]] = the sum of those dy[i], in order of i; all other rows are zero.
+  // dx[numbers[i]] = sum of the dy[i] with that number, in order of i; other rows are zero.
   void (*gather_grad)(Queue&, T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
                       std::int64_t columns, std::int64_t source_rows);
 
-  // Moves biases towards an even load, by the choices of each expert as route_grad counts them:
-  // master += rate * sign(mean - choices), and stores them in the compute type, unless compute is
-  // null.
+  // Updates router biases toward a balanced load from the choices per expert that
+  // route_grad counts: master += rate * sign(mean - choices). Also stores them in the
+  // compute type, unless compute is null.
   void (*update_router_bias)(Queue&, A* master, T* compute, const A* choices, double rate,
                              std::int64_t experts);
-  // Keeps the load itself, over its mean, in the same way: master = choices / mean.
+  // Stores the load relative to its mean in the same way: master = choices / mean.
   void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
-  // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
-  // logits[r][e] = x[r] . weight[e], in A, with bits that depend on that row alone.
+  // --- experts; `places` [rows, top_k]: a choice's row in expert order, or -1 if dropped
+  // logits[r][e] = x[r] . weight[e], in A; the bits of a row depend on that row alone.
   void (*router)(Queue&, A* logits, const T* x, const T* weight, std::int64_t rows,
                  std::int64_t cols, std::int64_t experts);
   // dx = dres + dlogits weight; dres may be null, and may be dx.
@@ -277,24 +277,24 @@ struct Kernels {
   // dweight (+)= dlogits^T x, rows in order.
   void (*router_weight_grad)(Queue&, A* dweight, bool accumulate, const A* dlogits, const T* x,
                              std::int64_t rows, std::int64_t cols, std::int64_t experts);
-  // weights, chosen: [rows, top_k], the experts of a row rising. bias [experts] may be null: it is
-  // added to the scores that choose, and to none that weighs.
+  // weights, chosen: [rows, top_k], the experts of a row in ascending order. bias [experts] may be
+  // null; it is added to the scores for selection only, not to the weights.
   void (*route)(Queue&, const RouterShape&, A* weights, std::int32_t* chosen, const A* logits,
                 const T* bias);
-  // dlogits of the weights' gradient and of the losses. Adds the losses, the choices and the drops
-  // to the step's totals of experts, where there are such, as layer `layer`. dbias may be null; it
-  // (+)= the kept choices of each expert times the loss scale times choice_unit. counts [units,
-  // experts]: the choices by plain score of whole units; null where all of their rows are here.
-  // load [experts] may be null: how often each expert was chosen in the step before, over the mean,
-  // which the balance loss then takes instead of the choices of its unit; dload (+)= this step's
-  // choices by plain score, like dbias.
+  // dlogits from the gradient of the weights and from the router losses. Adds the losses and the
+  // kept and dropped choices to the step's expert totals, if any, as layer `layer`. dbias may be
+  // null; it (+)= kept choices per expert * loss scale * choice_unit. counts [units, experts]:
+  // choices by plain score over whole units; null if all rows of the units are local. load
+  // [experts] may be null: each expert's choice count in the previous step over the mean; the
+  // balance loss then uses it in place of the unit's own choices, and dload (+)= this step's
+  // choices by plain score, scaled like dbias.
   void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
-  // What these rows add to the counts above, of `units` units. plain: `chosen` is by plain score.
+  // Adds these rows to the `counts` of route_grad. plain: `chosen` is by plain score.
   void (*routed_tokens)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
                         bool plain, std::int64_t* counts, const A* logits,
                         const std::int32_t* chosen);
-  // places, and the first row of each expert and, within it, of each block of rows: offsets
-  // [experts * blocks + 1]. workspace: rows * top_k elements, with a capacity only.
+  // Computes places, and offsets [experts * blocks + 1]: the first row of each expert and, within
+  // it, of each block of rows. workspace: rows * top_k elements, for a capacity only.
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
                    const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
   // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
@@ -306,39 +306,39 @@ struct Kernels {
   // y[r] = the sum over j of weights[r][j] * x[places[r][j]], in order of j.
   void (*combine_rows)(Queue&, T* y, const T* x, const A* weights, const std::int32_t* places,
                        std::int64_t rows, std::int64_t cols, std::int64_t top_k);
-  // dx[places[r][j]] = weights[r][j] * dy[r], zero from offsets[experts] on; dweights[r][j] =
-  // dy[r] . x[places[r][j]], zero where it was dropped.
+  // dx[places[r][j]] = weights[r][j] * dy[r], zero from offsets[experts] on; dweights[r][j] = dy[r]
+  // . x[places[r][j]], zero if the choice was dropped.
   void (*combine_rows_grad)(Queue&, const PermuteShape&, const CombineGradOperands<T>&);
   // y[r] = sigmoid(gates[r]) * x[r], and its gradients; y may be x.
   void (*gate_rows)(Queue&, T* y, const T* x, const A* gates, std::int64_t rows, std::int64_t cols);
   void (*gate_rows_grad)(Queue&, T* dx, A* dgates, const T* dy, const T* x, const A* gates,
                          std::int64_t rows, std::int64_t cols);
-  // y[r] = c0 a[r] + c1 b[r], where c0 and c1 are the softmax of the row's two logits, [rows, 2];
-  // y may be a or b. And its gradients.
+  // y[r] = c0 a[r] + c1 b[r], where c0 and c1 are the softmax of the row's two logits, [rows, 2]; y
+  // may alias a or b. mix_rows_grad computes the gradients.
   void (*mix_rows)(Queue&, T* y, const T* a, const T* b, const T* logits, std::int64_t rows,
                    std::int64_t cols);
   void (*mix_rows_grad)(Queue&, T* da, T* db, T* dlogits, const T* dy, const T* a, const T* b,
                         const T* logits, std::int64_t rows, std::int64_t cols);
 
-  // largest [tiles.count()]: the largest magnitude in each tile, as a float; NaN counts as nothing.
-  // Zero for tiles of bands that are left over.
+  // largest [tiles.count()]: the largest magnitude (amax) of each tile, as a float, ignoring NaN.
+  // Tiles of unused bands get zero.
   void (*fp8_largest)(Queue&, const Fp8Tiles&, float* largest, const T* x);
-  // y = x as it is after rounding to fp8: with s = fp8_scale(largest), float(x) * s is rounded, and
-  // multiplied by 1 / s, both in float. What is not finite becomes NaN.
+  // y = x after a round trip through fp8: with s = fp8_scale(largest), float(x) * s is rounded to
+  // fp8 and multiplied by 1 / s, both in float. Non-finite values become NaN.
   void (*fp8_round)(Queue&, const Fp8Tiles&, const float* largest, A* y, const T* x);
-  // The same, stored as T, which rounds nothing where T is bf16 and scales are powers of two.
+  // Same, stored as T; this is exact if T is bf16 and the scales are powers of two.
   void (*fp8_round_stored)(Queue&, const Fp8Tiles&, const float* largest, T* y, const T* x);
-  // The bytes of these numbers before they are multiplied by 1 / s. There are no groups. With
-  // `chunk` > 0, a multiple of 4 that divides the rows, every `chunk` rows are transposed: y is
-  // [rows / chunk, cols, chunk].
+  // Writes the fp8 bytes of these numbers (before the multiplication by 1 / s). Groups are not
+  // supported. With `chunk` > 0, a multiple of 4 that divides the rows, each block of `chunk` rows
+  // is transposed: y is [rows / chunk, cols, chunk].
   void (*fp8_bytes)(Queue&, const Fp8Tiles&, const float* largest, std::uint8_t* y, const T* x,
                     std::int64_t chunk);
-  // 1 / s of each tile, in float, for what multiplies bytes. y is [bands(), ld], of which a row has
-  // tiles_of_row() numbers; or with `chunk` > 0, which divides the bands, [bands() / chunk,
-  // tiles_of_row(), ld], where a row has `chunk` numbers. What is left of a row becomes 0.
+  // 1 / s of each tile, in float, for products of fp8 bytes. y is [bands(), ld] with tiles_of_row()
+  // values per row; or with `chunk` > 0, which divides the bands, [bands() / chunk, tiles_of_row(),
+  // ld] with `chunk` values per row. The rest of a row is zero-filled.
   void (*fp8_inverse_scales)(Queue&, const Fp8Tiles&, const float* largest, float* y,
                              std::int64_t chunk, std::int64_t ld);
-  // y = x + bias, row by row; bias may be null.
+  // y = x + bias, converted to T and broadcast over rows; bias may be null.
   void (*store_sums)(Queue&, T* y, const A* x, const T* bias, std::int64_t rows, std::int64_t cols);
 
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.
@@ -347,15 +347,15 @@ struct Kernels {
 
   // Stores master weights in the compute type.
   void (*cast_from_master)(Queue&, T* dst, const A* src, std::int64_t count);
-  // One optimizer step over `count` parameters, elementwise, so that any cut gives the same; writes
-  // the compute copy too if it is not null. Formulas as in PyTorch's Adam, AdamW and SGD (without
-  // dampening); velocity may be null if momentum is 0.
+  // One elementwise optimizer step over `count` parameters, so any partition gives the same result;
+  // also writes the compute copy if it is not null. Formulas are those of PyTorch's Adam, AdamW and
+  // SGD (without dampening); velocity may be null if momentum is 0.
   void (*adam)(Queue&, const AdamStep&, A* master, A* m, A* v, const A* grad, T* compute,
                std::int64_t count);
   void (*sgd)(Queue&, const SgdStep&, A* master, A* velocity, const A* grad, T* compute,
               std::int64_t count);
 
-  // m = beta2 m + (1 - beta2) g, after a step by the sign of beta1 m + (1 - beta1) g.
+  // m = beta2 m + (1 - beta2) g, after a step along the sign of beta1 m + (1 - beta1) g.
   void (*lion)(Queue&, const LionStep&, A* master, A* m, const A* grad, T* compute,
                std::int64_t count);
   // m = momentum m + (1 - momentum) g; grad becomes m or, with Nesterov, momentum m + (1 -
@@ -375,18 +375,18 @@ struct Kernels {
   // y = a y + b x.
   void (*combine)(Queue&, T* y, double a, const T* x, double b, std::int64_t count);
 
-  // Adds the squares of x to an exact sum: each block of 256 in double, in a fixed order, then
-  // without rounding. NaN and infinity show in the total, large floats do not overflow.
+  // Adds the squares of x to an exact sum: blocks of 256 in double in a fixed order, then without
+  // rounding. NaN and infinity propagate to the total; large floats do not overflow.
   void (*add_squares)(Queue&, ExactSum* total, const A* x, std::int64_t count);
   // Adds the sum of losses[i] * weights[i] and the sum of weights, each in double and in order.
   // weights may be null: all 1. A loss whose weight is 0 is not read.
   void (*add_losses)(Queue&, ExactSum* total, ExactSum* total_weight, const A* losses,
                      const float* weights, std::int64_t count);
-  // index gets that of the first NaN or infinity, or -1.
+  // Sets index to the position of the first NaN or infinity, or -1.
   void (*first_not_finite)(Queue&, std::int64_t* index, const T* x, std::int64_t count);
 };
 
-// Every entry of the table, for what is made for each: adapters, records, counters.
+// Every entry of the table, for code generated per kernel: adapters, records, counters.
 // clang-format off
 #define TRIREME_KERNELS(X) \
   X(norm) X(norm_grad) X(head_norm) X(head_norm_grad) X(head_sums) X(activation) X(activation_grad) X(add) X(scale) \

@@ -1,5 +1,5 @@
-// A plug-in's report on the GPUs of a machine, for `trireme doctor`: nothing here is needed to
-// train.
+// A plug-in's report on the GPUs of a machine, for `trireme doctor`;
+// training does not need it.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct GpuReport {
 // Copies from one GPU's memory to another's, as measured.
 struct LinkReport {
   int from = 0, to = 0;
-  bool direct = false;  // not by way of the host's memory
+  bool direct = false;  // not through host memory
   double gigabytes_per_second = 0;
 };
 
 struct LibraryReport {
   std::string what;       // "matrix products", "collectives"
   std::string version;    // "cuBLASLt 13.0.1"; empty: it cannot be loaded
-  std::string instead;    // what is used then
+  std::string instead;    // fallback in use without it
   std::string path;       // of the file
   std::string problem;    // why it cannot be loaded, where that is known
   bool is_fault = false;  // without it this machine is far slower than it could be

@@ -9,22 +9,22 @@
 
 namespace trireme {
 
-// Changes with every change of what passes between program and plug-in: Device, Queue, the tables
-// of kernels and their structs.
+// Bumped with every change to the interface between program and plug-in: Device, Queue, the kernel
+// tables and their structs.
 inline constexpr int plugin_version = 7;
 
 inline constexpr const char* plugin_version_symbol = "trireme_device_version";
 inline constexpr const char* plugin_open_symbol = "trireme_device_open";
 using PluginVersion = int (*)();
-// Makes the device of that number among those that this process sees, which lives until the process
-// ends. Once. Throws Error.
+// Creates the device with that index among the GPUs visible to this process. It lives until the
+// process ends. Call once. Throws Error.
 using PluginOpen = Device* (*)(const Target&, int index);
-// Starts the GPU's runtime, before MPI if that is needed too, and returns the NUMA node of the host
-// that is near to each GPU, -1 where that is not known: as many numbers as this process sees GPUs.
-// Throws Error where there is none.
+// Starts the GPU's runtime, which must happen before MPI starts if both are used. Returns the
+// NUMA node of the host that is closest to each visible GPU, or -1 where unknown. Throws
+// Error if there is no GPU.
 inline constexpr const char* plugin_start_symbol = "trireme_device_start";
 using PluginStart = std::vector<int> (*)();
-// What there is of GPUs, without making a device.
+// Reports on the GPUs without creating a device.
 inline constexpr const char* plugin_report_symbol = "trireme_device_report";
 using PluginReport = MachineReport (*)();
 

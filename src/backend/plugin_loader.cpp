@@ -1,4 +1,4 @@
-// dlopen of the plug-in, and what is said where it does not fit.
+// Loads the plug-in with dlopen and explains failures.
 #include "backend/plugin_loader.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ fs::path find_plugin(const std::string& name) {
   return find_beside_program(file_of(name), TRIREME_PLUGIN_DIR);
 }
 
-// Functions of a loaded plug-in.
+// Entry points of a loaded plug-in.
 struct Plugin {
   PluginOpen open;
   PluginStart start;
@@ -32,7 +32,7 @@ struct Plugin {
 };
 
 Plugin load(const fs::path& path) {
-  // Local: vendors' libraries export the same names.
+  // RTLD_LOCAL because the vendors' libraries export the same names.
   void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin) fail("{} cannot be loaded: {}", path.string(), dlerror());
   const auto version = reinterpret_cast<PluginVersion>(dlsym(plugin, plugin_version_symbol));
@@ -56,7 +56,7 @@ Plugin load_for(const std::string& name, const Target& target) {
   return load(path);
 }
 
-// Of one plug-in.
+// State of one plug-in.
 struct Opened {
   Device* device = nullptr;
   int index = 0;

@@ -1,4 +1,4 @@
-// dlopen of the profilers' libraries, which have two functions each.
+// Opens the profilers' libraries with dlopen; each has two functions.
 #include "backend/ranges.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ constexpr std::array<std::array<const char*, 2>, 2> functions = {
 int (*push_range)(const char*) = nullptr;
 int (*pop_range)() = nullptr;
 
-// Stays open: a profiler may look into it until the process ends.
+// Never closed: a profiler may use it until the process ends.
 bool take_library(const std::string& name) {
   void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return false;

@@ -1,6 +1,6 @@
-// Names stretches of what the host enqueues for the vendors' profilers (NVTX, roctx): steps,
-// passes, segments of a stage and ops. The profiler's library is opened at run time, where
-// TRIREME_RANGES asks for it; without it a range costs a comparison.
+// Profiler ranges (NVTX, roctx) around the work that the host enqueues: steps, passes, segments of
+// a stage and ops. The profiler's library is opened at run time if TRIREME_RANGES is set; otherwise
+// a range costs one comparison.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ class ProfilerRange {
  public:
   enum class Level : std::uint8_t { none, step, pass, segment, op };
 
-  // `name`: a literal; a number below 0 is not shown.
+  // `name` must be a literal; negative numbers are not shown.
   ProfilerRange(Level level, const char* name, std::int64_t number = -1)
       : open_(level <= deepest_) {
     if (open_) push(name, number);
@@ -22,9 +22,9 @@ class ProfilerRange {
   ProfilerRange(const ProfilerRange&) = delete;
   ProfilerRange& operator=(const ProfilerRange&) = delete;
 
-  // Reads TRIREME_RANGES (step, pass, segment or op: the finest that is named) and opens the first
-  // library that is there, or the file that TRIREME_RANGES_LIBRARY names. Fails (exit code 2) where
-  // none can be opened. Before the first step; again is harmless.
+  // Reads TRIREME_RANGES (step, pass, segment or op: the finest level to record) and opens the
+  // first library found, or the file in TRIREME_RANGES_LIBRARY. Exits with code 2 if none opens.
+  // Call before the first step; repeated calls are harmless.
   static void open_library();
 
  private:

@@ -1,4 +1,4 @@
-// How gradients and states are rounded to fixed point and to bf16: the same bits on every device.
+// Rounding of gradients and states to fixed point and to bf16, with the same bits on every device.
 #pragma once
 
 #include <bit>
@@ -10,12 +10,12 @@
 
 namespace trireme {
 
-// Units of fixed point in a gradient of 1, which is still multiplied by the loss scale.
+// Fixed-point units per unit of a gradient that is still multiplied by the loss scale.
 constexpr double fixed_point_units(const StepBlock& block) {
   return static_cast<double>(std::int64_t{1} << fixed_point_bits) / block.loss_scale;
 }
 
-// The key of the random bits of one array: a pure function of its arguments.
+// Key of one array's random bits: a pure function of the arguments.
 constexpr std::uint64_t rounding_key(std::uint64_t seed, std::uint64_t counter,
                                      std::uint32_t stream, std::uint32_t use) {
   const Philox words = philox(seed, {static_cast<std::uint32_t>(counter),
@@ -28,9 +28,9 @@ constexpr std::uint64_t rounding_key(const Rounding& r) {
   return rounding_key(r.block->seed + r.seed_offset, counter, r.stream, r.use);
 }
 
-// Neighboring elements that share one word of random bits, 16 each, the lowest first.
+// Number of neighboring elements that share a word of random bits, 16 each, the lowest first.
 inline constexpr int rounding_group = 4;
-// The word of group number `group`: the finalizer of SplitMix64 (Steele et al. 2014).
+// Random word of group `group`: the finalizer of SplitMix64 (Steele et al. 2014).
 constexpr std::uint64_t rounding_bits(std::uint64_t key, std::uint64_t group) {
   std::uint64_t x = key + group * 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -38,7 +38,7 @@ constexpr std::uint64_t rounding_bits(std::uint64_t key, std::uint64_t group) {
   return x ^ (x >> 31);
 }
 
-// Cuts the lower half of x off after adding random bits to it. Infinity and NaN are kept.
+// Adds random bits to x and truncates its lower half. Infinity and NaN are preserved.
 constexpr bf16 round_stochastically(float x, std::uint16_t bits) {
   const auto all = std::bit_cast<std::uint32_t>(x);
   const bool nan = (all & 0x7fffffff) > 0x7f800000;

@@ -1,5 +1,5 @@
-// Step-dependent values. They lie in the device's memory and kernels read them when they run, so
-// that work which was enqueued, captured or recorded once is right for every step.
+// Step-dependent values, kept in device memory and read when kernels run, so that work enqueued,
+// captured or recorded once is valid for every step.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace trireme {
 
-// What the routers of a step add up, in the device's memory: over all layers and sequences.
+// Router totals of a step, in device memory, over all layers and sequences.
 struct ExpertTotals {
   ExactSum aux_loss, z_loss;
 
-  // After it, [layers of the model][StepBlock::most_experts + 1]: the choices that each expert of a
-  // layer kept, and after the last one's how many were dropped.
+  // Follows the struct, [layers of the model][StepBlock::most_experts + 1]: the choices that each
+  // expert of a layer kept and, as the last element, the number of dropped ones.
   std::int64_t* choices() { return reinterpret_cast<std::int64_t*>(this + 1); }
 };
 
@@ -23,27 +23,27 @@ struct StepBlock {
   std::uint64_t step = 0;
   double loss_scale = 1;
   double grad_scale = 1;  // loss scale / tokens of the global batch
-  // What the loss of one sequence weighs in the gradient, where losses are per sequence.
+  // Weight of one sequence's loss in the gradient, for per-sequence losses.
   double sample_scale = 0;
-  ExpertTotals* experts = nullptr;  // in the device's memory; null: none are wanted
-  std::int64_t most_experts = 0;    // of any layer
-  // Written when the totals of all ranks are known, before the optimizer.
+  ExpertTotals* experts = nullptr;  // in device memory; null: not requested
+  std::int64_t most_experts = 0;    // maximum over the layers
+  // Written before the optimizer runs, when the totals of all ranks are known.
   std::uint64_t updates = 0;  // steps of the optimizer, this one included
   double lr = 0;
   double update_scale = 1;                            // clipping and the inverse loss scale
   double bias_correction1 = 1, bias_correction2 = 1;  // of Adam: 1 - beta^updates
 };
 
-inline constexpr int most_losses = 4;  // of a model
+inline constexpr int most_losses = 4;  // per model
 
-// What a step adds up, in the device's memory too: of this rank, then of all. Zeros are empty sums.
+// Totals of a step, in device memory: of this rank, later of all ranks. Zeros are empty sums.
 struct StepTotals {
   struct Loss {
     ExactSum sum, count;  // of weighted elements, and of weights
   };
-  Loss losses[most_losses];    // in the order in which the model declares them
+  Loss losses[most_losses];    // in the model's declaration order
   ExactSum squares;            // of the gradients
-  std::int64_t overflows = 0;  // summands that fixed point cannot hold
+  std::int64_t overflows = 0;  // summands that do not fit in fixed point
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Names of targets.
+// Names of targets, as in run.device.
 #include "backend/target.h"
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Compares hashes among ranks and names those that differ from the majority.
+// Compares hashes among ranks and names the ranks that differ from the majority.
 #include <algorithm>
 #include <map>
 
@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Ranks whose value is not the most frequent one; among equally frequent ones the first rank's
-// wins.
+// Returns the ranks whose value is not the most frequent one; ties go to the
+// value of the lowest rank.
 std::vector<int> odd_ranks(const std::vector<std::uint64_t>& values) {
   if (std::ranges::count(values, values[0]) == static_cast<std::ptrdiff_t>(values.size()))
     return {};
@@ -37,7 +37,7 @@ std::vector<std::uint64_t> gather(Communicator& world, std::uint64_t value) {
 }  // namespace
 
 void check_agreement(Communicator& world, const std::vector<Agreement>& properties) {
-  // Ranks of another version may compare other properties: that comes first.
+  // Checked first, since ranks of another version may compare other properties.
   Hasher names;
   for (const Agreement& property : properties) {
     names.update(property.what.data(), property.what.size() + 1);

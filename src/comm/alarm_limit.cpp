@@ -1,4 +1,4 @@
-// The state of the handlers is set before a signal can arrive.
+// Signal handlers; their state is set before a signal can arrive.
 #include "comm/alarm_limit.h"
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-char last_line[640];  // for a signal handler, which can put nothing together
+char last_line[640];  // preformatted: a signal handler cannot format text
 volatile std::sig_atomic_t code = 0;
 
 void print_and_end(int) {

@@ -1,4 +1,4 @@
-// An end for calls of MPI that may never return.
+// A time limit for MPI calls that may never return.
 #pragma once
 
 #include <signal.h>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Ends a process that is still alive after `seconds`: prints the message and exits with the code. A
-// signal does it, since no thread of ours may be there, and a thread that hangs runs no other code.
-// One at a time.
+// Terminates the process if it is still alive after `seconds`: prints the message and exits with
+// the code. Uses a signal, since none of our threads may exist and a hung thread runs no other
+// code. One instance at a time.
 class AlarmLimit {
  public:
   AlarmLimit(double seconds, const std::string& message, int exit_code);
@@ -17,7 +17,7 @@ class AlarmLimit {
   AlarmLimit(const AlarmLimit&) = delete;
   AlarmLimit& operator=(const AlarmLimit&) = delete;
 
-  // SIGTERM too ends the process with the exit code, without a word.
+  // Makes SIGTERM also exit with the exit code, silently.
   void end_at_once_on_sigterm();
 
  private:

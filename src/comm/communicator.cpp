@@ -40,7 +40,7 @@ Communicator::Communicator(std::vector<int> world_ranks, int rank, std::string n
 }
 
 Work Communicator::send(const void* data, std::int64_t count, DType dtype, int peer, Label label) {
-  // An exchange only reads what it sends.
+  // A send only reads its data, so the cast is safe.
   const Transfer transfer{Transfer::Direction::send, peer, const_cast<void*>(data), count, dtype};
   return exchange({&transfer, 1}, label);
 }

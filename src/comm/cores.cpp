@@ -1,4 +1,4 @@
-// Processors in the order of the machine, from /sys, and the parts that processes stay on.
+// Processors in topology order, from /sys, and the binding of processes to parts of them.
 #include "comm/cores.h"
 
 #include <sched.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// A number that /sys tells about a processor; 0 where it does not, as in some containers.
+// Reads a processor's topology value from /sys; 0 if it is missing, as in some containers.
 int topology(int processor, const char* what) {
   int value = 0;
   std::ifstream("/sys/devices/system/cpu/cpu" + std::to_string(processor) + "/topology/" + what) >>
@@ -73,7 +73,7 @@ void share_processors(int index, int count, const std::vector<int>& nodes) {
   const char* const expected = std::getenv(share_processors_variable);
   if (!expected) return;
   const std::vector<int> all = own_processors();
-  if (std::to_string(all.size()) != expected) return;  // the launcher or the user has bound it
+  if (std::to_string(all.size()) != expected) return;  // bound by the launcher or the user
   cpu_set_t set;
   CPU_ZERO(&set);
   std::vector<int> part;

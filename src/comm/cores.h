@@ -1,4 +1,4 @@
-// The processors of a machine, shared out among the processes of a job.
+// Assignment of a machine's processors to the processes of a job.
 #pragma once
 
 #include <functional>
@@ -6,31 +6,31 @@
 
 namespace trireme {
 
-// Set by --nproc to the number of processors that it may use: its processes then take a part each.
-// Bound by the program and not by its launcher, since every MPI has another way to say it.
+// Set by --nproc to the number of processors that it may use; each process then takes a part. The
+// program binds itself because the launchers of MPI libraries have different options for it.
 constexpr const char* share_processors_variable = "TRIREME_SHARE_PROCESSORS";
 
-// The logical processors that this thread may run on: packages one after the other, hardware
-// threads of one core side by side. Empty where the system does not tell.
+// Logical processors that this thread may run on, ordered by package, with the hardware threads of
+// a core adjacent. Empty if the system does not report them.
 std::vector<int> own_processors();
 
-// Part `index` of `processors` cut into `count` parts, which differ by one processor at most; empty
-// where there are fewer processors than parts.
+// Part `index` of `count` parts of `processors`, whose sizes differ by at most one; empty if there
+// are fewer processors than parts.
 std::vector<int> part_of(const std::vector<int>& processors, int index, int count);
 
-// The processors of a NUMA node that are among `processors`, in their order; none where the system
-// does not know the node.
+// The subset of `processors` on a NUMA node, in the same order; empty if the
+// system does not know the node.
 std::vector<int> processors_near(const std::vector<int>& processors, int node);
 
-// Part `index` of `processors` where each of the parts has a NUMA node that it shall lie in, -1 for
-// none, and `near` gives the processors of a node: parts of one node are cut out of it. Empty where
-// that cannot be done for all.
+// Part `index` when each part has a preferred NUMA node (-1: none) and `near` returns
+// the processors of a node: parts with the same node split it. Empty if that is
+// impossible for any of the parts.
 std::vector<int> near_part_of(const std::vector<int>& nodes, int index,
                               const std::function<std::vector<int>(int node)>& near);
 
-// Keeps this thread, and the threads that it starts later, on its part of the processors, if
-// --nproc asked for it and nothing else has bound it. `index` and `count`: its place among the
-// processes of this machine. `nodes`: of each of them, as near_part_of; may be empty.
+// Binds this thread, and threads it starts later, to its part of the processors, if --nproc asked
+// for it and no other binding exists. `index` of `count` is this process's place on its machine.
+// `nodes`: NUMA node per process, as for near_part_of; may be empty.
 void share_processors(int index, int count, const std::vector<int>& nodes = {});
 
 }  // namespace trireme

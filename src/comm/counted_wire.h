@@ -1,5 +1,5 @@
-// A wire that counts what this rank sends over another one: tests check how much start-up sends on
-// thousands of ranks.
+// A wire that counts what this rank sends over an underlying wire; tests use it to measure the
+// traffic of start-up on thousands of ranks.
 #pragma once
 
 #include <memory>

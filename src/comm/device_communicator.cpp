@@ -1,5 +1,5 @@
-// Calls of the library between two events; sums in the order of ranks from its messages and a
-// kernel of ours.
+// Library calls between two events; sums in rank order by the library's messages
+// and a kernel of our own.
 #include "comm/device_communicator.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace trireme {
 namespace {
 
-// Small sums take one step: everybody sends everything to all, and adds everything.
+// Small sums take one step: every rank sends all its data to all others and reduces everything.
 constexpr std::int64_t small_bytes = 16 << 10;
 constexpr int small_group = 16;
 
-// For libraries that have no network of their own: messages of the hosts' group.
+// Messages over the hosts' group, for libraries without a network transport.
 class MessagesOf final : public HostMessages {
  public:
   explicit MessagesOf(Communicator& hosts) : hosts_(hosts) {}
@@ -41,12 +41,12 @@ class MessagesOf final : public HostMessages {
   Communicator& hosts_;
 };
 
-// Waiting makes the compute queue wait; nothing makes the host wait.
+// Work on a device queue: wait() makes the compute queue wait, never the host.
 class QueuedWork final : public Work::Pending {
  public:
   QueuedWork(Queue& compute, Event finished) : compute_(compute), finished_(std::move(finished)) {}
 
-  // A lost device may be why this is called; the error about it is already on its way.
+  // The cause of the call may be a lost device, whose error is already propagating.
   bool done() override {
     try {
       return compute_.has_passed(finished_);
@@ -185,7 +185,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
   }
 
  private:
-  // The calls in its scope start together.
+  // Calls in the scope of this object start together.
   class Together {
    public:
     explicit Together(DeviceCommunicator& group) : group_(group) {
@@ -209,15 +209,15 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
     }
   }
 
-  // What a thread that joins the group leaves to the one that waits for it, or that has given up.
+  // State shared between the thread that joins the group and the one that waits or gave up.
   struct Joining {
     std::atomic<bool> over{false};
     int error = 0;
     void* communicator = nullptr;
   };
 
-  // The library's call returns when all ranks have made it, and has no limit of its own: a rank
-  // that is gone would be waited for forever.
+  // The library's call returns once all ranks have made it and has no time limit: it would wait
+  // forever for a rank that is gone.
   void join(const CollectiveId& id) {
     const auto joining = std::make_shared<Joining>();
     std::thread([joining, id, join = library_.join, size = size(), rank = rank(),
@@ -237,8 +237,8 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
     communicator_ = joining->communicator;
   }
 
-  // The one rule: behind what the compute queue holds, and the compute queue behind it when
-  // somebody waits.
+  // The ordering rule: the operation runs after all work on the compute queue, and the compute
+  // queue runs after it if somebody waits.
   template <class Body>
   Work run(const Label& label, std::span<const Transfer> transfers, const Body& body) {
     if (aborted_) fail("group {} was aborted", name());
@@ -257,7 +257,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
   bool on_compute() const { return options_.queue == QueueRole::compute; }
 
   bool in_order(DType dtype, Reduction reduction) const {
-    TRIREME_CHECK(reduction != Reduction::tree);  // which runs on a GPU are refused
+    TRIREME_CHECK(reduction != Reduction::tree);  // runs that need it on GPUs are rejected earlier
     switch (dtype) {
       case DType::i64:
       case DType::i32:
@@ -265,7 +265,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
         return false;
       case DType::f32:
       case DType::f64:
-        return options_.fixed_order || reduction == Reduction::max;  // which hands NaN on
+        return options_.fixed_order || reduction == Reduction::max;  // our max propagates NaN
       case DType::bf16:
       case DType::f16:
         return true;
@@ -300,7 +300,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
                                          options_.staging, stride, size(), rank(), count);
   }
 
-  // Elements of each rank that the staging memory holds, so that packs of 16 bytes stay aligned.
+  // Elements per rank that fit in the staging memory, such that 16-byte packs stay aligned.
   std::int64_t room(DType dtype) const {
     return options_.staging_bytes / size() / least_staging * least_staging / size_of(dtype);
   }
@@ -339,7 +339,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
                   reduction);
   }
 
-  // Each rank adds one part, and then all get all parts.
+  // Each rank reduces one part; then all parts are gathered.
   void reduce_turn(std::byte* data, std::int64_t count, DType dtype, Reduction reduction) {
     const std::int64_t element = size_of(dtype), stride = room(dtype);
     const std::int64_t pack = least_staging / element;

@@ -1,5 +1,5 @@
-// A communicator over a device's library of collectives (NCCL, RCCL): operations are work of the
-// device's queues, and no call stops the host.
+// A communicator over a device's collective library (NCCL, RCCL): operations run on the device's
+// queues, and no call blocks the host.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,25 @@
 namespace trireme {
 
 struct DeviceGroupOptions {
-  // Queue of its operations. Queues other than `compute` run them after everything that the compute
-  // queue holds when they are called; waiting for them makes the compute queue wait.
+  // Queue of the operations. Queues other than `compute` run them after all work that is on the
+  // compute queue at the call; waiting for them makes the compute queue wait.
   QueueRole queue = QueueRole::compute;
-  // Whether sums of f32 and f64 have the Communicator's order too, as those of bf16 and f16 always
-  // have; if not, they have the library's. Integers are exact in either.
+  // Also sums f32 and f64 in the Communicator's order, as bf16 and f16 always are; if false, the
+  // library's order applies. Integers are exact either way.
   bool fixed_order = true;
-  // Device memory in which parts of other ranks arrive that are added in the order of ranks: larger
-  // sums take several turns. At least `least_staging` bytes for each member; operations of one
-  // queue may share it.
+  // Device memory that receives other ranks' parts for sums in rank order; sums that
+  // exceed it take several rounds. At least `least_staging` bytes per member; operations
+  // of one queue may share it.
   std::byte* staging = nullptr;
   std::int64_t staging_bytes = 0;
 };
 inline constexpr std::int64_t least_staging = 16;
 
-// All members together; waits until all have called it. The device has collectives; it, the watch
-// and the transport outlive the communicator. `name`: as Transport::group, which also makes a group
-// of the hosts, "<name> on the host", that on_host() gives. A part that waits for a queue (in place
-// of Work::wait() a queue waits, never the host) makes errors of the device and of the library
-// appear in later calls.
+// Collective call: blocks until all members have called it. The device must have collectives;
+// it, the watch and the transport must outlive the communicator. `name`: as in
+// Transport::group, which also creates the hosts' group, "<name> on the host", returned by
+// on_host(). Work::wait() makes a queue wait, never the host; errors of the device and of the
+// library surface in later calls.
 std::unique_ptr<Communicator> make_device_communicator(Device& device, DeviceWatch& watch,
                                                        Transport& transport, std::vector<int> ranks,
                                                        const std::string& name,

@@ -1,4 +1,4 @@
-// Between naps the host looks at the first operation of each queue.
+// Polls the first operation of each queue between sleeps of the host.
 #include "comm/device_watch.h"
 
 #include <sched.h>
@@ -50,7 +50,7 @@ void DeviceWatch::add(QueueRole queue, WatchedOperation operation) {
   tidy(queue);
 }
 
-// Forgets what is over, and notes whose turn has come.
+// Removes completed operations, and records the start of the next one.
 void DeviceWatch::tidy(QueueRole role) {
   auto& operations = operations_[index_of(role)];
   Queue& queue = device_.queue(role);
@@ -71,7 +71,7 @@ void DeviceWatch::look() {
     if (Clock::now() < last_look_ + between_looks) return;
     last_look_ = Clock::now();
     for (std::size_t role = 0; role < operations_.size(); ++role) {
-      if (operations_[role].empty()) continue;  // nor asks for queues that are not used
+      if (operations_[role].empty()) continue;  // also avoids asking for unused queues
       tidy(static_cast<QueueRole>(role));
       if (operations_[role].empty()) continue;
       WatchedOperation& first = operations_[role].front();

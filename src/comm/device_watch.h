@@ -1,4 +1,4 @@
-// Watches the operations that the queues of a device run while the host waits for the device.
+// Monitors the operations on a device's queues while the host waits for the device.
 #pragma once
 
 #include <array>
@@ -16,31 +16,31 @@ namespace trireme {
 
 class Transport;
 
-// An operation on a queue, between two points in the device's work.
+// An operation on a queue, between two events.
 struct WatchedOperation {
-  Event ready;     // what it needs has been made
-  Event finished;  // it is over
+  Event ready;     // its inputs are ready
+  Event finished;  // it has completed
   std::shared_ptr<OutsideOperation> outside;
-  std::optional<RunningTime> since{};  // its turn came
+  std::optional<RunningTime> since{};  // when it became ready
 };
 
-// A group of the device's library: what goes wrong in the background, and its violent end.
+// A communicator of the device's library: checks for asynchronous errors, and aborts.
 class WatchedGroup {
  public:
   virtual ~WatchedGroup() = default;
-  // Fails, naming the group, if something did.
+  // Throws an error that names the group if an asynchronous error occurred.
   virtual void check() = 0;
-  // Operations under way end, undone; later ones are not begun. Once or more, from any thread.
+  // Ends pending operations incomplete and starts no more. Idempotent; thread-safe.
   virtual void abort() noexcept = 0;
 };
 
-// Asked by the device in every wait of the host. An operation whose turn has come and which is not
-// over within the transport's time limit ends the job with a message that names it, its group and
-// the ranks that are missing; computation has no limit. While an error unwinds the stack, all
-// groups are aborted, as their other ranks may never come.
+// The wait policy of the device, called in every wait of the host. An operation that is ready but
+// does not complete within the transport's time limit ends the job with a message naming it, its
+// group and the missing ranks; computation has no limit. While an error unwinds the stack, all
+// groups are aborted, as their other ranks may never arrive.
 class DeviceWatch final : public WaitPolicy {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   DeviceWatch(Device& device, Transport& transport);
   ~DeviceWatch() override;
   DeviceWatch(const DeviceWatch&) = delete;
@@ -48,7 +48,7 @@ class DeviceWatch final : public WaitPolicy {
 
   void add(WatchedGroup& group);
   void remove(WatchedGroup& group);
-  // The operations of a queue in its order.
+  // Adds an operation of a queue; calls for one queue are in its order.
   void add(QueueRole queue, WatchedOperation operation);
 
   void waiting(int round) override;
@@ -66,7 +66,7 @@ class DeviceWatch final : public WaitPolicy {
 
   Device& device_;
   Transport& transport_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<WatchedGroup*> groups_;
   std::array<std::deque<WatchedOperation>, static_cast<std::size_t>(QueueRole::count)> operations_;
   Clock::time_point last_look_{};

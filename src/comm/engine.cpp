@@ -1,4 +1,4 @@
-// The engine's progress: one lock around the wire, taken by whichever thread advances operations.
+// Progress of the engine: one lock around the wire, held by whichever thread advances operations.
 #include "comm/engine.h"
 
 #include <sched.h>
@@ -40,8 +40,8 @@ ProgressEngine::~ProgressEngine() {
   }
   sleep_.notify_all();
   thread_.join();
-  // The network may still write into what unfinished operations own: it stays until the process
-  // ends.
+  // The network may still write to buffers of unfinished operations: keep
+  // them until the process ends.
   static std::mutex guard;
   static auto* const kept = new std::vector<std::unique_ptr<Operation>>;
   const std::lock_guard lock(guard);
@@ -74,7 +74,7 @@ void ProgressEngine::start_locked(Operation& operation) {
     queue.push_back(&operation);
     if (queue.size() > 1) return;
   }
-  // The first messages are sent immediately, from the caller's thread.
+  // The first messages are sent at once, from the caller's thread.
   if (operation.advance(wire_).complete) {
     retire(operation);
   } else {
@@ -146,8 +146,8 @@ void ProgressEngine::wait(Operation& operation) {
   } leave{*this, operation};
   RunningTime time;
   double allowed = options_.timeout_s;
-  // Operations that an error leaves unfinished must not write to memory that their holder is about
-  // to free.
+  // Operations left unfinished by an error must not write to memory that their
+  // holder is about to free.
   struct Drop {
     ProgressEngine& engine;
     Operation& operation;
@@ -182,7 +182,7 @@ void ProgressEngine::end_outside(const Operation& operation) {
   std::erase_if(waits_, [&](const Wait& w) { return w.operation == &operation; });
 }
 
-// A waiter first spins, as the answer is often microseconds away, then leaves the core to others.
+// A waiting thread first spins, as answers often take microseconds, then yields the core.
 void ProgressEngine::pause(int round) const {
   const int spins = oversubscribed_ ? 0 : 100;
   if (round < spins) {
@@ -219,7 +219,7 @@ void ProgressEngine::wake() {
 }
 
 void ProgressEngine::run() {
-  prctl(PR_SET_TIMERSLACK, 1000);  // naps end when they should, not 50 us later
+  prctl(PR_SET_TIMERSLACK, 1000);  // makes short sleeps precise; the default slack is 50 us
   try {
     try {
       run_until_stopped();
@@ -229,7 +229,7 @@ void ProgressEngine::run() {
       abort(static_cast<int>(ExitCode::failed), error.what());
     }
   } catch (const JobEnded&) {
-    // Only a wire among threads comes back from the end; its other calls fail as well.
+    // Only the wire between threads returns from abort(); its other calls then fail too.
   }
 }
 
@@ -245,8 +245,8 @@ void ProgressEngine::run_until_stopped() {
     }
     if (moved) {
       nap = shortest_nap;
-      // The lock is unfair: a caller would not get in. Without one there is no pause, because on a
-      // busy core the time that is given away may be milliseconds.
+      // The lock is unfair, so let waiting callers in. Otherwise do not yield: on a busy core the
+      // time given away may be milliseconds.
       if (callers_.load() > 0) std::this_thread::yield();
       continue;
     }

@@ -1,5 +1,5 @@
-// Advances operations: a waiting thread drives them, and a background thread does while none waits,
-// so that communication overlaps with computation. Ends the job when a wait takes too long.
+// Progress engine: a waiting thread drives operations, and a background thread does if none waits,
+// so that communication overlaps computation. Ends the job if a wait takes too long.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@ namespace trireme {
 
 struct ProgressOptions {
   double timeout_s = 600;
-  // How long other ranks have to answer when a wait took too long or a rank reports an error.
+  // Time for other ranks to answer after a timeout or an error report.
   double patience_s = 2;
-  // Waits in a row that a rank which is busy with files may move nothing.
+  // Consecutive timeouts allowed without progress of a rank that is busy with files.
   int busy_waits = 10;
 };
 
@@ -37,13 +37,13 @@ class ProgressEngine {
   ProgressEngine(const ProgressEngine&) = delete;
   ProgressEngine& operator=(const ProgressEngine&) = delete;
 
-  // Groups are known by their id, so that this rank can tell what it has begun in each.
+  // Registers a group by its id, so that this rank can report what it has started in it.
   void add_group(GroupState& group);
-  // Its operations that were abandoned still need it: it goes when they are over.
+  // Removes a group once its abandoned operations, which still need it, are complete.
   void remove_group(std::unique_ptr<GroupState> group);
 
-  // Makes an operation by make(), which counts it in its group, and starts it. It must live until
-  // it is done or abandoned.
+  // Creates an operation with make(), which counts it in its group, and starts it. It must live
+  // until it is done or abandoned.
   template <class Make>
   std::unique_ptr<Operation> start(Make&& make) {
     ++callers_;
@@ -54,9 +54,9 @@ class ProgressEngine {
     return operation;
   }
   void wait(Operation& operation);
-  // Takes over an operation whose holder is destroyed: it continues, and the device memory that it
-  // touches is held until it completes; for good if it never does, since the network may still
-  // write to it.
+  // Takes over an operation whose holder is destroyed: it continues, and the device
+  // memory it uses is kept until it completes, or forever if it never does, since the
+  // network may still write to it.
   void abandon(std::unique_ptr<Operation> operation, std::vector<MemoryRange> touched);
 
   void set_listener(OperationListener* listener) {
@@ -79,17 +79,17 @@ class ProgressEngine {
     before_end_ = std::move(free);
   }
 
-  // For operations that something else moves: `count` notes in the group's state that their turn
-  // has come; until end_outside() they are what this rank waits for.
+  // For operations advanced outside the engine: `count` records in the group's state that they were
+  // reached; until end_outside() they count as what this rank waits for.
   void begin_outside(const Operation& operation, const std::function<void()>& count);
   void end_outside(const Operation& operation);
-  // Handles a wait outside of the engine as one that has taken `seconds`. Returns if the wait may
-  // continue.
+  // Treats a wait outside the engine like one that has taken `seconds`. Returns
+  // if the wait may continue.
   void expire_outside(const Operation& operation, double seconds) { expire(operation, seconds); }
   double timeout_s() const { return options_.timeout_s; }
   const std::vector<std::string>& hosts() const { return hosts_; }
 
-  // Calls of the wire outside of operations.
+  // Wire calls outside operations.
   template <class Body>
   auto with_wire(Body&& body) {
     const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ class ProgressEngine {
     bool given = false;
     ControlMessage message{};
   };
-  // How long a busy rank has moved nothing.
+  // Time for which a busy rank has made no progress.
   struct Stall {
     std::uint64_t moved = 0;
     int waits = 0;
@@ -151,39 +151,39 @@ class ProgressEngine {
   const ProgressOptions options_;
   const std::vector<std::string> hosts_;  // by world rank
   const bool
-      oversubscribed_;  // more processes on this node than cores: spinning would hinder others
+      oversubscribed_;  // more processes on this node than cores: spinning would slow down others
 
-  std::mutex mutex_;  // guards the wire and what follows
+  std::mutex mutex_;  // guards the wire and the members below
   std::vector<Operation*> active_;
   struct Abandoned {
     std::unique_ptr<Operation> operation;
     std::uint64_t held;
   };
   std::vector<Abandoned> abandoned_;
-  std::vector<std::unique_ptr<GroupState>> removed_groups_;  // which those need
+  std::vector<std::unique_ptr<GroupState>> removed_groups_;  // kept for abandoned operations
   std::map<std::uint64_t, GroupState*> groups_;
   OperationListener* listener_ = nullptr;
   ActivitySource activity_;
   LastOutput last_output_;
   std::function<void()> before_end_;
   std::vector<Wait> waits_;
-  Clock::time_point last_look_{}, settled_until_{};  // at control messages; see handle_control()
-  int reporter_ = -1;  // the rank that this rank has elected to report for the job
-  int arbiter_ = -1;   // who has allowed it to this rank
+  Clock::time_point last_look_{}, settled_until_{};  // of control messages; see handle_control()
+  int reporter_ = -1;  // the rank that this rank has elected as the job's reporter
+  int arbiter_ = -1;   // the rank that has granted this rank the report
   Verdict verdict_ = Verdict::none;
   std::vector<Answer> answers_;                 // by world rank
   std::vector<Stall> stalls_;                   // by world rank
-  const Operation* waited_for_busy_ = nullptr;  // its limit was restarted for a rank that was busy
+  const Operation* waited_for_busy_ = nullptr;  // its limit was restarted for a busy rank
 
   std::atomic<bool> spoken_{false};
-  std::atomic<int> callers_{0};      // who want the lock to start something
-  std::atomic<int> waiters_{0};      // who drive the progress themselves
-  std::atomic<bool> asleep_{false};  // the thread sleeps long enough to be worth waking
+  std::atomic<int> callers_{0};      // threads that want the lock to start an operation
+  std::atomic<int> waiters_{0};      // threads that drive the progress themselves
+  std::atomic<bool> asleep_{false};  // the thread sleeps long enough to be worth waking up
   std::mutex sleep_mutex_;
   std::condition_variable sleep_;
   bool woken_ = false;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the rest
+  std::thread thread_;  // last member: it uses the others
 };
 
 }  // namespace trireme

@@ -131,7 +131,7 @@ class GroupCommunicator final : public Communicator {
   GroupState& state_;
 };
 
-// All members of a group that has no context yet rendezvous through the world's.
+// Rendezvous, through the world's context, of all members of a group without a context.
 class Rendezvous final : public Operation {
  public:
   Rendezvous(GroupState& world, Label label, const std::vector<int>& ranks, int own, int key)

@@ -1,4 +1,4 @@
-// Communicators over the engine, and the transport that makes them.
+// Communicators over the engine, and the transport that creates them.
 #pragma once
 
 #include "comm/engine.h"
@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-// A transport over any wire; owns it.
+// Creates a transport over any wire and takes ownership of the wire.
 std::unique_ptr<Transport> make_wire_transport(std::unique_ptr<Wire> wire,
                                                const ProgressOptions& options);
 
-// As Transport::outside_group; `rank` is this one's position among the ranks.
+// See Transport::outside_group; `rank` is this rank's position among the ranks.
 std::unique_ptr<OutsideGroup> make_outside_group(ProgressEngine& engine, std::vector<int> ranks,
                                                  int rank, const std::string& name);
 

@@ -1,4 +1,4 @@
-// Two rounds of messages between every two ranks: first their hosts, then whom each has heard.
+// Two rounds of messages between all pairs of ranks: the hosts, then the ranks heard from.
 #include "comm/handshake.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr int host_tag = 0, row_tag = 1;
 
 }  // namespace
 
-// The same message to all others, and one from each.
+// Sends one message to all others and receives one from each.
 class Handshake::Round {
  public:
   Round(Wire& wire, std::string own, int tag) : wire_(wire), own_(std::move(own)) {
@@ -33,7 +33,7 @@ class Handshake::Round {
       from.request = wire.receive(from.text.data(), own_.size(), rank, Wire::world_context, tag);
       from.under_way = true;
     }
-    for (int distance = 1; distance < ranks; ++distance) {  // not all to the same rank first
+    for (int distance = 1; distance < ranks; ++distance) {  // spreads the sends over the ranks
       const int rank = (wire.place().rank + distance) % ranks;
       Message& to = to_[static_cast<std::size_t>(rank)];
       to.request = wire.send(own_.data(), own_.size(), rank, Wire::world_context, tag);
@@ -63,7 +63,7 @@ class Handshake::Round {
     for (Message& message : messages)
       if (message.under_way && !message.failed) poll(message);
   }
-  // One that fails does not arrive.
+  // A message that fails counts as not arrived.
   void poll(Message& message) {
     try {
       message.under_way = !wire_.test(message.request);

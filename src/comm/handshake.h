@@ -1,5 +1,5 @@
-// Finds out which ranks reach each other before MPI starts, since MPI's own start hangs forever
-// where two ranks do not: every two ranks exchange a handshake.
+// Handshake between every two ranks before MPI starts, to find ranks that cannot reach each other:
+// MPI's own initialization would hang forever.
 #pragma once
 
 #include <functional>
@@ -16,32 +16,32 @@ class Wire;
 
 // One rank's view of the job.
 struct Reach {
-  int rank = 0;                           // its own
-  std::vector<std::string> hosts;         // of all ranks; "" of one that it does not hear
-  std::vector<std::pair<int, int>> dead;  // ranks of which one does not hear the other, in order
-  // Whether this rank reports: no rank that it hears has heard more ranks, and no earlier one as
-  // many.
+  int rank = 0;                           // rank of the view's owner
+  std::vector<std::string> hosts;         // by rank; "" if not heard from
+  std::vector<std::pair<int, int>> dead;  // pairs in which one does not hear the other, in order
+  // Whether this rank reports: it does unless a rank that it hears has heard from more ranks, or a
+  // lower rank from as many.
   bool reports = true;
 
-  int heard() const;  // ranks, itself among them
-  // Whether it hears most of the job; of two halves the one with rank 0 counts as that.
+  int heard() const;  // number of ranks heard from, itself included
+  // Returns whether it hears most of the job; of two halves, the one with rank 0 counts as most.
   bool hears_most() const;
 };
 
 // Larger jobs skip the handshake: a socket per other rank would exceed the limit on open files.
 inline constexpr int largest_handshake = 768;
 
-// The handshake of a rank. What is under way when they end may still arrive: they live until the
-// wire does not.
+// A rank's handshake. Its messages may still arrive after it ends, so they
+// live as long as the wire.
 class Handshake {
  public:
-  // Half of `limit_s` is for the handshake, the other half for exchanging whom each rank has heard.
-  // Returns as soon as every answer is in.
+  // Uses half of `limit_s` for the handshake and half for exchanging whom each rank has heard from.
+  // Returns as soon as every answer has arrived.
   Handshake(Wire& wire, double limit_s);
   ~Handshake();
 
   const Reach& reach() const { return reach_; }
-  // Until the job is ended: others may still need what this rank has sent.
+  // Keeps answering until the job ends: other ranks may still need this rank's messages.
   void serve(double seconds);
 
  private:
@@ -51,9 +51,9 @@ class Handshake {
   Reach reach_;
 };
 
-// open_transport() after a handshake of all ranks. If some do not reach each other, the job ends
-// within options.timeout_s (exit code 1): `unreached` is called before that in the reporting rank,
-// and in one rank of each part if the job has fallen apart.
+// open_transport() after a handshake of all ranks. If some ranks cannot reach each other, the job
+// ends within options.timeout_s (exit code 1). Before that, `unreached` is called on the reporting
+// rank, and on one rank of each part if the job is partitioned.
 std::unique_ptr<Transport> open_transport_after_handshake(
     const TransportOptions& options, const std::function<void(const Reach&)>& unreached);
 

@@ -1,4 +1,4 @@
-// Detects the launcher of this process by the launchers' variables, the most specific first.
+// Detects this process's launcher by its environment variables, the most specific first.
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +33,7 @@ int number(const char* name, const char* text) {
   return value;
 }
 
-// The number that a variable holds, or 0.
+// Parses the number in a variable; 0 if there is none.
 int count_in(const char* text) {
   int value = 0;
   if (text) std::from_chars(text, text + std::strlen(text), value);
@@ -58,8 +58,8 @@ void refuse_foreign_launch(const GetVariable& get) {
   } else if (count_in(get("GROUP_RANK")) > 0) {
     why = said("GROUP_RANK");
   } else if (const char* master = get("MASTER_ADDR"); master && *master) {
-    // The address of the other processes. Scripts that count their processes set the count to one
-    // when there is one.
+    // Address of the other processes. Scripts that count their processes set the count to
+    // one for a single process.
     const std::string address = master;
     const bool one = count_in(get("NNODES")) == 1 || count_in(get("WORLD_SIZE")) == 1;
     if (address != "localhost" && address != "127.0.0.1" && address != "::1" && !one)
@@ -68,8 +68,8 @@ void refuse_foreign_launch(const GetVariable& get) {
   if (why.empty()) return;
   const std::string name = why.substr(0, why.find('='));
   const std::string n = processes > 0 ? std::to_string(processes) : "N";
-  // Launchers whose variables name hosts are replaced by one mpirun on one of these, which starts
-  // all processes.
+  // Suggests one mpirun on one of the hosts, which starts all processes, instead of launchers
+  // whose variables name hosts.
   const int nodes = count_in(get("NNODES"));
   const std::string hosts =
       name == "WORLD_SIZE" || name == "GROUP_RANK"

@@ -1,4 +1,4 @@
-// Messages about launchers: which --mpi of srun, which mpirun.
+// Advice on launchers: the right --mpi of srun, the right mpirun.
 #include "comm/launch_advice.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Messages for a launcher and an MPI library that do not fit together.
+// Messages for a mismatch of launcher and MPI library.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// Before MPI starts, under an srun without PMIx: Open MPI then ends each process itself, with half
+// Warning before MPI starts under srun without PMIx, where Open MPI exits in each process with half
 // a page about how SLURM should have been built. Empty otherwise.
 std::string srun_warning(const std::string& library, const GetVariable& get);
 
-// MPI sees another number of processes than the launcher started.
+// Message if MPI sees a different number of processes than the launcher started.
 std::string launcher_mismatch(const LaunchInfo& launch, const std::string& library, int seen,
                               const GetVariable& get);
 

@@ -1,4 +1,4 @@
-// A hub that matches sends with receives, and a wire to it for each thread.
+// A hub that matches sends and receives, and a wire to it for each thread.
 #include "comm/local.h"
 
 #include <atomic>
@@ -50,7 +50,7 @@ class LocalHub {
     to->done.store(true, std::memory_order_release);
   }
 
-  // Each rank's n-th call with the same ranks and key gets the same context.
+  // The n-th call of each rank with the same ranks and key returns the same context.
   Wire::Context open_context(int rank, const std::vector<int>& ranks, int key) {
     const std::lock_guard lock(mutex_);
     const int call = context_calls_[{ranks, key, rank}]++;
@@ -75,7 +75,7 @@ class LocalHub {
 
   [[noreturn]] void abort(int exit_code) {
     {
-      const std::lock_guard lock(mutex_);  // no thread is copying once this returns
+      const std::lock_guard lock(mutex_);  // waits until no thread is copying
       ended_ = true;
     }
     throw JobEnded(static_cast<ExitCode>(exit_code));
@@ -149,7 +149,7 @@ class LocalWire final : public Wire {
   LocalHub& hub_;
   Place place_;
   std::map<Context, std::vector<int>> members_;
-  // Kept to the end: the other side may look at a flight after this one has seen it done.
+  // Kept until the end: the peer may access a flight after this side has seen it complete.
   std::vector<std::unique_ptr<LocalHub::Flight>> flights_;
 };
 
@@ -185,7 +185,7 @@ void run_local_ranks(int ranks, const ProgressOptions& options,
           transport->abort(static_cast<int>(ExitCode::failed), error.what());
         }
       } catch (...) {
-        // After an error, which is kept already, or a watchdog, whose message has been printed.
+        // Follows an error that is recorded already, or a watchdog that has printed its message.
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();
       }

@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-// Runs body(transport) once per rank, each in a thread of its own, and returns when all have ended.
-// Messages complete only when both sides have posted them, as large ones do on a network. When a
-// rank fails, its error goes through Transport::abort, the other ranks' calls fail, and the error
-// that came first is rethrown here.
+// Runs body(transport) once per rank, each in a separate thread, and returns when all have ended.
+// Messages complete only once both sides have posted them, like large ones on a network. If a
+// rank fails, its error goes through Transport::abort, calls of the other ranks fail, and the
+// first error is rethrown here.
 void run_local_ranks(int ranks, const ProgressOptions& options,
                      const std::function<void(Transport&)>& body);
 

@@ -1,4 +1,4 @@
-// Rank arithmetic: a rank is a number in a mixed radix whose digits are the places along the axes.
+// Rank arithmetic: ranks are mixed-radix numbers whose digits are the coordinates.
 #include "comm/mesh.h"
 
 #include <fmt/ranges.h>
@@ -26,7 +26,7 @@ void require_positive(const MeshDegrees& d) {
   require_positive("pp", d.pp);
 }
 
-// Values that one key could take while the others stay: "parallel.tp = 2 or 4". Empty if none fits.
+// Valid values of one key with the others fixed: "parallel.tp = 2 or 4". Empty if none.
 std::string proposal(const char* key, int wanted, int ranks, std::int64_t others) {
   if (ranks % others) return "";
   return fmt::format("parallel.{} = {}", key, divisors_near(ranks / others, wanted));
@@ -62,7 +62,7 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
   MeshDegrees d = chosen;
   d.dp_shard = 1;
   require_positive(d);
-  // Four ints can pass 64 bits; beyond the rank count the exact product no longer matters.
+  // Four ints may overflow 64 bits; above the rank count the exact product is irrelevant.
   std::int64_t product = 1;
   for (const int degree : {d.tp, d.cp, d.pp, d.dp_replicate}) {
     product *= degree;
@@ -136,7 +136,7 @@ std::vector<int> Mesh::group(int rank, Axes axes) const {
     }
   }
   std::vector<int> ranks{first};
-  // Innermost first, each axis repeats what is there at its stride: the result is ascending.
+  // From the innermost axis, repeats the list at each axis's stride: the result is ascending.
   for (int i = 0; i < axis_count; ++i) {
     if (!(static_cast<unsigned>(axes) >> i & 1)) continue;
     const std::size_t count = ranks.size();

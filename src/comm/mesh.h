@@ -1,14 +1,14 @@
-// The mesh: all arithmetic between world ranks and their places in tensor, context, data, expert
-// and pipeline parallelism. Nothing else computes a rank from degrees.
+// The device mesh: all arithmetic between world ranks and their coordinates in tensor, context,
+// data, expert and pipeline parallelism. No other code computes ranks from degrees.
 //
-// Order, from neighbors in the machine to far apart: tp innermost, then cp, then data parallelism
+// Rank order, from the closest neighbors outward: tp innermost, then cp, then data parallelism
 // (dp_shard inside dp_replicate), pp outermost:
 //
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
-// Expert parallelism takes no ranks of its own: an expert group is ep x expert_tp consecutive ranks
-// of those that differ along tp, cp and dp_shard, slices of an expert innermost. Nor do heads of
-// keys and values that ranks share: these are `kv_copies` consecutive members of a tp group.
+// Expert parallelism reuses these ranks: an expert group is ep x expert_tp consecutive ranks among
+// those that differ along tp, cp and dp_shard, slices of an expert innermost. Likewise, replicated
+// KV heads are shared by `kv_copies` consecutive members of a tp group.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@ namespace trireme {
 struct MeshDegrees {
   int tp = 1;
   int cp = 1;
-  int ep = 1;            // ranks, or groups of expert_tp ranks, with experts of their own
-  int expert_tp = 1;     // slices of an expert
-  int dp_shard = 1;      // ranks that share one copy of the sharded states
+  int ep = 1;            // expert parallelism: ranks, or groups of expert_tp ranks
+  int expert_tp = 1;     // tensor parallelism within an expert
+  int dp_shard = 1;      // ranks that shard one copy of the states
   int dp_replicate = 1;  // copies of such a group
   int pp = 1;
   int kv_copies = 1;     // divides tp
-  bool experts = false;  // the model has some
+  bool experts = false;  // the model has experts
 
-  // The ranks that share gradients and states of experts are not those that share all others.
+  // True if experts' gradients and states are shared by other ranks than those of other parameters.
   bool experts_apart() const { return experts && (expert_ranks() > 1 || tp > 1); }
-  // That together hold the experts of a layer; divides tp * cp * dp_shard.
+  // Number of ranks that together hold a layer's experts; divides tp * cp * dp_shard.
   int expert_ranks() const { return ep * expert_tp; }
 
   int dp() const { return dp_shard * dp_replicate; }
 };
 
-// Degrees for `ranks` processes when tp, cp, ep, pp and dp_replicate are chosen and dp_shard is
-// what is left. Refuses what does not divide (exit code 2) and proposes the nearest values that do.
+// Degrees for `ranks` processes with given tp, cp, ep, pp and dp_replicate; dp_shard is the rest.
+// Rejects values that do not divide (exit code 2) and proposes the nearest ones that do.
 MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen);
 
-// The position of a rank along each axis.
+// Coordinates of a rank along each axis.
 struct MeshPlace {
   int tp = 0;
   int cp = 0;
@@ -59,10 +59,10 @@ enum class Axes : unsigned {
   dp_shard = 4,
   dp_replicate = 8,
   pp = 16,
-  dp = dp_shard | dp_replicate,  // ranks that see different samples
-  dp_cp = dp | cp,               // ranks that hold the same parameters: gradients are summed here
-  shard_cp = dp_shard | cp,      // ranks that share one copy of ZeRO's states
-  experts = shard_cp | tp,       // ranks with different rows for experts, one copy of their states
+  dp = dp_shard | dp_replicate,  // ranks that process different samples
+  dp_cp = dp | cp,               // ranks with the same parameters, which reduce gradients
+  shard_cp = dp_shard | cp,      // ranks that share one copy of the ZeRO states
+  experts = shard_cp | tp,       // ranks with different expert rows, one copy of the states
   model = tp | pp,               // ranks that together hold one copy of the model
   stage = tp | cp | dp,          // all ranks of one pipeline stage
   world = stage | pp,
@@ -81,26 +81,26 @@ class Mesh {
 
   MeshPlace place_of(int rank) const;
   int rank_of(const MeshPlace& place) const;
-  // Position of a rank among the dp() ranks that see different samples.
+  // Index of a rank among the dp() ranks that process different samples.
   int dp_index(int rank) const;
 
-  // World ranks, ascending, that differ from `rank` along `axes` only, itself included.
+  // World ranks, ascending, that differ from `rank` only along `axes`, itself included.
   std::vector<int> group(int rank, Axes axes) const;
-  // Every group along `axes`, in the order of their first ranks; together they hold each rank once.
+  // All groups along `axes`, ordered by their first rank; they partition the ranks.
   std::vector<std::vector<int>> groups(Axes axes) const;
   // Position of `rank` within group(rank, axes), and the size of that group.
   int index_in_group(int rank, Axes axes) const;
   int group_size(Axes axes) const;
 
-  // First and last stage at the same place of the other axes: they share tied embeddings. A single
-  // rank where pp is 1; empty for the stages between.
+  // Ranks of the first and last stage with the same other coordinates, which share tied embeddings.
+  // One rank if pp is 1; empty for the stages between.
   std::vector<int> embedding_group(int rank) const;
-  // Ranks that hold different experts of the same layers, or slices of them; and those that hold
-  // the same ones.
+  // Ranks with different experts of the same layers, or slices of them; and
+  // ranks with the same experts.
   std::vector<int> expert_group(int rank) const;
   std::vector<int> expert_dp_group(int rank) const;
 
-  // Ranks that have the same heads of keys and values of a layer.
+  // Ranks with the same KV heads of a layer.
   std::vector<int> kv_group(int rank) const;
 
   // "tp 2 x cp 1 x dp 4 (shard 2 x replicate 2) x pp 2 = 16 ranks"
@@ -114,7 +114,7 @@ class Mesh {
   };
 
   MeshDegrees degrees_;
-  Axis axes_[axis_count];  // in the order of the bits of Axes: innermost first
+  Axis axes_[axis_count];  // in the order of Axes' bits: innermost first
   int size_;
 };
 

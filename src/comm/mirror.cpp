@@ -1,4 +1,4 @@
-// A wire that answers each receive with the send that belongs to it by their numbers.
+// A wire that answers each receive with the send of the same number.
 #include "comm/mirror.h"
 
 #include <cstring>
@@ -34,8 +34,8 @@ class MirrorWire final : public Wire {
     return {number_};
   }
 
-  // A receive completes only when it is tested a second time: what is sent in the same round of an
-  // operation comes after what is received.
+  // Receives complete only at their second test, because the sends of the same round of an
+  // operation come after its receives.
   bool test(Request& request) override {
     if (request.bits == 0) return true;
     Heard& heard = receives_.at(request.bits);

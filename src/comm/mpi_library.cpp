@@ -1,4 +1,4 @@
-// Looks for MPI libraries by the names that their binary interfaces have.
+// Locates MPI libraries by the file names of their ABIs.
 #include "comm/mpi_library.h"
 
 #include <dlfcn.h>
@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Interface {
-  const char* part;                      // the MPI part that is compiled for it
-  std::array<const char*, 2> libraries;  // MPICH's has another name in Debian
+  const char* part;                      // the MPI part compiled for it
+  std::array<const char*, 2> libraries;  // Debian uses another name for MPICH
 };
 
 const Interface& names_of(MpiInterface interface) {
@@ -34,7 +34,7 @@ fs::path part_for(MpiInterface interface) {
   return find_beside_program(names_of(interface).part, TRIREME_PLUGIN_DIR);
 }
 
-// The interface of the library that a file was linked to, by the name that stands in it.
+// ABI of the library a file was linked to, from the library's name in the file.
 std::optional<MpiInterface> linked_interface(const fs::path& file) {
   constexpr std::size_t kLargestPart = 64 << 20;
   const std::string bytes = read_file(file, kLargestPart);
@@ -52,7 +52,7 @@ std::vector<fs::path> launchers_on_path() {
   return launchers;
 }
 
-// The library in the folders of an installation, whose programs are in `programs`.
+// The library in an installation's folders, given the folder of its programs.
 fs::path library_near(const fs::path& programs, MpiInterface interface) {
   for (const char* folder : {"../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
     for (const char* name : names_of(interface).libraries) {
@@ -65,7 +65,7 @@ fs::path library_near(const fs::path& programs, MpiInterface interface) {
 }
 
 fs::path library_of_launcher(const fs::path& launcher, MpiInterface interface) {
-  // The link may lie in the installation, or what it leads to.
+  // Tries the folder of the link first, then that of its target.
   if (const fs::path file = library_near(launcher.parent_path(), interface); !file.empty())
     return file;
   std::error_code ignored;
@@ -123,7 +123,7 @@ std::string load_mpi_library(MpiInterface interface) {
   }
   std::string problem;
   for (const std::string& file : files) {
-    // Global, because MPI libraries load parts of their own that look for MPI's symbols.
+    // RTLD_GLOBAL because MPI libraries load components that look up MPI symbols.
     if (dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL)) return {};
     if (problem.empty()) problem = dlerror();
   }

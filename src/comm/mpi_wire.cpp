@@ -1,4 +1,4 @@
-// Calls of the MPI part, and its errors as exceptions.
+// Wraps the MPI part, turning its errors into exceptions.
 #include "comm/mpi_wire.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// Control messages travel as their bytes.
+// Control messages are sent as raw bytes.
 static_assert(std::is_trivially_copyable_v<ControlMessage>);
 
 void check(const char* problem) {
@@ -24,7 +24,7 @@ void check(const char* problem) {
 // Time for MPI_Finalize after all ranks are done. Some libraries occasionally hang there.
 constexpr double longest_end_s = 60;
 
-// The plugin's array of names.
+// Element of the plugin's array of host names.
 struct Host {
   char name[TRIREME_MPI_HOST_BYTES];
 };

@@ -1,4 +1,4 @@
-// The wire over the MPI part, which is loaded when it is opened.
+// The wire over the MPI part, which is loaded on opening.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@ struct trireme_mpi_functions;
 
 namespace trireme {
 
-// Is given the wire when MPI is initialized and has not waited for any other rank yet: context 0 is
-// there, and of the place rank, size and host.
+// Called with the wire when MPI is initialized but has not waited for other ranks yet: context 0
+// exists, and rank, size and host of the place are set.
 using BeforeOthers = std::function<void(Wire&)>;
 
-// Initializes MPI. Destroying the wire finalizes it, where all ranks have left. Fails with what MPI
-// says.
+// Initializes MPI. Destroying the wire finalizes it, if all ranks have left.
+// Fails with MPI's message.
 std::unique_ptr<Wire> mpi_wire(const ::trireme_mpi_functions& mpi, const BeforeOthers& before);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Streams of messages, and the operations that only move data.
+// Message streams, and the operations that only move data.
 #include "comm/operation.h"
 
 #include <cstring>
@@ -50,7 +50,7 @@ bool MessageStream::advance(Wire& wire, Wire::Context context, int tag, std::siz
                                  : wire.receive(m.data, m.bytes, m.peer, context, tag));
       moved = true;
     }
-    // Testing stops at the first that is not complete: one call into the network per round.
+    // Stops testing at the first incomplete request: one network call per round.
     if (requests_.empty() || !wire.test(requests_.front())) return moved;
     requests_.pop_front();
     ++completed_;
@@ -66,7 +66,7 @@ class Pairwise final : public Collective {
            const std::vector<Block>& receives)
       : Collective(group, label) {
     const int n = group.size();
-    // Each rank begins with its neighbor, so that not all send to the same one.
+    // Each rank starts with its neighbor, so that not all send to the same rank.
     for (int step = 1; step < n; ++step) {
       const int to = (group.rank + step) % n;
       const int from = (group.rank - step + n) % n;
@@ -88,9 +88,9 @@ class Pairwise final : public Collective {
   MessageStream receives_{false};
 };
 
-// A little of every rank for all, by doubling (Bruck et al. 1997): in round k each rank hands what
-// it has gathered on to the one 2^k before it and gets the next 2^k blocks from the one 2^k ahead,
-// so that thousands of ranks need a dozen messages each.
+// All-gather of small blocks by doubling (Bruck et al. 1997): in round k each rank sends what it
+// has gathered to the rank 2^k before it and receives the next 2^k blocks from the rank 2^k ahead,
+// so thousands of ranks need only a dozen messages each.
 class SmallGather final : public Collective {
  public:
   SmallGather(GroupState& group, Label label, Block own, char* all)
@@ -119,7 +119,7 @@ class SmallGather final : public Collective {
   std::int64_t sent_bytes() const override { return sends_.bytes(); }
 
  private:
-  // The own block came first.
+  // Restores rank order: this rank's block was gathered first.
   void put_in_order() {
     const std::size_t rank = group().rank, n = group().size();
     std::memcpy(all_ + rank * block_, gathered_.get(), (n - rank) * block_);
@@ -133,12 +133,12 @@ class SmallGather final : public Collective {
   MessageStream receives_{false};
 };
 
-// A binomial tree: in pieces, so that a rank hands on while it still receives.
+// A binomial tree with pipelined pieces: ranks forward data while they still receive.
 class Broadcast final : public Collective {
  public:
   Broadcast(GroupState& group, Label label, Block data, int root) : Collective(group, label) {
     const int n = group.size();
-    const int place = (group.rank - root + n) % n;  // in the tree, root at 0
+    const int place = (group.rank - root + n) % n;  // index in the tree, whose root is 0
     std::vector<int> children;
     int parent = -1;
     for (int bit = 1; bit < n; bit <<= 1) {
@@ -154,7 +154,7 @@ class Broadcast final : public Collective {
     for (std::size_t begin = 0; begin < data.bytes; begin += piece) {
       const std::size_t bytes = std::min(piece, data.bytes - begin);
       if (has_parent_) receives_.add(at + begin, bytes, parent);
-      // The widest branch first.
+      // Sends to the child with the largest subtree first.
       for (auto child = children.rbegin(); child != children.rend(); ++child) {
         sends_.add(at + begin, bytes, *child);
       }
@@ -178,7 +178,7 @@ class Broadcast final : public Collective {
   bool has_parent_ = false;
 };
 
-// Dissemination: in round k each rank sends to the one 2^k ahead and receives from 2^k before.
+// Dissemination barrier: in round k each rank sends 2^k ahead and receives from 2^k before it.
 class Barrier final : public Collective {
  public:
   Barrier(GroupState& group, Label label) : Collective(group, label) {
@@ -190,7 +190,7 @@ class Barrier final : public Collective {
   }
 
   Advance advance(Wire& wire) override {
-    // Round k may be announced when round k - 1 has been heard.
+    // Round k may be sent once round k - 1 has been received.
     const bool received = receives_.advance(wire, group().context, tag());
     const bool sent = sends_.advance(wire, group().context, tag(), receives_.completed() + 1);
     return {received || sent, receives_.done() && sends_.done()};
@@ -213,7 +213,7 @@ class Exchange final : public Operation {
       std::uint64_t& begun = (sends ? group.sends : group.receives)[t.peer];
       const Expectation expectation{sends ? Expectation::Kind::send : Expectation::Kind::receive,
                                     begun++, t.peer};
-      // Every message is posted immediately and tested separately: none may hold up another.
+      // Posts all messages at once and tests them separately: none may delay another.
       messages_.push_back({MessageStream(sends), expectation});
       messages_.back().stream.add(t.data, t.count * size_of(t.dtype), t.peer);
     }
@@ -261,7 +261,7 @@ std::unique_ptr<Operation> make_pairwise(GroupState& group, Label label,
 
 bool is_small_gather(std::size_t bytes, int ranks) {
   constexpr std::size_t small_bytes = 4096;
-  constexpr int few_ranks = 16;  // whose messages all wait for nothing but the slowest
+  constexpr int few_ranks = 16;  // their messages wait for the slowest rank only
   return bytes <= small_bytes && ranks > few_ranks;
 }
 

@@ -1,4 +1,4 @@
-// Outside operations as operations of the engine, which asks about them and never moves them.
+// Outside operations in the engine, which queries them but never advances them.
 #include "comm/outside_group.h"
 
 #include "comm/engine.h"
@@ -7,11 +7,11 @@
 namespace trireme {
 namespace {
 
-// Shared by the group and its caller.
+// State shared by the group and its operations.
 struct SharedGroup {
   ProgressEngine& engine;
   std::unique_ptr<GroupState> state;
-  // Called so far; the state counts those whose turn has come.
+  // Operations called so far; the group's state counts those that were reached.
   std::uint64_t collectives = 0;
   std::vector<std::uint64_t> sends, receives;
 
@@ -77,7 +77,7 @@ class Called final : public Operation, public OutsideOperation {
   std::shared_ptr<SharedGroup> shared_;
   std::vector<Expectation> expectations_;
   bool reached_ = false;
-  double allowed_ = 0;  // until when it was excused
+  double allowed_ = 0;  // end of the last excuse
 };
 
 class Outside final : public OutsideGroup {

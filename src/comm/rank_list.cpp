@@ -1,4 +1,4 @@
-// Runs of ranks as ranges.
+// Formats runs of ranks as ranges.
 #include "comm/rank_list.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Ranks in messages: "0-3, 7".
+// Text form of lists of ranks: "0-3, 7".
 #pragma once
 
 #include <string>

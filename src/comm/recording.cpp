@@ -1,4 +1,4 @@
-// Communicators that send nothing.
+// Communicators that only record operations.
 #include "comm/recording.h"
 
 #include <algorithm>

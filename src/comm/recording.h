@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// Rank `rank` of `size`. Every operation completes immediately and moves nothing; the record, which
-// outlives the transport, gets its groups, a message for each operation, with the bytes that this
-// rank would send, and the waits for them.
+// Transport of rank `rank` of `size`. Operations complete immediately and move nothing; the record,
+// which must outlive the transport, gets the groups, a message per operation with the bytes that
+// this rank would send, and the waits for them.
 std::unique_ptr<Transport> make_recording_transport(int rank, int size, Record& record);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The kernels of reductions, for every dtype; loops that the compiler vectorizes.
+// Reduction kernels for every dtype, as loops that the compiler vectorizes.
 #include "comm/reduce.h"
 
 #include <cstring>
@@ -38,7 +38,7 @@ void maximum(void* accumulator, const void* src, std::int64_t n) {
   const T* x = static_cast<const T*>(src);
   for (std::int64_t i = 0; i < n; ++i) {
     const auto value = static_cast<Accumulator<T>>(x[i]);
-    a[i] = value > a[i] || value != value ? value : a[i];  // NaN stays
+    a[i] = value > a[i] || value != value ? value : a[i];  // propagates NaN
   }
 }
 

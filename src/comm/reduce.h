@@ -1,5 +1,5 @@
-// Element-wise reduction in the accumulator type of a dtype: f32 for bf16 and f16, else the type
-// itself.
+// Elementwise reductions in the accumulator type of a dtype: f32 for bf16 and
+// f16, else the same type.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Reductions with one fixed order: every part is reduced by one rank, in the order of the ranks.
+// Fixed-order reductions: each part is reduced by one rank, in rank order.
 //
-// A large reduction is cut into one part per rank (reduce_scatter); all_reduce then gathers the
-// parts. A small all_reduce skips the second step: each rank sends everything to all and reduces
-// everything itself. The order per element is the same, so the bits are.
+// Large reductions are split into one part per rank (reduce_scatter); all_reduce then gathers the
+// parts. A small all_reduce takes one step: each rank sends all its data to all others and reduces
+// everything itself. The order per element, and so the bits, are the same.
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -14,11 +14,11 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t segment_bytes = 256 << 10;  // reduced at a time
-constexpr std::size_t max_slots = 8;               // segments received ahead of the reduction
+constexpr std::int64_t segment_bytes = 256 << 10;  // elements are reduced in segments of this size
+constexpr std::size_t max_slots = 8;               // prefetched segments
 constexpr std::int64_t small_bytes = 16 << 10;     // all_reduce in one step up to this size
 constexpr int small_group = 16;                    // ... and this many ranks
-constexpr int steps_per_advance = 8;               // bounds the time that an advance takes
+constexpr int steps_per_advance = 8;               // bounds the duration of an advance
 
 // A range of elements.
 struct Part {
@@ -26,12 +26,12 @@ struct Part {
   std::int64_t count;
 };
 
-// Receives one part from all other ranks and reduces it, in the order of the ranks, into `dst`;
-// sends each other rank the part that is its own.
+// Receives one part from all other ranks and reduces it into `dst` in rank order; sends
+// each other rank its part.
 class PartReduction {
  public:
-  // parts[k] of `src` is what rank k reduces; `dst` gets parts[rank]. With `hold_back`, `dst` lies
-  // in what is sent, and is written when all has been sent; then it fits one segment.
+  // Rank k reduces parts[k] of `src`; `dst` gets parts[rank]. With `hold_back`, `dst` overlaps the
+  // data to send, so it is written after all sends; it then fits in one segment.
   PartReduction(const GroupState& group, const void* src, void* dst, std::vector<Part> parts,
                 DType dtype, Reduction reduction, bool hold_back)
       : group_(group),
@@ -48,7 +48,7 @@ class PartReduction {
   bool advance(Wire& wire, int tag) {
     if (!started_) start();
     bool moved = sends_.advance(wire, group_.context, tag);
-    // A slot may receive again when what it held has been reduced.
+    // A slot may receive again once its contents have been reduced.
     moved |= receives_.advance(wire, group_.context, tag, reduced_ + slots_);
     for (int i = 0; i < steps_per_advance && step(); ++i) moved = true;
     return moved;
@@ -58,7 +58,7 @@ class PartReduction {
   std::int64_t sent_bytes() const { return sends_.bytes(); }
 
  private:
-  // Buffers exist only while the operation is under way: those that queue cost nothing.
+  // Buffers are allocated only while the operation runs: queued operations cost nothing.
   void start() {
     started_ = true;
     plan_sends();
@@ -90,7 +90,7 @@ class PartReduction {
     slot_bytes_ = widest * element_;
     staging_ = std::make_unique_for_overwrite<char[]>(slots_ * slot_bytes_);
     accumulator_bytes_ = widest * kernels_.accumulator_bytes;
-    // A tree keeps the sum of each complete subtree on the left of the next rank.
+    // For a tree, keeps the sum of each complete subtree to the left of the next rank.
     const int subtrees = is_tree_ ? std::bit_width(static_cast<unsigned>(n)) : 1;
     accumulators_ = std::make_unique_for_overwrite<char[]>(subtrees * accumulator_bytes_);
     int message = 0;
@@ -104,8 +104,8 @@ class PartReduction {
     }
   }
 
-  // Takes in the contribution of one rank, or stores a segment that has all of them. Returns false
-  // when what comes next is not there yet.
+  // Adds one rank's contribution, or stores a segment with all contributions. Returns false if the
+  // next input has not arrived.
   bool step() {
     if (segment_ == segments_.size()) return false;
     const Part& part = segments_[segment_];
@@ -134,7 +134,7 @@ class PartReduction {
     for (int complete = peer_; complete % 2 == 1; complete /= 2) join(count);
   }
 
-  // The last two of the kept sums become one; they are of the type of the parts.
+  // Merges the last two kept sums, which have the parts' type.
   void join(std::int64_t count) {
     --kept_;
     char* const right = accumulators_.get() + kept_ * accumulator_bytes_;
@@ -154,15 +154,15 @@ class PartReduction {
   std::vector<Part> parts_;
   bool hold_back_, is_tree_;
   bool started_ = false;
-  std::vector<Part> segments_;  // of the own part
+  std::vector<Part> segments_;  // of this rank's part
   std::unique_ptr<char[]> staging_, accumulators_;
   std::int64_t accumulator_bytes_ = 0;
   int kept_ = 0;  // accumulators in use
   std::int64_t slot_bytes_ = 0;
   std::size_t slots_ = 0;
-  std::size_t reduced_ = 0;  // messages taken in
-  std::size_t segment_ = 0;  // the one that is being reduced ...
-  int peer_ = 0;             // ... and the rank whose contribution comes next
+  std::size_t reduced_ = 0;  // number of consumed messages
+  std::size_t segment_ = 0;  // the segment being reduced ...
+  int peer_ = 0;             // ... and the rank whose contribution is next
   MessageStream sends_{true};
   MessageStream receives_{false};
 };
@@ -197,7 +197,7 @@ class AllReduce final : public Collective {
     for (int step = 1; step < n; ++step) {
       const int to = (group.rank + step) % n;
       const int from = (group.rank - step + n) % n;
-      // Most ranks reduce nothing if the sum is shorter than the group, and then send nothing.
+      // For sums shorter than the group, most ranks reduce nothing and hence send nothing.
       if (own.count > 0) sends_.add(data + own.begin * element, own.count * element, to);
       if (parts[from].count > 0)
         receives_.add(data + parts[from].begin * element, parts[from].count * element, from);
@@ -220,7 +220,7 @@ class AllReduce final : public Collective {
   MessageStream receives_{false};
 };
 
-// Everybody tells everybody everything: more bytes, but half the waits.
+// One step: every rank sends all its data to all others; more bytes, but half the waits.
 bool takes_one_step(double bytes, int ranks) {
   return bytes <= small_bytes && ranks <= small_group;
 }

@@ -1,5 +1,5 @@
-// A clock for limits: it counts the time in which a thread looks at it, and not the time in which
-// the process was suspended.
+// A clock for time limits: it counts the time during which a thread polls it, without the time for
+// which the process was suspended.
 #pragma once
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-// Measures time without suspensions: a job that is stopped as a whole (scontrol suspend, docker
-// pause, a closed laptop) and resumes later must not conclude that everyone has waited too long.
-// Query it often: a gap between two queries counts as `longest_gap` at most.
+// Measures time without suspensions: a job that was stopped as a whole (scontrol suspend, docker
+// pause, a closed laptop) must not conclude on resuming that all ranks have timed out. Query it
+// often: a gap between two queries counts as at most `longest_gap`.
 class RunningTime {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds longest_gap{1000};
 
-  // Since the object was made.
+  // Seconds since construction.
   double seconds(Clock::time_point now = Clock::now()) {
     counted_ += std::min<Clock::duration>(now - last_, longest_gap);
     last_ = now;

@@ -1,4 +1,4 @@
-// Host copies of what is sent and received.
+// Operations on host copies of their inputs and outputs.
 #include "comm/staged.h"
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// A piece of host memory that goes to device memory when the operation is complete.
+// Host memory to be copied to device memory when the operation is complete.
 struct Delivery {
   void* dst;
   const std::byte* src;
@@ -25,13 +25,13 @@ struct StagedOperation {
   std::vector<Delivery> deliveries;
   Work work;
 
-  // A copy of device memory; empty on a device that computes nothing, since nothing reads it.
+  // Copies device memory; empty on a device that computes nothing, since nothing reads it.
   Bytes& copy_of(const void* src, std::int64_t bytes) {
     Bytes& copy = host.emplace_back();
     if (bytes > 0) device.read(src, bytes, [&](const std::byte* p) { copy.assign(p, p + bytes); });
     return copy;
   }
-  // The host memory that receives.
+  // Allocates host memory to receive into.
   Bytes& place_for(std::int64_t bytes) {
     return host.emplace_back(device.computes() ? static_cast<std::size_t>(bytes) : 0);
   }
@@ -43,7 +43,7 @@ struct StagedOperation {
   }
 };
 
-// Keeps operations that were never waited for: the inner ones still use their memory.
+// Keeps operations that were never waited for: the inner ones still use their buffers.
 void keep(std::unique_ptr<StagedOperation> operation) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<StagedOperation>>;

@@ -1,4 +1,4 @@
-// The majority of ranks is right about who is cut off.
+// Decides by majority which ranks are cut off.
 #include "comm/suspects.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Which hosts are to blame where ranks of a job do not answer.
+// Identifies the hosts to blame if ranks of a job do not answer.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace trireme {
 
-// Before the names of hosts, with commas between them, in the message of a run that ended because
+// Precedes a comma-separated list of hosts in the final message of a run that ended because
 // something is wrong with one of them.
 inline constexpr std::string_view suspect_nodes = "suspect nodes: ";
 
-// The ranks that do not answer, as the rank `own` sees it; where most of the job does not, it is
-// this one that the others cannot reach.
+// Ranks that do not answer, as seen by rank `own`; if that is most of the job, the result is `own`,
+// which the others cannot reach.
 std::vector<int> suspect_ranks(const std::vector<int>& silent, int own, int ranks);
 
-// Their hosts, each once, in the order of ranks; none where the whole job runs on one. `hosts`: of
-// each rank.
+// Their hosts without duplicates, in rank order; empty if the whole job runs on
+// one host. `hosts`: by rank.
 std::vector<std::string> suspect_hosts(const std::vector<int>& silent, int own,
                                        const std::vector<std::string>& hosts);
 

@@ -54,8 +54,8 @@ class SelfTransport final : public Transport {
 
 constexpr double least_start_s = 60;  // of many processes on a busy machine
 
-// MPI's own start waits for ever where processes do not reach each other, and no watchdog of ours
-// is there yet.
+// MPI's initialization waits forever if processes cannot reach each other, and our
+// watchdog is not running yet.
 AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
   const double whole = std::ceil(std::clamp(seconds, least_start_s, 1e6));
   return AlarmLimit(
@@ -71,9 +71,9 @@ AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
 using Unreached = std::function<void(const Reach&)>;
 
 constexpr double last_lines_s = 1;    // of ranks that are cut off, which launchers drop later
-constexpr double others_wait_s = 10;  // for the reporting rank to end the job
+constexpr double others_wait_s = 10;  // time for the reporting rank to end the job
 
-// Returns where every two ranks reach each other; otherwise ends the job.
+// Returns if every two ranks reach each other; otherwise ends the job.
 void shake_hands(Wire& wire, double limit_s, const Unreached& unreached) {
   Handshake handshake(wire, limit_s);
   const Reach& reach = handshake.reach();
@@ -100,7 +100,7 @@ std::unique_ptr<Transport> join_job(const TransportOptions& options, const Unrea
       if (unreached) shake_hands(begun, options.timeout_s, unreached);
     });
   }
-  // Before the first thread of ours starts.
+  // Must precede the start of our first thread.
   share_processors(wire->place().local_rank, wire->place().local_size, options.near_nodes);
   return make_wire_transport(std::move(wire), {.timeout_s = options.timeout_s});
 }

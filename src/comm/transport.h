@@ -15,32 +15,32 @@
 
 namespace trireme {
 
-// This process as its launcher's environment describes it. Without a launcher: one process.
+// This process according to its launcher's environment. Without a launcher: one process.
 struct LaunchInfo {
   int rank = 0;
   int size = 1;
-  std::string launcher;  // who, for messages; empty without one
+  std::string launcher;  // name for messages; empty without a launcher
 };
 
-// Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps through `get`
-// (std::getenv). Refused (exit code 2): values that are not numbers, and variables of torchrun that
-// mean several processes.
+// Reads the variables of Open MPI, PMI (MPICH, Intel, Cray) and SLURM job steps
+// through `get` (std::getenv). Rejects (exit code 2) non-numeric values, and torchrun
+// variables for several processes.
 using GetVariable = std::function<const char*(const char*)>;
 LaunchInfo discover_launch(const GetVariable& get);
 LaunchInfo discover_launch();
 
-// The program that starts processes for the MPI library of this build: TRIREME_MPIRUN if it is set
-// and not empty, else the one that was found with the library, else mpirun. Fails where the build
-// has no MPI part.
+// The launcher of this build's MPI library: TRIREME_MPIRUN if it is set
+// and not empty, else the one found with the library, else mpirun. Fails
+// if the build has no MPI part.
 std::string mpi_launcher();
 
-// The MPI of this build and of this machine.
+// The MPI libraries of this build and of this machine.
 struct MpiInfo {
   std::string plugin;    // the program's MPI part; empty if it was built without
   std::string library;   // "Open MPI v4.1.4"; empty if it cannot be loaded
-  std::string problem;   // why not
+  std::string problem;   // why it cannot be loaded
   std::string advice;    // how to install the MPI part if it is missing
-  std::string launcher;  // as mpi_launcher()
+  std::string launcher;  // see mpi_launcher()
 };
 MpiInfo find_mpi();
 
@@ -50,40 +50,40 @@ struct Place {
   int local_rank = 0;  // among the processes on this node
   int local_size = 1;
   std::string host;
-  int local_processors = 1;  // that the processes on this node may use together
+  int local_processors = 1;  // available to the node's processes together
 };
 
-// Told of each operation of this rank once it is complete, in whichever thread noticed it.
+// Notified of each completed operation of this rank, from whichever thread noticed it.
 class OperationListener {
  public:
   using Time = std::chrono::steady_clock::time_point;
   virtual ~OperationListener() = default;
-  // `sent_bytes`: by this rank.
+  // `sent_bytes` counts what this rank sent.
   virtual void completed(const std::string& group, const Label& label, std::int64_t sent_bytes,
                          Time begin, Time end) = 0;
 };
 
-// Work of a rank that may take longer than the limit on waits although nothing is wrong: it reads
-// or writes files.
+// Work of a rank that may legitimately exceed the limit on waits:
+// reading or writing files.
 struct Activity {
   bool busy = false;
   std::uint64_t moved =
-      0;             // differs from the last answer if something has moved since: bytes, files
+      0;             // changes from one answer to the next if any progress was made: bytes, files
   std::string text;  // "is writing a checkpoint, 31.0 of 84.0 GiB"
 };
-// Asked from another thread while the rank is busy. Must not wait.
+// Called from another thread while the rank is busy. Must not block.
 using ActivitySource = std::function<Activity()>;
 
-// Counts of what a rank has sent so far, without control messages and what the network's own
-// library sends.
+// Counts of a rank's traffic so far, without control messages and the
+// network library's own messages.
 struct SentMessages {
   std::int64_t messages = 0, bytes = 0;
-  int groups = 0;  // that it has joined, in addition to the world
+  int groups = 0;  // joined groups, besides the world
 };
 
-// The information that a rank has when it ends the job.
+// Information available to a rank when it ends the job.
 struct LastMessage {
-  std::string text;         // that it has printed
+  std::string text;         // as printed
   std::vector<int> silent;  // world ranks that did not answer a watchdog
 };
 using LastOutput = std::function<void(const LastMessage& message)>;
@@ -95,83 +95,83 @@ class Transport {
   virtual const Place& place() const = 0;
   // All ranks of the job.
   virtual Communicator& world() = 0;
-  // A communicator for `world_ranks` (this rank among them, none twice). All of them, and only
-  // they, call this, in the same order for groups that share ranks. Waits until all have. The
+  // Creates a communicator of `world_ranks` (distinct, this rank among them). Called by exactly
+  // these ranks, in the same order for groups that share ranks; blocks until all have called. The
   // transport must outlive it.
   virtual std::unique_ptr<Communicator> group(std::vector<int> world_ranks, std::string name) = 0;
 
-  // A group of operations that this transport does not move, among ranks of this job. Needs no
-  // other rank; null where there are none. The transport must outlive it.
+  // Creates a group of operations that this transport does not advance, among ranks of this job.
+  // Purely local; null if unsupported. The transport must outlive it.
   virtual std::unique_ptr<OutsideGroup> outside_group(std::vector<int> /*world_ranks*/,
                                                       const std::string& /*name*/) {
     return nullptr;
   }
 
-  // Sent by this rank in all groups; nothing for a single process.
+  // Traffic of this rank in all groups; zero for a single process.
   virtual SentMessages sent() const { return {}; }
 
-  // From now on; null: none. The listener must outlive every operation under way.
+  // Sets the listener (null: none), which must outlive all pending operations.
   virtual void set_listener(OperationListener* listener) = 0;
 
-  // Sets the answer of this rank to others that have waited too long. They continue to wait while
-  // the activity makes progress.
+  // Sets this rank's answer to ranks that have waited too long. They keep waiting as long as the
+  // activity makes progress.
   virtual void set_activity(ActivitySource source) = 0;
 
-  // Called once if this rank ends the job (a watchdog that fires, or abort()), with the message
-  // that it printed. Runs in whichever thread notices, so it touches none of the rank's own data,
-  // and is given a few seconds at most.
+  // Sets a function called once if this rank ends the job (watchdog or abort()), with the printed
+  // message. It runs in whichever thread notices, so it must not touch the rank's own data, and
+  // has a few seconds at most.
   virtual void set_last_output(LastOutput words) = 0;
 
-  // Called if this rank ends the job, after the last output: frees what would keep a device or
-  // another rank waiting. Runs in a thread that is given a few seconds. Null: nothing.
+  // Sets a function called after the last output if this rank ends the job, to free what would
+  // block a device or another rank. It runs in a thread with a few seconds' limit. Null: none.
   virtual void set_before_end(std::function<void()> /*free*/) {}
 
-  // The orderly end of all ranks together: waits until all have called it, since no rank may leave
-  // while another can still query it. Nothing is sent after it. A transport that is destroyed
-  // without it belongs to a rank that failed.
+  // Orderly shutdown of all ranks: blocks until all have called it, since no rank may leave while
+  // others can still query it. Nothing is sent afterwards. A transport destroyed without it
+  // belongs to a failed rank.
   virtual void leave() = 0;
 
-  // Ends the job on all ranks with `exit_code` and this one message, "trireme: rank 3 (node7):
-  // ...". If several ranks fail at the same time, only one prints. Call it with every error that
-  // ends a rank's work, so that no other rank waits for it.
+  // Ends the job on all ranks with `exit_code` and a single message, "trireme: rank 3 (node7):
+  // ...". If several ranks fail at once, only one prints. Call it with every error that ends a
+  // rank's work, so that no other rank waits for it.
   [[noreturn]] virtual void abort(int exit_code, const std::string& message) = 0;
 
   // Exit code of this process (0 by default) if the library behind the transport hangs after
   // leave() and has to be abandoned.
   virtual void set_exit_code(int /*code*/) {}
 
-  // The host of each rank of the job. Here: one host has them all.
+  // Host of each rank of the job. Default: all on one host.
   virtual std::vector<std::string> hosts() const {
     return std::vector<std::string>(static_cast<std::size_t>(place().size), place().host);
   }
 };
 
 struct TransportOptions {
-  // A wait of this long ends the job, with a message that names the operation and the ranks that
-  // did not arrive (train.timeout_s). Time in which the waiting rank was suspended does not count.
+  // A wait of this length ends the job with a message naming the operation and the missing ranks
+  // (train.timeout_s). Time in which the waiting rank was suspended does not count.
   double timeout_s = 600;
-  // The NUMA node near to the GPU of each local rank, which --nproc's sharing of processors then
-  // prefers; -1 where it is not known, empty without GPUs.
+  // NUMA node closest to each local rank's GPU, preferred by --nproc when it binds processes; -1 if
+  // unknown, empty without GPUs.
   std::vector<int> near_nodes;
 };
 
-// Joins the job that the launcher started; without a launcher, a transport whose groups all have
-// one member. Call it once per process, before anything that can fail differently on different
-// ranks.
+// Joins the launcher's job; without a launcher, returns a transport whose groups
+// have one member. Call once per process, before anything that can fail
+// differently on different ranks.
 std::unique_ptr<Transport> open_transport(const TransportOptions& options);
 
-// Runs `body`, leaves the job together with all other ranks, and passes the error that ends it to
-// Transport::abort if there are other ranks; a single process just rethrows it.
+// Runs `body`, then leaves the job together with all ranks. An error goes to Transport::abort if
+// there are other ranks; a single process rethrows it.
 void run_guarded(Transport& transport, const std::function<void()>& body);
 
-// One property that must be the same on all ranks, e.g. {"configuration", hash of its text}.
+// A property that must be equal on all ranks, e.g. {"configuration", hash of its text}.
 struct Agreement {
   std::string what;
   std::uint64_t hash;
 };
 
-// Compares the properties among all ranks of `world` and fails, on every rank with the same
-// message, naming what differs and the ranks that differ from the most frequent value. All ranks
+// Compares the properties among all ranks of `world` and fails, with the same message on every
+// rank, naming the differing properties and the ranks that deviate from the majority. All ranks
 // pass the same number of properties in the same order.
 void check_agreement(Communicator& world, const std::vector<Agreement>& properties);
 

@@ -1,9 +1,9 @@
-// How long a rank has waited for others: what is left of a step's time is its own work.
+// Time a rank has waited for others; the rest of a step's time is its own work.
 #pragma once
 
 namespace trireme {
 
-// Seconds that this thread has spent in waits for messages of other ranks so far.
+// Seconds this thread has spent waiting for messages of other ranks.
 double seconds_waited();
 
 }  // namespace trireme

@@ -1,10 +1,10 @@
-// How a job ends when something is wrong: the ranks agree on one that prints the message, and it
-// ends all.
+// Ends the job on failure: the ranks agree on one of them, which prints the
+// message and ends all others.
 //
 // Election of the reporter: a rank that wants to print asks the first rank that answers, in rank
-// order; a rank grants it to one rank only. Whichever thread of the asked rank polls sends the
-// answer, so a rank that computes answers too; one that is stopped or dead does not. The reporter
-// tells all others first, since it no longer answers once it ends the job.
+// order; each rank grants only one rank. Any polling thread of the asked rank sends the answer, so
+// computing ranks answer too, but stopped or dead ones do not. The reporter notifies all others
+// first, since it no longer answers once it ends the job.
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,15 +27,15 @@ namespace {
 
 enum Kind : std::uint8_t { claim, grant, denial, release, reporting, query, answer };
 
-constexpr int max_arbiters = 4;   // ranks in a row that do not answer before a rank just prints
+constexpr int max_arbiters = 4;   // consecutive ranks that do not answer before a rank just prints
 constexpr double silence_s = 10;  // for the rank that prints to end the job
 constexpr std::size_t max_described = 8;           // ranks that a message describes one by one
 constexpr auto reading = std::chrono::seconds(2);  // for a launcher to take a message from its pipe
 constexpr auto a_while = std::chrono::seconds(5);  // for the last output, and for releasing others
 constexpr auto passing_on = std::chrono::milliseconds(100);  // and to hand it to the user
 
-// In a thread that is left behind where it does not come back: a file system or a device may be
-// what hangs. What it throws is lost.
+// Runs in a thread that is abandoned if it does not return, since a file system or device may be
+// what hangs. Exceptions are dropped.
 void try_for_a_while(std::function<void()> body) {
   std::promise<void> done;
   std::future<void> end = done.get_future();
@@ -49,8 +49,8 @@ void try_for_a_while(std::function<void()> body) {
   end.wait_for(a_while);
 }
 
-// Launchers read the output of ranks from pipes and drop the rest when a job is aborted, so the
-// message must have been read before.
+// Launchers read the ranks' output from pipes and drop the rest when a job is aborted, so wait
+// until the message has been read.
 void wait_until_read(int fd) {
   struct stat kind {};
   if (fstat(fd, &kind) != 0 || !S_ISFIFO(kind.st_mode)) return;
@@ -66,7 +66,7 @@ void wait_until_read(int fd) {
 }  // namespace
 
 void ProgressEngine::handle_control() {
-  // A rank that was stopped finds claims that others have long settled without it.
+  // A rank that was stopped finds claims that the others have settled without it long ago.
   const auto patience = std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(options_.patience_s));
   const Clock::time_point now = Clock::now();
@@ -179,7 +179,7 @@ bool ProgressEngine::elect_reporter() {
   return true;
 }
 
-// For a rank that finds that it has nothing to say after all.
+// Withdraws a rank that turns out to have nothing to report.
 void ProgressEngine::release_reporter() {
   const std::lock_guard lock(mutex_);
   if (reporter_ == wire_.place().rank) reporter_ = -1;
@@ -224,7 +224,7 @@ void ProgressEngine::print_last_output(LastMessage message) {
     const std::lock_guard lock(mutex_);
     words = std::exchange(last_output_, nullptr);
   }
-  // The message has been printed; this is about a copy of it.
+  // The message is already printed; the last output is only a copy of it.
   if (words)
     try_for_a_while([words = std::move(words), message = std::move(message)] { words(message); });
 }
@@ -247,7 +247,7 @@ void ProgressEngine::end_job(int exit_code) {
   free_before_end();
   const std::lock_guard lock(mutex_);
   wire_.abort(exit_code);
-  std::terminate();  // not reached, which the compiler cannot see
+  std::terminate();  // unreachable, but the compiler cannot tell
 }
 
 void ProgressEngine::abort(int exit_code, const std::string& message) {
@@ -281,7 +281,7 @@ void ProgressEngine::expire(const Operation& operation, double seconds) {
 void ProgressEngine::ask_all(const Operation& operation) {
   const int size = wire_.place().size;
   with_wire([&](Wire& wire) {
-    if (operation.done()) return;  // and has no expectation
+    if (operation.done()) return;  // and thus has no expectation
     const Expectation expectation = operation.expectation();
     ControlMessage message{};
     message.kind = query;
@@ -300,9 +300,9 @@ void ProgressEngine::ask_all(const Operation& operation) {
   });
 }
 
-// Whether everybody who is missing answers and somebody is busy with files that move. Whom a
-// missing rank waits for does not matter: it may be the busy one. When the last of those that were
-// waited for has just arrived, the transfer gets a limit of its own.
+// Returns whether every missing rank answers and some rank is busy with files and making progress.
+// It need not be a rank that the missing ones wait for. If the last rank waited for has just
+// arrived, the transfer gets a new time limit.
 bool ProgressEngine::is_excused(const Operation& operation) {
   const std::lock_guard lock(mutex_);
   if (operation.done()) return true;
@@ -325,7 +325,7 @@ bool ProgressEngine::is_excused(const Operation& operation) {
   return excused || just_arrived;
 }
 
-// The ranks of whom the operation still expects something and who have not begun it.
+// Ranks of which the operation still expects something and which have not started it.
 std::vector<int> ProgressEngine::missing_ranks(const Operation& operation) const {
   const GroupState& group = operation.group();
   const Expectation expectation = operation.expectation();
@@ -343,7 +343,7 @@ std::string ProgressEngine::name_of(int world_rank) const {
   return fmt::format("rank {} on {}", world_rank, hosts_[world_rank]);
 }
 
-// The answer of a rank, or that it did not answer.
+// Describes a rank's answer, or that it did not answer.
 std::string ProgressEngine::state_of(int world_rank) const {
   const Answer& a = answers_[world_rank];
   const std::string name = name_of(world_rank);

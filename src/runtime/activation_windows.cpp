@@ -1,4 +1,4 @@
-// Windows for activations: which segments have one, what it holds, and what slots keep of it.
+// Activation windows: the segments that have one, its contents, and the part that slots keep.
 #include "base/divide.h"
 #include "base/error.h"
 #include "runtime/stage.h"
@@ -11,7 +11,7 @@ constexpr std::int64_t page = 4096;
 
 }  // namespace
 
-// In a window: the input of a segment, then what it saves, or what ranks make of their parts.
+// Window layout: a segment's input, then what it saves, or what ranks make of their parts.
 void Stage::plan_activation_windows() {
   if (options_.windowed_layers == 0 || !options_.training) return;
   const auto& segments = definition_.segments;

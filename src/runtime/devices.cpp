@@ -1,4 +1,4 @@
-// From names to devices.
+// Maps device names to devices.
 #include "runtime/devices.h"
 
 #include <algorithm>

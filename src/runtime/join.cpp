@@ -1,4 +1,4 @@
-// The GPU's runtime, MPI, the rank's device.
+// Starts the GPU's runtime and MPI, then selects the rank's device.
 #include "runtime/join.h"
 
 #include "base/error.h"

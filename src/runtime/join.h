@@ -1,5 +1,5 @@
-// Joins the job that a launcher started, with the device that a configuration names: in the order
-// that machines need.
+// Joins the launcher's job with the configured device, in the order
+// that the machines require.
 #pragma once
 
 #include <exception>
@@ -14,13 +14,13 @@ namespace trireme {
 class JoinedJob {
  public:
   // Starts the GPU's runtime, then MPI. `device` as in run.device, `timeout_s` as in
-  // TransportOptions. What goes wrong with the GPU is kept for choose_device().
+  // TransportOptions. GPU errors are kept for choose_device().
   JoinedJob(DeviceKind device, double timeout_s);
 
   Transport& transport() const { return *transport_; }
   DeviceKind device() const { return device_; }
-  // Gives this rank its device. To be called within run_guarded(): of several ranks one then says
-  // what went wrong.
+  // Selects this rank's device. Call within run_guarded(), so that only one of several
+  // ranks reports the error.
   void choose_device() const;
 
  private:

@@ -1,4 +1,4 @@
-// Blocks of a device's memory, and what the system says of its own.
+// Blocks of device memory, and the system's memory statistics.
 #include "runtime/memory.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The memory of a run: named regions whose sizes are known before anything is allocated.
+// Memory of a run: named regions whose sizes are known before anything is allocated.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct MemoryRegion {
   std::int64_t bytes;
 };
 
-// Regions in the order in which they are printed.
+// Regions in printing order.
 struct MemoryPlan {
   std::vector<MemoryRegion> regions;
 
@@ -33,17 +33,17 @@ std::string to_text(const MemoryPlan& plan);
 // "1.25 GiB"
 std::string bytes_to_text(std::int64_t bytes);
 
-// A device has no memory left: says how much for what, and how much is allocated.
+// Thrown if a device is out of memory: states the request, its purpose and what is allocated.
 struct OutOfMemory : Error {
   explicit OutOfMemory(const std::string& message) : Error(ExitCode::failed, message) {}
 };
 
-// A zeroed, page-aligned block of a device's memory, which the device counts: what a plan says must
+// A zeroed, page-aligned block of device memory, counted by the device: the planned total must
 // equal Device::allocated().
 class MemoryBlock {
  public:
   MemoryBlock() = default;
-  // The device outlives the block. `what` it is for, in messages. Throws OutOfMemory.
+  // The device must outlive the block. `what`: purpose, for messages. Throws OutOfMemory.
   MemoryBlock(Device& device, std::int64_t bytes, const std::string& what);
   ~MemoryBlock();
   MemoryBlock(MemoryBlock&& other) noexcept;
@@ -62,11 +62,11 @@ class MemoryBlock {
   std::int64_t bytes_ = 0;
 };
 
-// A zeroed block of the host's memory from and to which the queues of a device copy
-// (Device::allocate_host), counted by the device apart from its own.
+// A zeroed block of host memory that the device's queues copy from and to (Device::allocate_host),
+// counted separately from device memory.
 class HostBlock {
  public:
-  // As MemoryBlock. Fails where the host gives no more.
+  // See MemoryBlock. Fails if the host has no more memory.
   HostBlock(Device& device, std::int64_t bytes, const std::string& what);
   ~HostBlock();
   HostBlock(const HostBlock&) = delete;
@@ -80,7 +80,7 @@ class HostBlock {
   std::byte* data_;
 };
 
-// The largest resident size of this process so far, in bytes.
+// Peak resident set size of this process in bytes.
 std::int64_t peak_resident_bytes();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The executor: a walk over a flat array.
+// The executor: iterates over the flat array of instructions.
 #include "runtime/program.h"
 
 #include "backend/device.h"

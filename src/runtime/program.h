@@ -1,5 +1,5 @@
-// A program: the nodes of all segments of a stage as one flat array. It knows its operands by
-// memory region and offset; a run supplies the addresses of the regions of its micro-batch.
+// A program: the nodes of all segments of a stage as one flat array. Operands are stored as memory
+// region and offset; a run supplies the base addresses of its micro-batch's regions.
 #pragma once
 
 #include <array>
@@ -12,19 +12,19 @@
 
 namespace trireme {
 
-// The regions of a stage's memory.
+// Regions of a stage's memory.
 enum class StageRegion : std::uint8_t {
   parameters,
   gradients,
-  block_inputs,  // of a slot
-  saved,         // of a slot
-  late_saved,    // of a late slot
+  block_inputs,  // per slot
+  saved,         // per slot
+  late_saved,    // per late slot
   activation_windows,
   caches,
   scratch,
-  activation_grads,  // of a late slot
-  batch,             // of a slot
-  results,           // of a slot
+  activation_grads,  // per late slot
+  batch,             // per slot
+  results,           // per slot
   constants,
   count,
 };
@@ -46,7 +46,7 @@ class PerRegion {
   std::array<T, all_regions.size()> items_{};
 };
 
-// The address of each region for one micro-batch; null if it has none.
+// Base address of each region for one micro-batch; null if the region does not exist.
 using RegionBases = PerRegion<std::byte*>;
 
 struct Operand {
@@ -67,8 +67,8 @@ struct Instruction {
   Operand workspace;
   std::array<Operand, Node::max_inputs> in;
   std::array<Operand, Node::max_outputs> out;
-  std::int32_t layer;       // for random numbers and messages; -1 outside of blocks
-  bool accumulates_always;  // not the first to write its gradient within a micro-batch
+  std::int32_t layer;       // for random numbers and messages; -1 outside blocks
+  bool accumulates_always;  // not the micro-batch's first writer of its gradient
 };
 
 using Program = std::vector<Instruction>;
@@ -76,8 +76,8 @@ using Program = std::vector<Instruction>;
 class Stage;
 struct PassCall;
 
-// Is called when a pass begins, and before and after every launch: profiling, the search for the
-// first NaN.
+// Hooks called when a pass begins, and before and after each launch: for profiling and the
+// search for the first NaN.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -90,8 +90,8 @@ class Observer {
 struct Execution {
   Device& device;
   const RankGroups& groups;
-  const StepBlock* step;   // in device memory; null where nothing reads it
-  bool first_micro_batch;  // gradients are overwritten, otherwise added to
+  const StepBlock* step;   // in device memory; null if nothing reads it
+  bool first_micro_batch;  // gradients are overwritten, else accumulated
   FixedPoint fixed_point = {};
   Observer* observer = nullptr;
 };

@@ -1,4 +1,4 @@
-// Slots of equal size, one block for each region.
+// Slots of equal size, with one memory block per region.
 #include "runtime/slot_memory.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Memory of the micro-batches in flight. The stages of a rank share it: the
-// schedule decides which stage uses which slot.
+// Memory of the micro-batches in flight, shared by the stages of a rank:
+// the schedule decides which stage uses which slot.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// The regions that each slot has its own copy of.
+// Regions of which each slot has a copy.
 constexpr std::array<StageRegion, 4> slot_regions = {StageRegion::block_inputs, StageRegion::saved,
                                                      StageRegion::batch, StageRegion::results};
 
@@ -24,19 +24,19 @@ class SlotMemory {
   explicit SlotMemory(int slots) : slots_(slots) {}
 
   int slots() const { return slots_; }
-  // Makes a region of every slot at least this many bytes large; before allocate().
+  // Grows a region of every slot to at least this many bytes; call before allocate().
   void fit(StageRegion region, std::int64_t bytes);
   // Bytes of one slot.
   std::int64_t bytes(StageRegion region) const { return parts_[index_of(region)].bytes; }
-  // All slots, by region.
+  // Plan of all slots, by region.
   MemoryPlan plan() const;
   void allocate(Device& device);
-  // The address of a region of a slot; null if no stage has reserved any of it.
+  // Address of a region of a slot; null if no stage has reserved any of it.
   std::byte* at(StageRegion region, int slot) const;
 
  private:
   struct Part {
-    std::int64_t bytes = 0;  // of a slot
+    std::int64_t bytes = 0;  // per slot
     MemoryBlock block;
   };
   static std::size_t index_of(StageRegion region);

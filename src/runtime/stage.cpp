@@ -1,4 +1,4 @@
-// Addresses of a stage's values, and the execution of its passes.
+// Addresses of a stage's values, and execution of its passes.
 #include "runtime/stage.h"
 
 #include <set>
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Bytes of the first `end` entries, each aligned: the offset of entry `end`.
+// Total size of the first `end` aligned entries, i.e. the offset of entry `end`.
 std::int64_t prefix(const std::int64_t* bytes, int end) {
   std::int64_t sum = 0;
   for (int i = 0; i < end; ++i) sum += align_up(bytes[i]);
@@ -53,7 +53,7 @@ void* Stage::at(Operand operand, Slot slot) const {
   return begin ? begin + operand.offset : nullptr;
 }
 
-// In bytes, from the region's start.
+// Offset in bytes from the start of the region.
 std::int64_t Stage::parameter_offset(std::size_t segment, int parameter) const {
   const std::int64_t offset = definition_.parameters[parameter].offset;
   const std::int64_t size = size_of(definition_.compute);
@@ -68,7 +68,7 @@ std::int64_t Stage::parameter_offset(std::size_t segment, int parameter) const {
   return 0;
 }
 
-// The same for gradients.
+// Same for gradients.
 std::int64_t Stage::gradient_offset(std::size_t segment, int parameter) const {
   const std::int64_t offset = definition_.parameters[parameter].offset;
   const DType made = definition_.gradients();
@@ -165,8 +165,8 @@ void* Stage::cache(int segment, CacheBuffer which) const {
   return at(cache_operand(static_cast<std::size_t>(segment), which), 0);
 }
 
-// Without training, two buffers alternate as the activations between segments; so do their
-// gradients unless weight gradients run later.
+// Without training, two buffers alternate as the activations between segments; their gradients
+// alternate too, unless weight gradients are deferred.
 Operand Stage::activation(std::size_t i) const {
   const auto segment = static_cast<int>(i);
   if (has_window(segment))
@@ -281,7 +281,7 @@ void Stage::add_program(PassProgram& program, std::size_t segment, const Graph& 
 }
 
 // The first instruction of a micro-batch that writes a gradient may overwrite it; later ones add.
-// The contents of a window are taken away after each segment of a pass.
+// With windows, gradients are moved out after each segment of a pass.
 void Stage::mark_later_writers() {
   std::set<Operand> written;
   for (PassProgram* pass : {&backward_, &weight_grad_}) {
@@ -303,7 +303,7 @@ void Stage::mark_later_writers() {
 
 void Stage::make_programs() {
   forward_ = backward_ = weight_grad_ = evaluate_ = {};
-  // Until the end of this function: new programs share what the old ones had made.
+  // Kept until the end of this function: new programs share what the old ones had prepared.
   const std::vector<std::shared_ptr<const void>> previous = std::exchange(prepared_, {});
   const std::size_t segments = definition_.segments.size();
   const auto add = [&](PassProgram& program, std::size_t s, Pass pass) {
@@ -347,7 +347,7 @@ const Stage::PassProgram& Stage::program(Pass pass) const {
   return evaluate_;
 }
 
-// Poisons all that the pass writes. Windows follow segment by segment.
+// Poisons everything the pass writes. Windows follow segment by segment.
 void Stage::begin(const PassCall& call) {
   if (call.observer) call.observer->begin(*this, call);
   if (!options_.poison) return;
@@ -356,7 +356,7 @@ void Stage::begin(const PassCall& call) {
   const auto fill_boundary = [&](Operand of) {
     if (all[of.region]) poison(all[of.region] + of.offset, plan_.boundary_bytes);
   };
-  // Windows follow as they become free.
+  // Windows are filled later, as they become free.
   const auto fill_activation = [&](std::size_t i) {
     if (!has_window(static_cast<int>(i))) fill_boundary(activation(i));
   };
@@ -376,7 +376,7 @@ void Stage::begin(const PassCall& call) {
       fill(StageRegion::late_saved);
       // Each gradient has a first writer in a step, which overwrites it.
       if (call.first_micro_batch) fill(StageRegion::gradients);
-      // The gradient that enters is there already.
+      // The incoming gradient is already there.
       for (std::size_t i = 0; i < count; ++i) {
         if (grad_boundary(i) != grad_boundary(count))
           fill_boundary({StageRegion::activation_grads, grad_boundary(i)});

@@ -1,4 +1,4 @@
-// The plan of a stage's memory: the size of each region, for one shape or the largest of several.
+// Plans a stage's memory: the size of each region, for one shape or the maximum over several.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Sum over all kinds, one after the other.
+// Sum of the sizes over all kinds.
 template <std::size_t n>
 std::int64_t sum_of(const std::int64_t (&bytes)[n]) {
   std::int64_t sum = 0;
@@ -67,7 +67,7 @@ void Stage::make_plan() {
   plan_activation_windows();
   plan_segments();
   plan_windows();
-  // A borrowed region is laid out by its owner, whose tables may be longer than this stage needs.
+  // A borrowed region has the owner's layout, whose tables may be longer than needed here.
   if (options_.shares) {
     const StagePlan& owner = options_.shares->plan_;
     TRIREME_CHECK(definition_.flat_elements == options_.shares->definition_.flat_elements);
@@ -95,7 +95,7 @@ void Stage::make_plan() {
     plan_.needs[StageRegion::gradients] =
         options_.gradient_windows ? plan_.gradient_windows[0] + plan_.gradient_windows[1]
                                   : elements * size_of(definition_.gradients());
-    // Weight gradients that run later still read the gradients that entered their segment.
+    // Deferred weight gradients still read the gradient that entered their segment.
     plan_.needs[StageRegion::activation_grads] =
         (options_.split_weight_grad ? boundaries : 2) * plan_.boundary_bytes;
   }
@@ -114,7 +114,7 @@ bool Stage::borrows(StageRegion region) const {
                              region == StageRegion::constants);
 }
 
-// The plans of the templates, and the sizes of the regions that all segments share.
+// Computes the templates' plans, and the sizes of regions shared by all segments.
 void Stage::plan_templates() {
   const auto grow = [&](StageRegion region, std::int64_t bytes) {
     plan_.needs[region] = std::max(plan_.needs[region], bytes);
@@ -122,7 +122,7 @@ void Stage::plan_templates() {
   for (const SegmentTemplate& segment : definition_.templates) {
     PlanOptions plan_options;
     plan_options.forward_in_backward = segment.forward_in_backward;
-    // The weight gradients of a head run immediately: deferring them would keep the logits.
+    // A head's weight gradients run immediately: deferring them would keep the logits alive.
     plan_options.split_weight_grad = options_.split_weight_grad && !segment.forward_in_backward;
     plan_options.reuse = options_.reuse;
     if (options_.training)
@@ -149,7 +149,7 @@ void Stage::plan_templates() {
   plan_.boundary_bytes = align_up(plan_.boundary_bytes);
 }
 
-// The offsets of each segment's own values.
+// Computes the offsets of each segment's own values.
 void Stage::plan_segments() {
   std::int64_t saved = 0, late_saved = 0, caches = 0;
   for (const SegmentInstance& instance : definition_.segments) {

@@ -1,4 +1,4 @@
-// Chooses between the processor's AMX and its emulation.
+// Selects between the processor's AMX and its emulation.
 #include "backend/cpu/amx_code.h"
 
 #include "backend/cpu/isa.h"

@@ -1,4 +1,4 @@
-// The code that runs as Isa::amx: that of the processor, or an emulation of it in programs that
+// The code of Isa::amx: for real processors, or for an emulation in programs that
 // link one. Only tests do.
 #pragma once
 
@@ -23,7 +23,7 @@ struct AmxCode : AmxKernels<float>, AmxKernels<bf16>, AmxKernels<f16>, AmxKernel
   decltype(&amx::max_outer_vectors) max_outer_vectors;
 };
 
-// What is compiled as a namespace.
+// AmxCode of the functions compiled in namespace `space`.
 #define TRIREME_AMX_CODE(space)                                                             \
   trireme::cpu::AmxCode {                                                                   \
     {&space::table<float>, &space::few_rows<float>},                                        \
@@ -32,13 +32,13 @@ struct AmxCode : AmxKernels<float>, AmxKernels<bf16>, AmxKernels<f16>, AmxKernel
         &space::run, &space::max_outer_vectors                                              \
   }
 
-// What was compiled for processors with AMX, for them to run.
+// Code compiled for processors with AMX, to run on them.
 const AmxCode& processors_amx();
 
-// Null but in programs that link the emulation, which defines it a second time.
+// Null except in programs that link the emulation, which defines it a second time.
 const AmxCode* emulated_amx();
 
-// The emulation where there is one and the processor lacks AMX, or TRIREME_ISA is "amx-emulated".
+// The emulation if it is linked and the processor lacks AMX or TRIREME_ISA is "amx-emulated".
 const AmxCode& amx_code();
 
 }  // namespace trireme::cpu

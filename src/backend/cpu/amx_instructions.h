@@ -1,5 +1,5 @@
-// The tile instructions that amx_tiles.cpp is written in. Here a tile is 16 rows of 64 bytes
-// without gaps.
+// The tile instructions used by amx_tiles.cpp. A tile here is 16 rows
+// of 64 bytes without gaps.
 #pragma once
 
 #include <immintrin.h>
@@ -34,8 +34,8 @@ void multiply_add() {
 
 #else
 
-// The compiler's intrinsics for tiles tell it nothing of the memory that they read, and take no
-// constants but literals.
+// The compiler's tile intrinsics do not tell it which memory they read, and take
+// only literals as constants.
 using TileBytes = char[tile_bytes];
 
 template <int tile>
@@ -44,7 +44,7 @@ void load(const void* from) {
                    "m"(*static_cast<const TileBytes*>(from)));
 }
 
-// With the hint that the lines are not wanted again soon.
+// With a non-temporal hint: the lines are not needed again soon.
 template <int tile>
 void load_stream(const void* from) {
   __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(64L), "i"(tile),

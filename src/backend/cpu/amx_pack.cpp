@@ -1,5 +1,5 @@
-// Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
-// called.
+// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns
+// the one that may be called.
 #include "backend/cpu/amx_pack.h"
 
 #include <immintrin.h>
@@ -40,7 +40,7 @@ void transpose_words(char* dst, const char* src, std::int64_t ld) {
   }
 }
 
-// One tile of vectors with contiguous k: as they are for A, transposed in pairs for B.
+// Packs one tile of vectors with contiguous k: unchanged for A, transposed in pairs for B.
 void pack_rows(char* dst, const bf16* src, std::int64_t ld, std::int64_t vectors, std::int64_t k,
                Side side) {
   alignas(64) char padded[tile_bytes];
@@ -64,7 +64,7 @@ void pack_rows(char* dst, const bf16* src, std::int64_t ld, std::int64_t vectors
   if (side == Side::b) transpose_words(dst, rows, 64);
 }
 
-// Both tiles of a step of vectors that are contiguous at each k: pairs of k are interleaved.
+// Packs both tiles of a step of vectors contiguous at each k: pairs of k are interleaved.
 void pack_columns(char* dst, const bf16* src, std::int64_t ld, std::int64_t vectors, std::int64_t k,
                   Side side) {
   alignas(64) static constexpr std::uint16_t first_16[32] = {
@@ -89,7 +89,7 @@ void pack_columns(char* dst, const bf16* src, std::int64_t ld, std::int64_t vect
   }
 }
 
-// Memory is read along rows: all steps of a panel's first tile, then of its second.
+// Reads memory along rows: all steps of a panel's first tile, then of its second.
 void pack_vectors_along_k(char* dst, std::int64_t panel_bytes, const Operand& operand,
                           Range vectors, Range k) {
   for (std::int64_t tile = 0; tile < 2 * panels_of(vectors.length()); ++tile) {
@@ -102,7 +102,7 @@ void pack_vectors_along_k(char* dst, std::int64_t panel_bytes, const Operand& op
   }
 }
 
-// Memory is read along rows: a step of all panels, then the next step.
+// Reads memory along rows: one step of all panels, then the next step.
 void pack_vectors_across_k(char* dst, std::int64_t panel_bytes, const Operand& operand,
                            Range vectors, Range k) {
   for (std::int64_t at = k.begin; at < k.end; at += step_k, dst += step_bytes) {

@@ -1,9 +1,9 @@
-// Packing of bf16 operands into the form that AMX tiles are multiplied from.
+// Packing of bf16 operands into the layout that AMX tiles are loaded from.
 //
 // Both operands of a product are packed into panels of 32 vectors (rows of A, columns of B). A
 // panel is a sequence of steps of 32 along k; a step is two tiles of 16 vectors, 1 KiB each, in the
-// form that TDPBF16PS reads: A as [16 vectors][32 k], B as [16 pairs of k][16 vectors][2]. Vectors
-// and k are padded with zeros.
+// layout that TDPBF16PS reads: A as [16 vectors][32 k], B as [16 pairs of k][16 vectors][2].
+// Vectors and k are padded with zeros.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,13 @@ struct Range {
   std::int64_t length() const { return end - begin; }
 };
 
-// Packs a rectangle of an operand. Both ranges begin at multiples of 32; dst points at the panel of
-// vectors.begin and the step of k.begin, and panel_bytes lie between panels.
+// Packs a rectangle of an operand. Both ranges start at multiples of 32; dst points to the panel of
+// vectors.begin and the step of k.begin, and panels are panel_bytes apart.
 void pack(char* dst, std::int64_t panel_bytes, const Operand& operand, Range vectors, Range k);
 
 }  // namespace trireme::cpu::amx
 
-// The same code, compiled for the emulation of the tile unit.
+// Same code, compiled for the emulation of the tile unit.
 namespace trireme::cpu::amx_emulated {
 
 using namespace amx;

@@ -1,7 +1,7 @@
-// Compiled for AMX, as the namespace amx, and for its emulation: amx_code() says which may be
-// called.
+// Compiled for AMX, as namespace amx, and for its emulation: amx_code() returns
+// the one that may be called.
 //
-// What decides the speed (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
+// Performance (docs/decisions/matmul.md): a step of k multiplies 2 x 2 tiles, which
 // takes about as long as loading its four tiles from L2. So a piece of one operand (the outer)
 // stays in L1 while the other streams from L2 with a hint not to displace it. All else happens
 // during the multiplication, a little at each step: the next outer panel comes into L2 and the next
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t line_bytes = 64;
 
-// In steps of k. A panel's piece fits into L1 next to the stream. A chunk's packed inner block, and
-// the sums of a task if k has several chunks, fit into scratch (and nearly into L2).
+// Limits in steps of k. A panel's piece fits in L1 next to the stream. A chunk's packed inner
+// block, and the sums of a task if k has several chunks, fit in scratch (and nearly in L2).
 constexpr std::int64_t max_piece = 16, max_single_chunk = 32, max_chunk = 16;
 
 constexpr std::int64_t inner_bytes = inner_block * max_single_chunk * step_k * 2;
@@ -29,7 +29,7 @@ constexpr std::int64_t even_piece(std::int64_t size, std::int64_t most) {
   return ceil_div(size, ceil_div(size, most));
 }
 
-// Stores a tile of the block before and loads, or clears, that of the next one.
+// Stores a tile of the previous block and loads, or clears, that of the next one.
 template <int tile>
 void exchange(float* leaving, const float* entering) {
   store<tile>(leaving + tile * tile_floats);
@@ -58,7 +58,7 @@ class Runner {
 
   template <bool inner_is_a>
   void run() {
-    leaving_ = {writer_.free_sums(), false, 0, 0};  // whatever the tiles held
+    leaving_ = {writer_.free_sums(), false, 0, 0};  // the tiles' contents are arbitrary
     const Range all = task_.inner_vectors;
     for (std::int64_t v = all.begin; v < all.end; v += inner_block) {
       const Range vectors{v, min(all.end, v + inner_block)};
@@ -73,10 +73,10 @@ class Runner {
   }
 
  private:
-  // A block whose sums are still in tiles 0 to 3, and where they go.
+  // A block whose sums are still in tiles 0 to 3, and their destination.
   struct Leaving {
     float* sums;
-    bool finished;  // all of k is in them: they move to the destination
+    bool finished;  // sums over all of k, to be moved to the destination
     std::int64_t row, col;
   };
 
@@ -89,7 +89,7 @@ class Runner {
     std::int64_t row, col;
   };
 
-  // One chunk of k of a packed inner block, with all outer panels.
+  // Multiplies one chunk of k of a packed inner block by all outer panels.
   template <bool inner_is_a>
   void multiply_chunk(Range inner_vectors, Range chunk) {
     const std::int64_t inner_panels = panels_of(inner_vectors.length());
@@ -184,7 +184,7 @@ class Runner {
     beside.end();
   }
 
-  // What happens beside each step of a block. Holds copies, so that they stay in registers.
+  // Work done during each step of a block. Holds copies, so that they stay in registers.
   class Beside {
    public:
     Beside(Runner& runner, const Block& block)
@@ -249,7 +249,7 @@ class Runner {
   Writer writer_;
   Rows active_;
   Leaving leaving_{};
-  const char* next_panel_ = nullptr;  // the line of it to be fetched next
+  const char* next_panel_ = nullptr;  // next line of it to be fetched
   std::int64_t panel_lines_per_step_ = 0;
 };
 

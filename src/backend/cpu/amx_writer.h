@@ -1,4 +1,4 @@
-// Takes finished blocks of sums from AMX tiles to their destination. Only for amx_tiles.cpp.
+// Moves finished blocks of sums from AMX tiles to their destination. Only for amx_tiles.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -22,13 +22,13 @@ __m512 widen(__m256i x) {
 
 // A finished block on its way to the destination, some rows at a time.
 struct Rows {
-  const float* sums = nullptr;  // of the next row
+  const float* sums = nullptr;  // at the next row
   char* out = nullptr;
   std::int64_t left = 0, until_lower_tiles = 0;
 };
 
-// A block waits while another one is multiplied, so that its sums and the lines that they go to are
-// in L1 when they are needed; then it is active and is written while a third one is multiplied.
+// A block waits while another one is multiplied, so that its sums and destination lines are in L1
+// when needed; then it becomes active and is written while a third one is multiplied.
 class Writer {
  public:
   explicit Writer(const Destination& dst)
@@ -38,10 +38,10 @@ class Writer {
     lines_per_row_ = stream_ ? 0 : (dst.is_float ? 2 : 1) + (misaligned ? 1 : 0);
   }
 
-  // Where the next block's sums may be stored, once the active one is written.
+  // Buffer for the next block's sums, once the active block is written.
   float* free_sums() { return sums_[1 - buffer_]; }
 
-  // The block whose sums were just stored to free_sums() waits; the one that waited becomes active.
+  // The block just stored to free_sums() becomes the waiting one; the waiting one becomes active.
   Rows wait(std::int64_t row, std::int64_t col) {
     const Rows active = start_waiting();
     buffer_ = 1 - buffer_;
@@ -52,7 +52,7 @@ class Writer {
     return active;
   }
 
-  // The block that waited becomes active, and none waits.
+  // The waiting block becomes active, and none waits.
   Rows start_waiting() {
     const Rows active = waiting_;
     waiting_.left = 0;
@@ -82,7 +82,7 @@ class Writer {
     }
   }
 
-  // Lines of the waiting block's destination, to be fetched meanwhile; null if it has none.
+  // Destination lines of the waiting block, to be prefetched; null if there are none.
   const char* waiting_lines() const { return waiting_.left > 0 ? waiting_.out : nullptr; }
   std::int64_t row_bytes() const { return row_bytes_; }
   std::int64_t lines_per_row() const { return lines_per_row_; }

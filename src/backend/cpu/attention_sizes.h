@@ -1,4 +1,4 @@
-// Sizes of the scratch of attention's backward pass, which kernels and planning share.
+// Scratch sizes of attention's backward pass, shared by kernels and planning.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@ namespace trireme::cpu {
 namespace {  // kernels of several instruction sets include this: nothing may be shared by the
              // linker
 
-// Queries whose gradients are summed together.
+// Number of queries whose gradients are summed together.
 constexpr std::int64_t attention_tile_queries = 64;
 
-// head_dim as packed: fused multiply-adds take columns by 16, the matrix unit by 32.
+// Packed head_dim: a multiple of 16 for fused multiply-adds, of 32 for the matrix unit.
 [[maybe_unused]] constexpr std::int64_t attention_columns(std::int64_t head_dim, bool matrix_unit) {
   const std::int64_t step = matrix_unit ? 32 : 16;
   return (head_dim + step - 1) / step * step;
 }
 
-// Accumulators of dq of one group of `heads` heads, in elements.
+// Size in elements of the dq accumulators of a group of `heads` heads.
 [[maybe_unused]] constexpr std::int64_t attention_dq_elements(std::int64_t heads,
                                                               std::int64_t queries,
                                                               std::int64_t head_dim,

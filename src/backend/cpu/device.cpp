@@ -1,4 +1,4 @@
-// Memory from the system, kernels and products of the instruction set in use.
+// System memory, with the kernels and products of the instruction set in use.
 #include "backend/cpu/device.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,7 @@ class CpuDevice final : public Device {
     void* memory = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
-    // Large pages save the processor most of its address look-ups; it also works without them.
+    // Huge pages avoid most TLB misses; failure is harmless.
     ::madvise(memory, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
     return static_cast<std::byte*>(memory);
   }
@@ -82,7 +82,7 @@ class CpuDevice final : public Device {
 }  // namespace
 
 Device& device() {
-  static CpuDevice* const device = new CpuDevice;  // outlives every block of its memory
+  static CpuDevice* const device = new CpuDevice;  // must outlive all blocks of its memory
   return *device;
 }
 

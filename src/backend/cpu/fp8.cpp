@@ -1,5 +1,5 @@
-// Compiled for AVX2, the least that Trireme runs on, so that the compiler makes vectors of the
-// loops.
+// Compiled for AVX2, Trireme's minimum, so that the
+// compiler vectorizes the loops.
 #include "backend/cpu/fp8.h"
 
 #include <algorithm>
@@ -23,14 +23,14 @@ float magnitude(T x) {
   return std::fabs(static_cast<float>(x));
 }
 
-// `found`, or the largest magnitude of elements that lie one after the other.
+// The maximum of `found` and the magnitudes of contiguous elements.
 template <class T>
 float largest_of(const T* x, std::int64_t count, float found) {
   for (std::int64_t i = 0; i < count; ++i) found = std::max(found, magnitude(x[i]));
   return found;
 }
 
-// One row, into the results of its band.
+// Merges one row into the results of its band.
 template <class T>
 void add_row(float* largest, const T* x, const Fp8Tiles& s) {
   if (s.tile_cols == 1) {
@@ -41,7 +41,7 @@ void add_row(float* largest, const T* x, const Fp8Tiles& s) {
     *largest = largest_of(x + begin, std::min(s.tile_cols, s.cols - begin), *largest);
 }
 
-// Bands of one large tile each, cut into parts.
+// Handles bands of one large tile each, split into parts.
 template <class T>
 void largest_of_bands(float* largest, const T* x, const Fp8Tiles& s, std::int64_t part_rows) {
   const std::int64_t parts = (s.tile_rows + part_rows - 1) / part_rows;
@@ -79,8 +79,8 @@ void round_row(Y* y, const T* x, const float* largest, const Fp8Tiles& s) {
   }
 }
 
-// Calls body(tiles of a group as a matrix of its own, its first row, its first tile) for all groups
-// that have rows.
+// Calls body(a group's tiles as a separate matrix, its first row, its first tile) for
+// all groups that have rows.
 template <class Body>
 void for_each_group(const Fp8Tiles& s, const Body& body) {
   for (std::int64_t g = 0; g < s.groups; ++g) {

@@ -1,12 +1,12 @@
-// Rounding to fp8 on the CPU, which has no products of 8-bit numbers: what is rounded stays in the
-// type of arithmetic, and a product of that type reads it. The bytes are a reference for GPUs.
+// Rounding to fp8 on the CPU, which has no fp8 products: rounded numbers stay in the type of
+// arithmetic, and products of that type read them. The bytes are a reference for GPUs.
 #pragma once
 
 #include "backend/kernels.h"
 
 namespace trireme::cpu {
 
-// As in Kernels<T>; Y is Acc<T>, or T itself.
+// See Kernels<T>; Y is Acc<T>, or T itself.
 template <class T>
 void fp8_largest(const Fp8Tiles&, float* largest, const T* x);
 template <class T, class Y>

@@ -1,4 +1,4 @@
-// Chooses who computes a product: by type, instruction set and shape.
+// Selects the engine of a product by type, instruction set and shape.
 #include "backend/cpu/gemm.h"
 
 #include <map>
@@ -86,7 +86,7 @@ std::int64_t engine_workspace(const Target& target, DType compute, Product produ
   return 0;
 }
 
-// What products of layers leave in Acc<T>.
+// Returns whether the product's result is stored as Acc<T>.
 bool sums_in_float(Product product) {
   return product == Product::weight_grad;
 }

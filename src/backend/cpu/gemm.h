@@ -18,16 +18,16 @@ namespace trireme::cpu {
 template <class T>
 class Linear final : public LinearProduct {
  public:
-  // `set` is for tests that compare instruction sets; the processor must have it.
+  // `set` is for tests that compare instruction sets; the processor must support it.
   Linear(Product product, const LinearShape& shape, Isa set = isa());
   ~Linear() override;
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
-  // Scratch in bytes that run() needs, of any alignment; it does not depend on the thread count.
+  // Scratch of run() in bytes, of any alignment; independent of the number of threads.
   std::int64_t workspace_bytes() const;
 
-  // As LinearProduct::run. Calls on one Linear may run at once with own workspaces.
+  // See LinearProduct::run. Thread-safe if each call has a separate workspace.
   void run(void* dst, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const;
   void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
@@ -41,11 +41,11 @@ class Linear final : public LinearProduct {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same, made once and shared by all that ask for the same product while anybody holds it.
+// Same, created once and shared by all users of the same product while any of them holds it.
 template <class T>
 std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShape& shape);
 
-// A forward product, or that of an input gradient, whose sums stay in Acc<T>. It takes no bias.
+// A forward or input-gradient product whose sums stay in Acc<T>, without a bias.
 std::shared_ptr<const LinearProduct> make_sums(DType compute, Product product,
                                                const LinearShape& shape);
 

@@ -1,5 +1,5 @@
-// Rounds of two parallel loops: pack a part of the outer operand, then run tasks against it. The
-// rounds follow from the shape; the cut into tasks changes no result, so it may suit the threads.
+// Rounds of two parallel loops: pack a part of the outer operand, then run tasks against it. Rounds
+// depend on the shape only; the split into tasks does not affect results.
 #include "backend/cpu/gemm_amx.h"
 
 #include <sys/mman.h>
@@ -23,13 +23,13 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-// A thread's private memory, on large pages where the system has them.
+// A thread's private memory, on huge pages if available.
 char* thread_scratch() {
   constexpr std::size_t large_page = 2 << 20, bytes_kept = round_up(amx::scratch_bytes, large_page);
   thread_local const std::unique_ptr<char, Free> memory = [] {
     char* bytes = static_cast<char*>(std::aligned_alloc(large_page, bytes_kept));
     if (!bytes) throw std::bad_alloc();
-    madvise(bytes, bytes_kept, MADV_HUGEPAGE);  // a wish; refusal only costs speed
+    madvise(bytes, bytes_kept, MADV_HUGEPAGE);  // a hint; refusal only costs speed
     return std::unique_ptr<char, Free>(bytes);
   }();
   return memory.get();
@@ -39,7 +39,7 @@ std::int64_t panel_bytes(std::int64_t k) {
   return round_up(k, step_k) * panel_vectors * 2;
 }
 
-// Pieces of one direction, in whole panels (or steps of k) and of about equal length.
+// Pieces along one direction, in whole panels (or steps of k) and of about equal length.
 struct Cut {
   std::int64_t size, piece;
   Cut(std::int64_t length, std::int64_t most)
@@ -53,7 +53,7 @@ struct Grid {
   std::int64_t tasks() const { return inner.count() * outer.count(); }
 };
 
-// Large tasks reuse more of what they packed; several tasks per thread even out the load.
+// Large tasks reuse more packed data; several tasks per thread balance the load.
 Grid choose_grid(std::int64_t inner, std::int64_t outer, std::int64_t k) {
   constexpr std::int64_t tasks_per_thread = 4;
   constexpr std::int64_t least_work = 1 << 22;  // multiplications; a few microseconds
@@ -74,7 +74,7 @@ Grid choose_grid(std::int64_t inner, std::int64_t outer, std::int64_t k) {
   }
 }
 
-// Packs outer vectors with all of the operand's k, by all threads if that is much.
+// Packs outer vectors for all of the operand's k, using all threads if that is much work.
 void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) {
   constexpr std::int64_t most_vectors = 128, most_k = 512;
   const std::int64_t bytes = panel_bytes(outer.k);
@@ -91,7 +91,7 @@ void pack_outer(char* packed, const amx::Operand& outer, amx::Range vectors) {
   });
 }
 
-// All of the inner operand against the outer vectors of `prototype`.
+// Multiplies the whole inner operand by the outer vectors of `prototype`.
 void multiply(const amx::Task& prototype) {
   const amx::Range outer = prototype.outer_vectors;
   const std::int64_t k = prototype.inner.k;
@@ -107,7 +107,7 @@ void multiply(const amx::Task& prototype) {
   });
 }
 
-// One operand within a range of k.
+// Part of an operand within a range of k.
 amx::Operand part_of(amx::Operand operand, amx::Range k) {
   operand.data += operand.k_contiguous ? k.begin : k.begin * operand.ld;
   operand.k = k.length();
@@ -145,8 +145,8 @@ std::int64_t AmxGemm::workspace_bytes() const {
   return outer_bytes() + (keeps_sums_ ? sums : 0);
 }
 
-// The packed operand grows with the rows until it is cut into rounds, of which none is larger than
-// the limit but for a last panel or step; then sums may have to be kept, of half the limit at most.
+// The packed operand grows with the rows until it is split into rounds, none of them larger than
+// the limit except for a last panel or step; then sums may need space, half the limit at most.
 std::int64_t AmxGemm::most_workspace(const GemmProblem& p, bool into_float) {
   constexpr std::int64_t limit = default_packed_bytes, alignment = 64;
   const std::int64_t panels = ceil_div(std::min(p.m, p.n), panel_vectors);
@@ -166,8 +166,8 @@ void AmxGemm::run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool 
                   void* workspace) const {
   const GemmProblem& p = problem_;
   char* packed = static_cast<char*>(workspace);
-  // Results of this size leave the caches before anybody reads them; then reading the lines that
-  // are to be overwritten would cost as much as all operands.
+  // Results of this size leave the caches before they are read; reading the lines to be overwritten
+  // would then cost as much as all operands.
   const bool large = p.m * p.n * (into_float_ ? 4 : 2) > (4 << 20);
   if (!keeps_sums_) {
     run_rounds({c, p.ldc, p.m, p.n, into_float_, accumulate, large, bias}, a, b, packed);
@@ -181,7 +181,7 @@ void AmxGemm::run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool 
   });
 }
 
-// Rounds of k or of outer vectors, whichever do not fit at once.
+// Runs rounds over k or over outer vectors, whichever do not fit at once.
 void AmxGemm::run_rounds(amx::Destination dst, const bf16* a, const bf16* b, char* packed) const {
   const amx::Operand outer = operand(outer_side_, a, b);
   const amx::Operand inner =
@@ -193,7 +193,7 @@ void AmxGemm::run_rounds(amx::Destination dst, const bf16* a, const bf16* b, cha
       pack_outer(packed, part_of(outer, k), vectors);
       multiply({part_of(inner, k), {}, packed, vectors, dst, nullptr});
     }
-    dst.accumulate = true;  // later chunks add to it
+    dst.accumulate = true;  // later chunks are added
   }
 }
 

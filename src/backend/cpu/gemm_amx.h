@@ -1,4 +1,4 @@
-// bf16 products on AMX tiles: who packs what, and how work is cut for the pool.
+// bf16 products on AMX tiles: assignment of packing, and partition of work for the pool.
 #pragma once
 
 #include "backend/cpu/amx_tiles.h"
@@ -6,9 +6,9 @@
 
 namespace trireme::cpu {
 
-// Sums run over k in order whatever the cut into tasks, so that it may follow the number of
-// threads. Besides the workspace each thread keeps amx::scratch_bytes of its own from its first
-// product on.
+// Sums run over k in order for every partition into tasks, so the partition may follow
+// the number of threads. Besides the workspace, each thread keeps amx::scratch_bytes
+// from its first product on.
 class AmxGemm : public GemmEngine<bf16> {
  public:
   // C is float if into_float, else bf16. max_packed_bytes bounds the packed outer operand: large
@@ -16,8 +16,8 @@ class AmxGemm : public GemmEngine<bf16> {
   AmxGemm(const GemmProblem& problem, bool into_float,
           std::int64_t max_packed_bytes = default_packed_bytes);
   std::int64_t workspace_bytes() const;
-  // What problems like this one need at most that have as many rows as it or fewer: of m, and of k
-  // where the result is the gradient of a weight.
+  // Largest workspace of any problem like this one with at most as many rows: of m, or of k if the
+  // result is a weight gradient.
   static std::int64_t most_workspace(const GemmProblem& problem, bool into_float);
   void run(void* c, const bf16* a, const bf16* b, const bf16* bias, bool accumulate,
            void* workspace) const override;
@@ -26,15 +26,15 @@ class AmxGemm : public GemmEngine<bf16> {
   static constexpr std::int64_t default_packed_bytes = 16 << 20;
 
   amx::Operand operand(amx::Side side, const bf16* a, const bf16* b) const;
-  std::int64_t outer_bytes() const;  // packed, of one round
+  std::int64_t outer_bytes() const;  // packed, per round
   void run_rounds(amx::Destination dst, const bf16* a, const bf16* b, char* packed) const;
 
   GemmProblem problem_;
   bool into_float_;
   amx::Side outer_side_;        // the smaller operand: packed by all threads, for all tasks
-  std::int64_t outer_vectors_;  // of one round
-  std::int64_t round_k_;        // of one round; less than k only if C is small
-  bool keeps_sums_ = false;     // over rounds of k, in the workspace, since C itself is bf16
+  std::int64_t outer_vectors_;  // per round
+  std::int64_t round_k_;        // per round; less than k only if C is small
+  bool keeps_sums_ = false;     // across rounds of k, in the workspace, because C is bf16
 };
 
 }  // namespace trireme::cpu

@@ -1,4 +1,4 @@
-// One buffer serves all shapes; medians keep out other activity of the machine.
+// One buffer serves all shapes; medians filter out other activity on the machine.
 #include "backend/cpu/gemm_bench.h"
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
 
-// On large pages where the system has them, as the memory of a run is.
+// Allocates on huge pages if available, like the memory of a run.
 template <class T>
 std::unique_ptr<T, Free> allocate(std::int64_t count) {
   constexpr std::size_t large_page = 2 << 20;

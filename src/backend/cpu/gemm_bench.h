@@ -1,4 +1,4 @@
-// Times the three products of linear layers: the ceiling that a training step is measured against.
+// Benchmarks the three products of linear layers, the upper bound of a training step's speed.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ struct GemmTiming {
   double gflops;   // 2 rows in out / seconds / 1e9
 };
 
-// All three products of each shape, in order. Each is repeated for about `seconds_each` (at least
-// three times) after a warm-up. Operands are random and as large as the shape says.
+// Runs the three products of each shape, in order. Each is repeated for about `seconds_each` (at
+// least three times) after a warm-up. Operands are random and have the full size of the shape.
 template <class T>
 std::vector<GemmTiming> time_linear_products(std::span<const LinearShape> shapes,
                                              double seconds_each = 0.2, Isa set = isa());

@@ -1,4 +1,4 @@
-// Compiled for AVX2 with F16C, the least that Trireme runs on.
+// Compiled for AVX2 with F16C, Trireme's minimum.
 #include "backend/cpu/gemm_convert.h"
 
 #include <immintrin.h>
@@ -20,7 +20,7 @@ void store8(f16* p, __m256 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bits);
 }
 
-// Rounds to nearest even as bf16's constructor does.
+// Rounds to nearest even, like bf16's constructor.
 void store8(bf16* p, __m256 x) {
   const __m256i u = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));

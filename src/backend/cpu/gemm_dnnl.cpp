@@ -1,5 +1,5 @@
-// oneDNN's primitives are made for one thread and a fixed tile, so that results follow the shape
-// only.
+// oneDNN primitives are created for one thread and a fixed tile, so results
+// depend on the shape only.
 #include "backend/cpu/gemm_dnnl.h"
 
 #include <omp.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Memory = dnnl::memory;
 
-// Each thread has its own setting; without it oneDNN would start OpenMP's threads next to ours.
+// The setting is per thread; without it oneDNN would start OpenMP threads besides ours.
 void use_one_openmp_thread() {
   thread_local const bool done = [] {
     omp_set_num_threads(1);
@@ -32,13 +32,13 @@ void use_one_openmp_thread() {
   (void)done;
 }
 
-// oneDNN chooses its kernels by itself; it may use no more than isa() says.
+// oneDNN selects its kernels itself; limit it to isa().
 dnnl::engine& engine() {
   static dnnl::engine instance = [] {
     const auto limit = isa() == Isa::avx2     ? dnnl::cpu_isa::avx2
                        : isa() == Isa::avx512 ? dnnl::cpu_isa::avx512_core_bf16
                                               : dnnl::cpu_isa::all;
-    dnnl::set_max_cpu_isa(limit);  // refused if oneDNN was used before, which nothing else does
+    dnnl::set_max_cpu_isa(limit);  // fails if oneDNN was used before, but no other code uses it
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return instance;
@@ -48,8 +48,8 @@ template <class T>
 constexpr Memory::data_type type_of =
     std::is_same_v<T, bf16> ? Memory::data_type::bf16 : Memory::data_type::f32;
 
-// Scratch of this thread, which oneDNN wants for products of a few dozen rows and columns: some ten
-// kilobytes. It depends on oneDNN's version and kernel, so that no plan could know it.
+// This thread's scratch, about ten kilobytes, which oneDNN uses for products of a few dozen rows
+// and columns. It depends on oneDNN's version and kernel, so plans cannot know it.
 char* thread_scratch(std::int64_t bytes) {
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
@@ -76,11 +76,11 @@ template <class T, class C>
 struct DnnlGemm<T, C>::Impl {
   GemmProblem problem;
   Cut rows, cols;
-  // Interior tiles and the last of each direction may differ in size. Indexed by [last row of
-  // tiles][last column of tiles][accumulate].
+  // Interior tiles and the last one of each direction may have different sizes. Indexed by [last
+  // row of tiles][last column of tiles][accumulate].
   std::array<std::array<std::array<dnnl::matmul, 2>, 2>, 2> primitives;
   std::array<std::array<Memory::desc, 2>, 2> a_desc, b_desc, c_desc;
-  std::int64_t scratch_bytes = 0;  // of one tile
+  std::int64_t scratch_bytes = 0;  // per tile
 
   std::int64_t tiles() const { return rows.count() * cols.count(); }
 

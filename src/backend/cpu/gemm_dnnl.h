@@ -1,4 +1,4 @@
-// Matrix products by oneDNN: one-threaded primitives on tiles that our own pool spreads.
+// Matrix products by oneDNN: single-threaded primitives on tiles distributed over our own pool.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace trireme::cpu {
 
-// To be called by each thread before it uses oneDNN: it may use no more than isa() says, and no
-// threads of its own.
+// Called by each thread before it uses oneDNN: limits oneDNN to isa(), and
+// to no threads of its own.
 void prepare_dnnl();
 
 // T: float, or bf16 where oneDNN has it (AVX512-BF16 and above). C: T or float. A bias needs C = T.

@@ -1,4 +1,4 @@
-// Outputs are cut into tasks that read about as many bytes of weight each.
+// Splits the outputs into tasks that read about equally many bytes of weight.
 #include "backend/cpu/gemm_few_rows.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Forward products of a few rows, as in generation: bound by memory, not by arithmetic.
+// Forward products of a few rows, as in generation, which are bound by memory bandwidth.
 #pragma once
 
 #include "backend/cpu/gemm_problem.h"
@@ -10,7 +10,7 @@ namespace trireme::cpu {
 template <class T>
 class FewRowsGemm : public GemmEngine<T> {
  public:
-  // problem must be that of a forward product of at most max_few_rows rows.
+  // problem must be a forward product of at most max_few_rows rows.
   FewRowsGemm(const GemmProblem& problem, Isa set) : problem_(problem), set_(set) {}
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const override;

@@ -1,5 +1,5 @@
-// Tiles by oneDNN's general product, which packs its operands by itself; copies only what it would
-// pack slowly.
+// Tiles computed by oneDNN's general product, which packs its operands itself; copies only operands
+// that it would pack slowly.
 #include "backend/cpu/gemm_float.h"
 
 #include <dnnl.h>
@@ -20,7 +20,7 @@ bool copies_b(const GemmProblem& p) {
   return !p.b_transposed && rows_collide(p.ldb);
 }
 
-// Room for k rows of a panel, however its tiles are cut.
+// Space for k rows of a panel, for any split into tiles.
 std::int64_t panel_floats(std::int64_t size, std::int64_t tile, std::int64_t k,
                           std::int64_t limit) {
   constexpr std::int64_t cache_line = 16;
@@ -35,7 +35,7 @@ std::int64_t b_panel_floats(const GemmProblem& p, std::int64_t limit) {
   return copies_b(p) ? panel_floats(p.n, most_tile_cols, p.k, limit) : 0;
 }
 
-// Columns [begin, end) of k rows.
+// Copies columns [begin, end) of k rows.
 void copy_panel(float* dst, std::int64_t pitch, const float* src, std::int64_t ld, std::int64_t k,
                 std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t rows_per_task = 32;

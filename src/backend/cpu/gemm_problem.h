@@ -1,4 +1,4 @@
-// A product of a linear layer as one matrix product C[m, n] (+)= A B, and what computes it.
+// A product of a linear layer as a matrix product C[m, n] (+)= A B, and its engine interface.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ constexpr GemmProblem problem_of(Product product, const LinearShape& s) {
   return {};
 }
 
-// Whether rows this many floats apart share a few sets of the caches, and the distance that rows of
-// `cols` floats should have instead (FloatGemm says what it costs).
+// Returns whether rows with this stride in floats share a few cache sets; also the stride to use
+// instead for rows of `cols` floats (FloatGemm states the cost).
 constexpr std::int64_t floats_per_kib = 256;
 constexpr bool rows_collide(std::int64_t ld) {
   return ld % floats_per_kib == 0;
@@ -39,8 +39,8 @@ constexpr std::int64_t spread_rows(std::int64_t cols) {
   return cols % (floats_per_kib / 2) == 0 ? cols + cache_line : cols;
 }
 
-// Something that computes one problem; T is the type of A, B and bias. C has T or Acc<T>, as the
-// product says. workspace is aligned to 64 bytes.
+// Engine for one problem; T is the type of A, B and bias. C has type T or Acc<T>, depending on the
+// product. workspace is aligned to 64 bytes.
 template <class T>
 class GemmEngine {
  public:

@@ -1,4 +1,4 @@
-// Tiles of C are summed over k in order; tiles are independent, so threads change nothing.
+// Sums tiles of C over k in order; tiles are independent, so results do not depend on threads.
 #include "backend/cpu/gemm_reference.h"
 
 #include <algorithm>

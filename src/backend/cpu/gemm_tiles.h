@@ -1,4 +1,4 @@
-// How a product is cut into tiles for oneDNN, of which each thread computes one at a time.
+// Split of a product into tiles for oneDNN, each computed by one thread.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace trireme::cpu {
 
-// A cut of [0, size) into pieces of `piece`, the last one smaller.
+// Partition of [0, size) into pieces of `piece`, with a smaller last one.
 struct Cut {
   std::int64_t size, piece;
   std::int64_t count() const { return ceil_div(size, piece); }
@@ -29,8 +29,8 @@ struct Tiling {
 
 constexpr std::int64_t most_tile_rows = 256, most_tile_cols = 384;
 
-// Large tiles suit oneDNN best, but there should be enough of them for the threads; below a few
-// million multiplications a tile is not worth handing out.
+// oneDNN performs best on large tiles, but there should be enough for the threads; tiles of less
+// than a few million multiplications are not worth distributing.
 inline Tiling choose_tiling(const GemmProblem& p) {
   constexpr std::int64_t wanted_tiles = 16, least_work = 1 << 21;
   std::int64_t rows = most_tile_rows, cols = most_tile_cols;
@@ -43,8 +43,8 @@ inline Tiling choose_tiling(const GemmProblem& p) {
   }
 }
 
-// A bias is put into C beforehand and the product added: oneDNN itself would keep the product of
-// each tile in scratch memory first.
+// The bias is written to C first and the product accumulated: oneDNN itself would first store each
+// tile's product in scratch memory.
 template <class T>
 void start_with_bias(T* c, std::int64_t rows, std::int64_t cols, std::int64_t ld, const T* bias,
                      bool accumulate) {

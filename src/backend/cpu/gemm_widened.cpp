@@ -1,4 +1,4 @@
-// Blocks of A and B become float in the workspace, then oneDNN's float product adds them up.
+// Converts blocks of A and B to float in the workspace and accumulates oneDNN's float products.
 #include "backend/cpu/gemm_widened.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Block block(std::int64_t size, std::int64_t step, std::int64_t begin) {
   return {begin, std::min(step, size - begin), begin + step >= size};
 }
 
-// Floats that the blocks take in the workspace.
+// Workspace of the blocks in floats.
 struct BlockSizes {
   std::int64_t a_floats, b_floats, c_floats;
 
@@ -52,7 +52,7 @@ struct WidenedGemm<T, C>::Impl {
   static constexpr bool float_result = std::is_same_v<C, float>;
 
   GemmProblem problem;
-  // One product per size of block: [last in m][last in n][last in k].
+  // One product per block size: [last in m][last in n][last in k].
   std::array<std::array<std::array<std::unique_ptr<GemmEngine<float>>, 2>, 2>, 2> products;
   BlockSizes sizes;
 
@@ -79,7 +79,7 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k, Isa se
   p.m = length(p.m, max_mn, last_m);
   p.n = length(p.n, max_mn, last_n);
   p.k = length(p.k, max_k, last_k);
-  if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no inner ones
+  if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no interior ones
   p.lda = p.a_transposed ? spread_rows(p.m) : p.k;
   p.ldb = p.b_transposed ? p.k : spread_rows(p.n);
   if (!float_result) p.ldc = p.n;
@@ -100,7 +100,7 @@ std::int64_t WidenedGemm<T, C>::workspace_bytes(const GemmProblem& problem) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-// All of k for one block of C.
+// Processes all of k for one block of C.
 template <class T, class C>
 void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* bias,
                                          bool accumulate, char* workspace, const Block& m,

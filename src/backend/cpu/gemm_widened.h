@@ -1,4 +1,4 @@
-// Products of 16-bit tensors where no matrix unit takes them: blocks are widened to float.
+// Products of 16-bit tensors without matrix-unit support: blocks are widened to float.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// How many rows a group has is known only when the product runs. Most engines take any number; the
-// primitives of oneDNN for AVX-512 are made for a fixed one, so that a group there is cut into
-// pieces of powers of two.
+// Grouped products. The number of rows of a group is known only when the product runs. Most engines
+// take any number; oneDNN's primitives for AVX-512 are created for a fixed one, so groups are split
+// into pieces of powers of two there.
 #include "backend/cpu/grouped.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ bool takes_any_rows(const Target& target, DType compute) {
          (compute == DType::bf16 && target.isa == Isa::amx);
 }
 
-// The largest piece of a product with at most this many rows.
+// Index of the largest piece for a product of at most this many rows.
 int top_piece(std::int64_t rows) {
   return std::min(largest_piece,
                   static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows))) - 1);
@@ -50,7 +50,7 @@ struct Grouped<T>::Impl {
     return *made;
   }
 
-  // `rows` rows of one group.
+  // Processes `rows` rows of one group.
   void run_group(void* dst, const T* a, const T* b, std::int64_t rows, bool accumulate,
                  void* workspace) const {
     if (any_rows) {
@@ -149,7 +149,7 @@ std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const Grou
   return grouped;
 }
 
-// The most that a group can need: it may have all rows, or any number of them.
+// The maximum over all row counts, as a group may have any number of the rows.
 std::int64_t grouped_workspace(const Target& target, DType compute, Product product,
                                const GroupedShape& s) {
   if (compute == DType::f64) return 0;

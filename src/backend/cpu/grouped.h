@@ -1,5 +1,5 @@
-// Products of rows that are sorted by group, each group with a weight of its own: one product per
-// group, with as many rows as the group has.
+// Products of rows sorted by group, with one weight per group: one product
+// per group, over its rows.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class Grouped final : public GroupedProduct {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same, made once and shared by all that ask for it while anybody holds it.
+// Same, created once and shared by all users of it while any of them holds it.
 template <class T>
 std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const GroupedShape& shape);
 

@@ -1,4 +1,4 @@
-// Chooses the instruction set at start: what the processor and the system offer, or TRIREME_ISA.
+// Selects the instruction set at start: the best supported one, or TRIREME_ISA.
 #include "backend/cpu/isa.h"
 
 #include <cpuid.h>
@@ -49,8 +49,8 @@ bool has_avx512() {
   return has_avx2() && f && dq && cd && bw && bit(ebx, 31) && (saved_state() & 0xe6) == 0xe6;
 }
 
-// Linux gives tile registers only to a process that asked for them; the answer holds for all of its
-// threads (Documentation/arch/x86/xstate.rst).
+// Linux grants tile registers only on request; the grant holds for all threads of the process
+// (Documentation/arch/x86/xstate.rst).
 bool may_use_tiles() {
   constexpr long request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long tile_data = 18;               // XFEATURE_XTILEDATA
@@ -60,14 +60,14 @@ bool may_use_tiles() {
 bool has_amx() {
   const unsigned edx = cpuid(7, 0).edx;
   const bool amx_bf16 = bit(edx, 22), amx_tile = bit(edx, 24), avx512_fp16 = bit(edx, 23);
-  // The compiler's code for this set assumes all that came with the first processor that has it.
+  // The compiler's code for this set assumes all features of the first processor that had it.
   return has_avx512() && amx_bf16 && amx_tile && avx512_fp16 && has_avx512_bf16() &&
          (saved_state() & 0x60000) == 0x60000 && may_use_tiles();
 }
 
 constexpr std::array all_sets{Isa::avx2, Isa::avx512, Isa::amx};
 
-// Whether the processor and the system have a set, without emulation.
+// Returns whether the processor and the system support a set, without emulation.
 bool has(Isa set) {
   static const std::array<bool, 3> found{has_avx2(), has_avx512(), has_amx()};
   return found[static_cast<std::size_t>(set)];

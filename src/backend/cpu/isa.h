@@ -1,4 +1,4 @@
-// Features of the processor and the system; isa() and name_of(Isa) of kernels.h use it.
+// Features of the processor and the system, used by isa() and name_of(Isa) of kernels.h.
 #pragma once
 
 #include "backend/cpu/kernels.h"
@@ -9,17 +9,17 @@ namespace trireme::cpu {
 // permission included) with AVX512-BF16 and AVX512-FP16, or their emulation.
 bool supports(Isa set);
 
-// Whether Isa::amx is an emulation here: in programs that link one (tests do), where the processor
-// has no AMX or TRIREME_ISA is "amx-emulated". isa() is it only where TRIREME_ISA asks for it.
+// Returns whether Isa::amx is emulated: in programs that link the emulation (tests do), if the
+// processor has no AMX or TRIREME_ISA is "amx-emulated". Selected only by TRIREME_ISA.
 bool emulates_amx();
 
-// The best set that the processor itself has, whatever TRIREME_ISA is.
+// The best set that the processor supports, regardless of TRIREME_ISA.
 Isa best_isa();
 
 // Dot products of bf16 pairs in 512-bit registers; some processors of the avx512 set have them.
 bool has_avx512_bf16();
 
-// The processor that this program runs on, or the part of it that TRIREME_ISA allows.
+// The processor that this program runs on, limited by TRIREME_ISA.
 Target this_machine(Isa set = isa());
 
 }  // namespace trireme::cpu

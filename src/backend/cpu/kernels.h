@@ -1,4 +1,4 @@
-// The CPU's kernels: they run immediately on the global thread pool, and their results do not
+// The CPU's kernels: they run synchronously on the global thread pool, and their results do not
 // depend on the number of threads.
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace trireme::cpu {
 
-// The files of kernels/ that set entries of the table, each in a function set_<name>.
+// Files of kernels/ that set table entries, each in a function set_<name>.
 #define TRIREME_KERNEL_FILES(X) \
   X(norm)                       \
   X(head_norm)                  \
   X(activation)                 \
   X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix) X(experts)
 
-// Elements of workspace; functions of the shape alone.
+// Workspaces in elements; functions of the shape only.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);
@@ -25,10 +25,10 @@ std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids)
 // error with exit code 2 if the processor lacks it or the name is unknown).
 Isa isa();
 
-// The table of kernels for that instruction set.
+// Kernel table of that instruction set.
 template <class T>
 const Kernels<T>& kernels();
-// The table for a given set, which the processor must have: for tests that compare sets.
+// Kernel table of a given set, which the processor must support: for tests that compare sets.
 template <class T>
 const Kernels<T>& kernels(Isa isa);
 

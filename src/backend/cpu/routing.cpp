@@ -1,5 +1,5 @@
-// Plain loops over the experts of a row. All sums run in a fixed order, so that a row's results
-// depend on that row only, and a loss only on the rows of its unit.
+// Plain loops over the experts of a row. All sums have a fixed order, so a row's results depend on
+// that row only, and a loss only on the rows of its unit.
 #include "backend/cpu/routing.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct SoftmaxStats {
   A log_sum_exp() const { return largest + std::log(sum); }
 };
 
-// p gets exp(logits - largest).
+// p = exp(logits - largest).
 template <class A>
 SoftmaxStats<A> exponentials(A* p, const A* logits, std::int64_t count) {
   A largest = logits[0];
@@ -42,8 +42,8 @@ void make_scores(const RouterShape& shape, A* scores, const A* logits) {
   for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] /= sum;
 }
 
-// The numbers of the `count` largest of those that `allowed` says yes to, rising; of equal ones the
-// first.
+// Indices of the `count` largest of the values that `allowed` accepts, ascending;
+// ties go to the lower index.
 template <class A, class Allowed>
 void pick_largest(std::int32_t* picked, std::int64_t count, const A* values, std::int64_t among,
                   const Allowed& allowed) {
@@ -60,7 +60,7 @@ void pick_largest(std::int32_t* picked, std::int64_t count, const A* values, std
   }
 }
 
-// The sum of the `count` largest of a group's scores.
+// Sum of the `count` largest scores of a group.
 template <class A>
 A best_of_group(const A* scores, std::int64_t size, std::int64_t count) {
   std::int32_t picked[most_experts];
@@ -70,7 +70,7 @@ A best_of_group(const A* scores, std::int64_t size, std::int64_t count) {
   return sum;
 }
 
-// `values` are what is compared within the groups: logits keep apart what rounds to equal scores.
+// `values` are compared within groups: logits distinguish what rounds to equal scores.
 template <class A>
 void choose(const RouterShape& shape, std::int32_t* chosen, const A* scores, const A* values) {
   const std::int64_t group_size = shape.experts / shape.groups;
@@ -110,8 +110,8 @@ void weigh(const RouterShape& shape, A* weights, const std::int32_t* chosen, con
   for (std::int64_t j = 0; j < shape.top_k; ++j) weights[j] = scores[chosen[j]] / divisor * scaling;
 }
 
-// From the gradient of the weights to that of the logits, which it overwrites. `weights` is room
-// for top_k numbers.
+// Converts the gradient of the weights to that of the logits, in place. `weights` is
+// scratch for top_k numbers.
 template <class A>
 void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dweights,
                   const std::int32_t* chosen, const A* logits, const A* scores) {
@@ -143,7 +143,7 @@ void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dwe
   }
 }
 
-// How often each expert would be chosen by plain score. `plain`: that is how `chosen` was made.
+// Counts each expert's choices by plain score. `plain`: `chosen` was made that way.
 template <class A>
 void count_plain(const RouterShape& shape, bool plain, std::int64_t rows, std::int64_t* counts,
                  const A* logits, const std::int32_t* chosen) {
@@ -163,12 +163,12 @@ void count_plain(const RouterShape& shape, bool plain, std::int64_t rows, std::i
   }
 }
 
-// Rows of this rank that belong to one unit, of which other ranks may have more.
+// This rank's rows of one unit, which may have more rows on other ranks.
 struct UnitRows {
   std::int64_t unit, first, count;
 };
 
-// Piece `number` of the rows, in order; none goes beyond a unit or a block.
+// Piece `number` of the rows, in order; pieces do not cross units or blocks.
 UnitRows piece_of(const RouterShape& shape, const RouterLosses& losses, std::int64_t number) {
   const std::int64_t rows = losses.block_rows > 0 ? losses.block_rows : losses.unit_rows;
   const std::int64_t piece = losses.first_row / rows + number;
@@ -182,18 +182,18 @@ std::int64_t pieces_of(const RouterShape& shape, const RouterLosses& losses) {
   return (losses.first_row + shape.rows - 1) / rows - losses.first_row / rows + 1;
 }
 
-// What the losses of a unit add to the gradient of one row's logits.
+// Gradient of a unit's losses with respect to the logits of one row.
 template <class A>
 class UnitLosses {
  public:
-  // counts: of the unit's choices by plain score.
+  // counts: the unit's choices by plain score.
   UnitLosses(const RouterShape& shape, const RouterLosses& losses, const std::int64_t* counts)
       : s_(shape), l_(losses) {
     const double choices = static_cast<double>(shape.top_k) * losses.rows();
     for (std::int64_t e = 0; e < shape.experts; ++e)
       frequency_[e] = static_cast<double>(counts[e]) / choices;
   }
-  // load: over its mean, of the step before.
+  // load: choices of the previous step, over their mean.
   template <class T>
   UnitLosses(const RouterShape& shape, const RouterLosses& losses, const T* load)
       : s_(shape), l_(losses) {
@@ -202,7 +202,7 @@ class UnitLosses {
           static_cast<double>(static_cast<A>(load[e])) / static_cast<double>(shape.experts);
   }
 
-  // Reads rows of the unit: how much of the scores each expert has.
+  // Accumulates each expert's share of the scores over rows of the unit.
   void measure(const A* logits, std::int64_t rows) {
     for (std::int64_t r = 0; r < rows; ++r) {
       const A* row = logits + r * s_.experts;
@@ -218,7 +218,7 @@ class UnitLosses {
     }
   }
 
-  // The part of the unit's losses that the measured rows make.
+  // Contribution of the measured rows to the unit's losses.
   double aux_loss() const {
     double sum = 0;
     for (std::int64_t e = 0; e < s_.experts; ++e) sum += frequency_[e] * share_[e] / l_.rows();
@@ -226,7 +226,7 @@ class UnitLosses {
   }
   double z_loss() const { return l_.z_coeff * squares_ / l_.rows(); }
 
-  // `scale`: what the unit weighs in the gradient.
+  // `scale`: weight of the unit in the gradient.
   void add_grad(A* dlogits, const A* logits, const A* scores, double scale) const {
     if (l_.aux_coeff > 0) add_aux(dlogits, scores, scale);
     if (l_.z_coeff > 0) {
@@ -252,7 +252,7 @@ class UnitLosses {
       dot += factor * frequency_[e] * static_cast<double>(scores[e]) / total;
     for (std::int64_t e = 0; e < s_.experts; ++e) {
       const double score = static_cast<double>(scores[e]);
-      const double dp = factor * frequency_[e] - dot;  // through the sum that scores are divided by
+      const double dp = factor * frequency_[e] - dot;  // through the normalization of scores
       dlogits[e] += static_cast<A>(s_.sigmoid ? dp / total * score * (1 - score) : dp * score);
     }
   }
@@ -264,14 +264,14 @@ class UnitLosses {
   double squares_ = 0;
 };
 
-// counts: of each expert what it kept, and last what was dropped.
+// counts: the kept choices of each expert, then the number of dropped ones.
 void count_choices(const RouterShape& shape, std::int64_t* counts, const std::int32_t* chosen,
                    const std::int32_t* places) {
   for (std::int64_t i = 0; i < shape.rows * shape.top_k; ++i)
     ++counts[places[i] < 0 ? shape.experts : chosen[i]];
 }
 
-// Sets places to -1 where an expert of this unit is full, and to 0 elsewhere.
+// Sets places to -1 if an expert of this unit is full, else to 0.
 template <class A>
 void drop_beyond_capacity(const DispatchShape& shape, std::int32_t* places,
                           const std::int32_t* chosen, const A* weights, std::int32_t* sorted) {
@@ -302,7 +302,7 @@ double sum_of(const A* choices, std::int64_t experts) {
   return sum;
 }
 
-// What is counted goes where gradients are summed.
+// Stores counts in the buffer in which gradients are summed.
 template <class A>
 void store_counts(const RouterShape& shape, A* sums, bool accumulate, const std::int64_t* counts,
                   double loss_scale) {
@@ -417,7 +417,7 @@ void update_router_bias(Acc<T>* master, T* compute, const Acc<T>* choices, doubl
   using A = Acc<T>;
   const double sum = sum_of(choices, experts);
   for (std::int64_t e = 0; e < experts; ++e) {
-    // Without the division of a mean, so that equal loads are equal.
+    // Avoids the division of a mean, so that equal loads compare equal.
     const double missing = sum - static_cast<double>(choices[e]) * static_cast<double>(experts);
     if (missing != 0) master[e] += static_cast<A>(missing > 0 ? rate : -rate);
     if (compute) compute[e] = static_cast<T>(master[e]);

@@ -1,11 +1,11 @@
-// Which experts a row goes to, compiled once for all instruction sets: a few numbers per row.
+// Selection of experts, compiled once for all instruction sets: a few numbers per row.
 #pragma once
 
 #include "backend/cpu/kernels.h"
 
 namespace trireme::cpu {
 
-// As in Kernels<T>.
+// See Kernels<T>.
 template <class T>
 void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, const Acc<T>* logits,
            const T* bias);

@@ -1,5 +1,5 @@
-// Partition of reductions over rows: each chunk sums its rows into its own partial result, and the
-// partial results are added in order. It depends on nothing but the number of rows.
+// Partition of reductions over rows: each chunk sums its rows into its own partial result, and
+// partial results are added in order. It depends only on the number of rows.
 #pragma once
 
 #include <cstdint>

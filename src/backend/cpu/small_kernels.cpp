@@ -1,4 +1,4 @@
-// Plain loops.
+// Small kernels as plain loops.
 #include "backend/cpu/small_kernels.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace trireme::cpu {
 namespace {
 
-// Blocks whose squares are added up in one order: every slice of a parameter begins at one.
+// Block whose squares are summed in a fixed order; every slice of a parameter starts at one.
 constexpr std::int64_t square_block = 256;
 constexpr std::int64_t square_grain = square_block * 256;
 

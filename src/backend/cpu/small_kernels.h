@@ -1,11 +1,11 @@
-// Kernels of a few rows, compiled once for all instruction sets: nothing here is worth vectors.
+// Kernels of a few rows, compiled once for all instruction sets: not worth vectorizing.
 #pragma once
 
 #include "backend/cpu/kernels.h"
 
 namespace trireme::cpu {
 
-// As in Kernels<T>.
+// See Kernels<T>.
 template <class T>
 void gather(T* y, const T* x, const std::int32_t* numbers, std::int64_t taken, std::int64_t columns,
             std::int64_t source_rows);

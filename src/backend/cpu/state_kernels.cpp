@@ -1,5 +1,5 @@
-// Sums of gradients and states on the CPU, compiled once for all instruction sets: memory is their
-// limit.
+// Sums of gradients and states on the CPU, compiled once for all instruction sets
+// because they are memory-bound.
 #include "backend/state_kernels.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr std::int64_t grain = 1 << 16;
 
 // --- plain sums ---
 
-// bf16 is added in float.
+// Adds bf16 in float.
 template <class T>
 void add_typed(void* sums, const void* summands, std::int64_t count) {
   using Wide = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
@@ -59,8 +59,8 @@ void add(Queue&, DType dtype, void* sums, const void* summands, std::int64_t cou
 
 // --- fixed point ---
 
-// To the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction; what is larger
-// has none.
+// Rounds to the nearest integer, ties to even. Adding 2^52 leaves no bits for a fraction;
+// larger numbers have none.
 double rounded(double x) {
   constexpr double no_fraction = 0x1p52;
   const double shift = std::copysign(no_fraction, x);
@@ -98,7 +98,7 @@ void add_fixed_point(Queue&, std::int64_t* sums, const float* gradient, std::int
 void fixed_point_to_float(Queue&, std::int64_t* sums, std::int64_t count, const StepBlock* block) {
   const double unit = 1 / fixed_point_units(*block);
   auto* bytes = reinterpret_cast<unsigned char*>(sums);
-  // Each block at its own place, in parallel; then the blocks move together.
+  // Converts blocks in place, in parallel; then the blocks are moved together.
   const auto convert = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       std::int64_t sum;

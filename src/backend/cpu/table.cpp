@@ -1,4 +1,4 @@
-// Selects the table of kernels for an instruction set, and sizes the kernels' workspaces.
+// Selects the kernel table of an instruction set, and sizes the kernels' workspaces.
 #include "backend/cpu/amx_code.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/row_chunks.h"

@@ -1,4 +1,4 @@
-// The bridge from kernels to the thread pool; compiled for the baseline processor.
+// Bridge from kernels to the thread pool; compiled for the baseline processor.
 #include "backend/cpu/tasks.h"
 
 #include "base/thread_pool.h"

@@ -1,6 +1,6 @@
 // Runs the tasks of a kernel on the global pool, through plain pointers. Kernels are compiled once
-// per instruction set; were they to instantiate std::function themselves, the linker could keep the
-// copy that was compiled for the widest set and an older processor would run it.
+// per instruction set; if they instantiated std::function, the linker could keep the copy that was
+// compiled for the widest set, which an older processor would then run.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace trireme::cpu {
 
 using TaskBody = void (*)(const void* context, std::int64_t task);
 
-// Calls body(context, task) for every task in [0, tasks), in any order, and returns when all are
-// done.
+// Calls body(context, task) for every task in [0, tasks), in any order; returns
+// when all have completed.
 void run_tasks(std::int64_t tasks, TaskBody body, const void* context);
 
-// Threads of the global pool: for kernels that choose between cuts of the same result.
+// Number of threads of the global pool, for kernels that choose between equivalent partitions.
 int pool_threads();
 
 }  // namespace trireme::cpu

@@ -1,9 +1,9 @@
-// Copies from device memory to shared memory that continue while the thread computes, where the
-// processor has them.
+// Asynchronous copies from device to shared memory (cp.async), which overlap with computation where
+// the hardware supports it.
 //
-// A thread begins copies, ends a group of them with commit(), and later waits for all but its
-// newest groups; other threads see what was copied behind the next barrier. copy_stages pieces lie
-// in shared memory at a time, where one is computed with while others come.
+// A thread starts copies, closes a group with commit(), and later waits for all but its newest
+// groups; other threads see the data after the next barrier. copy_stages pieces are in shared
+// memory at a time: one is used for computation while the others arrive.
 #pragma once
 
 #include "backend/gpu/language.h"

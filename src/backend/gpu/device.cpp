@@ -1,4 +1,4 @@
-// A GPU as Trireme's device: memory of its runtime, streams, kernels, products.
+// A GPU as Trireme's device: runtime memory, streams, kernels and products.
 #include "backend/gpu/device.h"
 
 #include <mutex>
@@ -83,14 +83,14 @@ class GpuDevice final : public Device {
  private:
   GpuQueue& compute() { return queues_[static_cast<std::size_t>(QueueRole::compute)]; }
 
-  // Of all queues, before memory that they use goes.
+  // Synchronizes all queues, before memory that they use is released.
   void synchronize() {
     try {
       for (GpuQueue& queue : queues_) queue.synchronize();
       if (!copies_) return;
       for (GpuQueue& queue : copies_->queues) queue.synchronize();
     } catch (const Error&) {
-      // A device that is lost has said so, and this is called while that error ends the run.
+      // A lost device was already reported; this is called while that error ends the run.
     }
   }
 
@@ -98,7 +98,7 @@ class GpuDevice final : public Device {
     auto* const memory = static_cast<std::byte*>(runtime::allocate(bytes));
     if (!memory) return nullptr;
     compute().fill(memory, 0, bytes);
-    compute().synchronize();  // every queue may use it from now on
+    compute().synchronize();  // every queue may use the memory from now on
     return memory;
   }
   void do_release(std::byte* memory, std::int64_t bytes) override {
@@ -116,7 +116,7 @@ class GpuDevice final : public Device {
   static constexpr auto first_copies = static_cast<std::size_t>(QueueRole::load);
 
   Target target_;
-  // Messages between GPUs come before computation, which has blocks enough to fill the gaps.
+  // Communication has priority over computation, which has enough blocks to fill the gaps.
   std::array<GpuQueue, first_copies> queues_{GpuQueue(false), GpuQueue(true), GpuQueue(true),
                                              GpuQueue(true)};
   struct Copies {

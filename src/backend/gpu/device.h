@@ -1,11 +1,11 @@
-// Makes the device of a plug-in.
+// Creates the device of a plug-in.
 #pragma once
 
 #include "backend/device.h"
 
 namespace trireme::gpu {
 
-// Lives until the process ends. `index`: of the GPUs that this process sees.
+// The device lives until the process ends. `index` counts the GPUs visible to this process.
 Device* make_device(const Target&, int index);
 
 }  // namespace trireme::gpu

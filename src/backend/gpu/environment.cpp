@@ -1,4 +1,4 @@
-// Each setting with its reason.
+// The settings, with the reason for each.
 #include "backend/gpu/environment.h"
 
 #include <array>
@@ -8,22 +8,22 @@ namespace trireme::gpu {
 namespace {
 
 constexpr std::array nvidia_ones = {
-    // A kernel that is loaded at its first launch may wait for all that runs, and what runs may be
-    // a
-    // collective that waits for this rank's next kernel: kernels are loaded at the start.
+    // Loads all kernels at start-up. With lazy loading, a kernel's first launch may wait for
+    // all running work, possibly a collective, which may itself be waiting for this rank's next
+    // kernel: a deadlock.
     // (CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution")
     DriverSetting{"CUDA_MODULE_LOADING", "EAGER"},
-    // As many connections as queues and streams of NCCL together, so that none waits for another.
+    // Enough connections for our queues and NCCL's streams, so that none waits for another.
     DriverSetting{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
-    // Blocks of NCCL take whole multiprocessors from products that run at the same time; this many
-    // move as much as the links of a node carry.
+    // NCCL's blocks occupy whole SMs while products run; this many suffice for the
+    // bandwidth of a node's links.
     DriverSetting{"NCCL_MAX_CTAS", "16"},
-    // Sums in NVLink's switches differ from call to call (github.com/NVIDIA/nccl, issue 1497).
+    // Sums in NVLink switches (NVLS) vary between calls (github.com/NVIDIA/nccl, issue 1497).
     DriverSetting{"NCCL_NVLS_ENABLE", "0"},
 };
 constexpr std::array amd_ones = {
-    // The default of 4 maps two of our six queues and RCCL's to one of the hardware, where a
-    // collective may stand in front of the kernel that its other ranks wait for.
+    // The default of 4 maps two of our six queues and RCCL's to one hardware queue, where a
+    // collective may block the kernel that its other ranks wait for.
     DriverSetting{"GPU_MAX_HW_QUEUES", "8"},
     DriverSetting{"NCCL_NVLS_ENABLE", "0"},
 };

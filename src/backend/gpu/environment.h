@@ -1,5 +1,5 @@
-// Settings of drivers and libraries that have to be in the environment before a GPU's runtime
-// starts.
+// Environment settings of drivers and libraries, to be applied
+// before a GPU's runtime starts.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@ struct DriverSetting {
   const char* value;
 };
 
-// Those for NVIDIA's and for AMD's GPUs.
+// Settings for NVIDIA or for AMD GPUs.
 std::span<const DriverSetting> driver_settings(bool for_amd);
 
-// Puts them into the environment, without replacing what a user has set. Before the runtime's first
-// call.
+// Sets the variables without replacing the user's values. Call
+// before the first runtime call.
 void set_environment(std::span<const DriverSetting> settings);
 
 }  // namespace trireme::gpu

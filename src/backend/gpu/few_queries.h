@@ -1,4 +1,4 @@
-// Attention of a few new positions against a long cache, as in generation: how it is cut over keys.
+// Split of attention over keys for a few new positions against a long cache, as in generation.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace trireme::gpu {
 
-// Queries that share their keys; more of them fill tiles.
+// Largest number of queries sharing keys that takes this path; more of them fill matrix tiles.
 inline constexpr std::int64_t few_queries = 8;
-// Keys of a block: cuts lie at multiples of it, so that bits depend on a sample's length alone.
+// Keys per block. Splits lie at its multiples, so bits depend on a sample's length alone.
 inline constexpr int split_keys = 256;
 
 constexpr bool has_few_queries(const CachedAttentionShape& s) {
@@ -18,7 +18,7 @@ constexpr bool has_few_queries(const CachedAttentionShape& s) {
 constexpr std::int64_t splits_of(const CachedAttentionShape& s) {
   return (s.capacity + split_keys - 1) / split_keys;
 }
-// Floats of what one block leaves: largest score, sum of exponentials, sums of values.
+// Floats per partial result: largest score, sum of exponentials, weighted sums of values.
 constexpr std::int64_t part_size(std::int64_t head_dim) {
   return head_dim + 2;
 }

@@ -1,8 +1,8 @@
-// Products of groups of rows, each group with a weight of its own. Where groups begin lies in the
-// device's memory and the host does not wait for it: a grid has a block for every tile that any
-// offsets can give, and each block looks for its tile.
+// Grouped products, with one weight per group. The group offsets lie in device memory and the host
+// does not wait for them: the grid has a block for every tile that any offsets can produce, and
+// each block finds its tile.
 //
-// An element has the bits that a product of its group by itself would give it.
+// Each element is bitwise equal to that of a separate product of its group.
 #include "backend/gpu/kernels/block_prefix.h"
 #include "backend/gpu/launch.h"
 #include "backend/gpu/product.h"
@@ -15,27 +15,27 @@ template <class T, class C>
 struct Groups {
   C* c;
   const T *a, *b;
-  const std::int32_t* offsets;  // group g has the rows from offsets[g * stride] on
+  const std::int32_t* offsets;  // first row of group g: offsets[g * stride]
   int groups, stride;
   std::int64_t rows, in, out;
-  bool accumulate, in_packs;  // whether a and b lie in packs
+  bool accumulate, in_packs;  // in_packs: a and b allow 16-byte accesses
 
   GPU_FN std::int64_t begin(int group) const {
     return offsets[static_cast<std::int64_t>(group) * stride];
   }
-  // The rows of a group; those of no group are group number `groups`.
+  // Number of rows of a group; group number `groups` holds the rows outside all groups.
   GPU_FN std::int64_t count(int group) const {
     return (group < groups ? begin(group + 1) : rows) - begin(group);
   }
   GPU_FN std::int64_t weight() const { return in * out; }
 };
 
-// A tile of rows of a group; no group if there is no such tile.
+// A row tile of a group; without a group if there is no such tile.
 struct GroupTile {
   int group, tile;
 };
 
-// Tile number `index` of those of all groups, one after the other. All threads call it.
+// Finds tile number `index` in the concatenation of all groups. All threads must call it.
 template <class Block, class T, class C>
 GPU_FN GroupTile find_tile(const Groups<T, C>& p, int index) {
   auto& found = shared_memory<GroupTile>();
@@ -54,8 +54,8 @@ GPU_FN GroupTile find_tile(const Groups<T, C>& p, int index) {
   return found;
 }
 
-// c = a b^T or, with b as it is stored, a b: rows of c and of a, of which those of no group get
-// zeros, since their product has no steps.
+// c = a b^T, or a b with b as stored: products of rows. Rows outside all groups become zero, since
+// their product has no steps.
 template <class T, class Block, class Order>
 GPU_KERNEL(Block::threads)
 grouped_rows_kernel(const Groups<T, T> p) {
@@ -77,7 +77,7 @@ grouped_rows_kernel(const Groups<T, T> p) {
       .run(count, n);
 }
 
-// c (+)= a^T b, the gradient of each group's weight.
+// c (+)= a^T b, the weight gradient of each group.
 template <class T, class Block>
 GPU_KERNEL(Block::threads)
 grouped_weights_kernel(const Groups<T, float> p) {
@@ -99,7 +99,7 @@ grouped_weights_kernel(const Groups<T, float> p) {
 
 template <class Block, class Order, class T>
 void launch_rows(Queue& queue, const Groups<T, T>& p) {
-  // Each group ends with a tile that may not be whole, and so do the rows of no group.
+  // Every group, and the rows outside all groups, may end with a partial tile.
   const std::int64_t tiles = ceil_div(p.rows, std::int64_t{Block::rows}) + p.groups + 1;
   const std::int64_t n = Order::b_transposed ? p.out : p.in;
   launch(queue,
@@ -112,7 +112,7 @@ void launch_rows(Queue& queue, const Groups<T, T>& p) {
 
 constexpr std::int64_t enough_blocks = 64;
 
-// Chosen by the sizes alone; no choice changes a result.
+// Selected by sizes only; the choice does not affect results.
 template <class Order, class T>
 void run_rows(Queue& queue, const Groups<T, T>& p) {
   const std::int64_t even = p.rows / p.groups, n = Order::b_transposed ? p.out : p.in;
@@ -166,7 +166,7 @@ class OwnGrouped final : public GroupedProduct {
     }
   }
 
-  // Of all groups, since the host does not know which have rows; the others make zeros.
+  // Visits all groups, since the host does not know which have rows; empty ones give zeros.
   void run_each(Queue& queue, void* made, const void* a, const void* b, const std::int32_t* offsets,
                 void*, const std::function<void(std::int64_t)>& take) const override {
     for (std::int64_t g = 0; g < shape_.groups * shape_.blocks; ++g) {

@@ -1,4 +1,4 @@
-// The host sleeps in the driver by default, and polls if a policy is set.
+// Waits by blocking in the driver, or by polling if a wait policy is set.
 #include "backend/gpu/host_wait.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Waits of the host for the device, of which somebody may want to know.
+// Host waits for the device, which a wait policy can observe.
 #pragma once
 
 #include "backend/device.h"
@@ -6,10 +6,10 @@
 
 namespace trireme::gpu {
 
-// As Device::set_wait_policy.
+// See Device::set_wait_policy.
 void set_wait_policy(WaitPolicy*);
 
-// Returns when the event has passed, or the stream has run what it holds.
+// Block until the event has completed, or until the stream has run all its work.
 void wait_on_host(runtime::Event);
 void wait_on_host(runtime::Stream);
 

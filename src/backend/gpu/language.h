@@ -1,9 +1,9 @@
-// The words in which kernels are written: one source for CUDA, HIP and the emulated GPU. This file
-// and tile.h are the only ones of the kernels that know which of them compiles.
+// The kernel language: one source for CUDA, HIP and the emulated GPU. Among the kernels' files,
+// only this one and tile.h depend on which of them is compiled.
 //
 // A kernel is a function GPU_KERNEL(threads) name(...), run by blocks of `threads` threads, a
-// multiple of 64. Functions that kernels call are GPU_FN. How wide a wave is (32 or 64 lanes) is
-// known in kernels only: no size that the host computes depends on it.
+// multiple of 64. Functions called by kernels are GPU_FN. The wave (warp) width, 32 or 64 lanes, is
+// known in kernels only: no size computed on the host depends on it.
 #pragma once
 
 #include <bit>
@@ -22,8 +22,8 @@
 
 namespace trireme::gpu {
 
-// What a host can count on: block sizes are multiples of the widest wave, and shared memory that
-// holds one value per wave is sized for the narrowest.
+// Bounds for host code: block sizes are multiples of the widest wave, and shared memory with one
+// value per wave is sized for the narrowest.
 inline constexpr int narrowest_wave = 32, widest_wave = 64;
 
 GPU_FN int lane() {
@@ -35,7 +35,7 @@ GPU_FN int wave_index() {
 
 // --- storage types ---
 
-// A value in the type of arithmetic.
+// Converts to the type of arithmetic.
 GPU_FN float to_float(float x) {
   return x;
 }
@@ -45,7 +45,7 @@ GPU_FN float to_float(bf16 x) {
 GPU_FN float to_float(f16 x) {
   return half_to_float(x);
 }
-// Rounded to nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <class T>
 GPU_FN T from_float(float x) {
   if constexpr (std::is_same_v<T, bf16>)
@@ -56,14 +56,14 @@ GPU_FN T from_float(float x) {
     return x;
 }
 
-// Neighboring elements that are loaded and stored as one.
+// Neighboring elements that are loaded and stored together (vectorized access).
 template <class T, int n>
 struct alignas(sizeof(T) * n) Pack {
   T v[n];
 };
 template <class T>
 inline constexpr int pack_width = 16 / static_cast<int>(sizeof(T));
-// 16 bytes; p is aligned to them.
+// Loads 16 bytes; p must be aligned to 16 bytes.
 template <class T>
 GPU_FN Pack<T, pack_width<T>> load_pack(const T* p) {
   check_aligned(p, 16);
@@ -76,7 +76,7 @@ GPU_FN void store_pack(T* p, const Pack<T, pack_width<T>>& pack) {
 }
 
 // --- reductions ---
-// Every lane or thread gets the result. The order of summation depends on the sizes alone.
+// All lanes or threads get the result. The summation order depends on the sizes only.
 
 template <class V>
 GPU_FN V wave_sum(V v) {
@@ -101,7 +101,7 @@ struct WaveParts {
 };
 }  // namespace detail
 
-// All `threads` threads of the block take part.
+// All `threads` threads of the block must call this.
 template <int threads, class V>
 GPU_FN V block_sum(V v) {
   auto& shared = shared_memory<detail::WaveParts<V, threads>>();
@@ -110,7 +110,7 @@ GPU_FN V block_sum(V v) {
   sync_block();
   V total = 0;
   for (int i = 0; i < threads / wave_width; ++i) total += shared.part[i];
-  sync_block();  // the next reduction writes to the same memory
+  sync_block();  // the next reduction reuses the memory
   return total;
 }
 template <int threads, class V>
@@ -126,7 +126,7 @@ GPU_FN V block_max(V v) {
   return largest;
 }
 
-// Calls body(i) for every i of [0, count) that falls to this thread of the grid.
+// Grid-stride loop: calls body(i) for each i in [0, count) assigned to this thread.
 template <class Body>
 GPU_FN void for_each(std::int64_t count, const Body& body) {
   const std::int64_t step = static_cast<std::int64_t>(grid_size().x) * block_size();

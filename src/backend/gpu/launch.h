@@ -1,4 +1,4 @@
-// Puts a kernel on a queue.
+// Launches kernels on a queue.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace trireme::gpu {
 
-// Blocks of a grid and threads of a block; sizes depend on the problem alone, never on the device.
+// Grid and block size of a launch; they depend on the problem only, never on the device.
 struct Launch {
   Size blocks;
   int threads = 0;               // a multiple of 64
-  std::size_t shared_bytes = 0;  // what dynamic_shared_memory() finds
+  std::size_t shared_bytes = 0;  // size of dynamic_shared_memory()
 };
 
-// As many blocks as `count` items of work fill, up to a bound that is enough for any device;
-// kernels that use for_each() take what remains in turns.
+// Grid for `count` items of work, capped at a number of blocks that fills any device; kernels that
+// use for_each() loop over the rest.
 inline Launch over(std::int64_t count, int threads = 256) {
   constexpr std::int64_t most_blocks = 4096;
   const std::int64_t blocks = (count + threads - 1) / threads;
@@ -27,13 +27,13 @@ inline Launch over(std::int64_t count, int threads = 256) {
           .threads = threads};
 }
 
-// One block for each of `count` items: count < 2^31.
+// One block per item; count < 2^31.
 inline Launch one_block_each(std::int64_t count, int threads) {
   return {.blocks = Size{static_cast<unsigned>(count)}, .threads = threads};
 }
 
-// The arguments are copied now; what they point to is read when the kernel runs. Nothing is
-// launched for an empty grid.
+// Arguments are copied at the call; memory they point to is read when the kernel runs. An
+// empty grid launches nothing.
 template <class... Parameters, class... Arguments>
 void launch(Queue& queue, const Launch& size, void (*kernel)(Parameters...),
             const Arguments&... arguments) {

@@ -1,4 +1,4 @@
-// What there is to know of GPU and driver beyond what queues need (runtime.h).
+// Queries of the GPU and its driver that queues do not need (see runtime.h).
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace trireme::gpu::runtime {
 
-// Whose GPUs the plug-in is for: sizes of scratch follow from it.
+// Vendor of the plug-in's GPUs; scratch sizes depend on it.
 DeviceKind kind();
 
-// Puts what the driver and its libraries read into the environment, before any other call.
+// Sets the environment of the driver and its libraries; call before anything else.
 void prepare();
 
-// Of the selected one, not used by any process.
+// Free memory of the selected GPU in bytes.
 std::int64_t free_bytes();
 
-// What its matrix units reach in bf16 at most, in flops per second; 0 where that is not known.
+// Peak bf16 rate of the matrix units in flops per second; 0 if unknown.
 double matrix_rate(int device);
 double matrix_rate();
-// From here on a missing library of matrix products is a fault: the own kernel reaches a third to a
-// half of what the vendor's does on an H100.
+// From this rate on, a missing vendor GEMM library counts as a fault: our kernel reaches a third to
+// a half of the library's rate on an H100.
 inline constexpr double large_matrix_rate = 1e14;
 
-// Why the selected one cannot run this build's kernels, of which `kernel` is one; empty if it can.
+// Reason why the selected GPU cannot run this build's kernels (tried: `kernel`); empty if it can.
 std::string why_no_kernel(const void* kernel);
 
 }  // namespace trireme::gpu::runtime

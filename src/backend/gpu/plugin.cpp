@@ -1,4 +1,4 @@
-// The functions that a plug-in exports.
+// Exported functions of a plug-in.
 #include "backend/plugin.h"
 
 #include "backend/gpu/device.h"

@@ -1,4 +1,4 @@
-// The products of linear layers as one kernel.
+// The built-in kernel for products of linear layers.
 #include "backend/gpu/product.h"
 
 #include "backend/gpu/launch.h"
@@ -24,7 +24,7 @@ void launch_product(Queue& queue, const Operands<T, C>& operands) {
          product_kernel<T, C, Block, Order>, operands);
 }
 
-// Chosen by the sizes alone; no choice changes a result.
+// Selected by sizes only; the choice does not affect results.
 template <class Order, class T, class C>
 void run_product(Queue& queue, const Operands<T, C>& p) {
   constexpr std::int64_t enough_blocks = 64;

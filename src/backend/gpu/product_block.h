@@ -1,8 +1,8 @@
-// A product of matrices as the blocks of a grid compute it: a block has a tile of C = A B, whose
-// operands come to shared memory piece by piece while the piece before is multiplied.
+// Block-tiled matrix product: each block computes a tile of C = A B. Pieces of the operands are
+// copied to shared memory while the previous piece is multiplied.
 //
-// Every element is summed over ascending k in steps of 16, whatever the tiles are: its bits depend
-// on nothing but its row of A and its column of B.
+// Each element is summed over ascending k in steps of 16 for every tile size, so its bits depend
+// only on its row of A and its column of B.
 #pragma once
 
 #include "backend/gpu/staged.h"
@@ -10,7 +10,7 @@
 
 namespace trireme::gpu {
 
-// The tile of C of a block, cut into `down` x `across` pieces of 32 columns or more for its waves.
+// A block's tile of C, split among its waves into `down` x `across` parts of >= 32 columns.
 template <int m, int n, int count>
 struct BlockTile {
   static constexpr int rows = m, columns = n, threads = count;
@@ -19,7 +19,7 @@ using LargeTile = BlockTile<128, 128, 256>;
 using SmallTile = BlockTile<64, 64, 128>;
 using FlatTile = BlockTile<16, 64, 128>;  // few rows, as in generation
 
-// How the waves of a block share its tile: as square as the widths allow.
+// Split of a block's tile among its waves: as square as the widths allow.
 template <class Block>
 struct WavePart {
   static constexpr int waves = Block::threads / wave_width;
@@ -31,11 +31,11 @@ struct WavePart {
   static_assert(column_tiles * across * tile_size == Block::columns);
 };
 
-// Elements of k that lie in shared memory at a time: 64 bytes of every row.
+// Elements of k per piece in shared memory: 64 bytes of every row.
 template <class T>
 inline constexpr int k_piece = 64 / static_cast<int>(sizeof(T));
 
-// A [m, k], or stored [k, m]; B [k, n], or stored [n, k].
+// Storage order of the operands: A [m, k], or stored [k, m]; B [k, n], or stored [n, k].
 template <bool a, bool b>
 struct Stored {
   static constexpr bool a_transposed = a, b_transposed = b;
@@ -55,19 +55,19 @@ struct Piece {
 template <class T, class C>
 struct Operands {
   C* c;
-  Matrix<T> a, b;  // as they are stored
+  Matrix<T> a, b;  // in storage order
   const T* bias;
   std::int64_t m, n, k;
   bool accumulate;
 };
 
-// The upper left of the tile that a block computes.
+// Upper left corner of a block's tile.
 struct TilePlace {
   int row, column;
 };
 
-// Tile number `index` of an m x n matrix: neighboring numbers, whose blocks run at the same time,
-// lie near each other in both directions, so that they share what they read.
+// Swizzled order of the tiles of an m x n matrix: consecutive indices, whose blocks run
+// concurrently, are close in both directions and so share the data they read.
 template <class Block>
 GPU_FN TilePlace tile_of_block(std::int64_t m, std::int64_t n, std::int64_t index) {
   constexpr std::int64_t high = 8;
@@ -89,7 +89,7 @@ class ProductBlock {
         row_(wave_index() / Part::across * (Part::row_tiles * tile_size)),
         column_(wave_index() % Part::across * (Part::column_tiles * tile_size)) {}
 
-  // Writes the rows of the tile below `rows` and its columns below `columns`.
+  // Computes the tile; stores only rows below `rows` and columns below `columns`.
   GPU_FN void run(std::int64_t rows, std::int64_t columns) {
     T* const shared = dynamic_shared_memory<T>();
     const auto pieces = static_cast<int>((p_.k + P::k - 1) / P::k);
@@ -100,7 +100,7 @@ class ProductBlock {
     }
     for (int piece = 0; piece < pieces; ++piece) {
       copies.wait_for_all_but<copy_stages - 2>();
-      sync_block();  // the piece is there, and nobody reads the one before it any more
+      sync_block();  // the piece has arrived, and the previous one is no longer read
       const int next = piece + copy_stages - 1;
       load(copies, shared + next % copy_stages * P::size, next, pieces);
       multiply_piece(shared + piece % copy_stages * P::size);
@@ -175,17 +175,17 @@ class ProductBlock {
 
   const Operands<T, C>& p_;
   const TilePlace at_;
-  const int row_, column_;  // of this wave within the tile
+  const int row_, column_;  // of this wave, within the tile
   SumTile sums_[Part::row_tiles][Part::column_tiles] = {};
 };
 
-// Tiles of an m x n matrix.
+// Number of tiles of an m x n matrix.
 template <class Block>
 std::int64_t blocks_of(std::int64_t m, std::int64_t n) {
   return ceil_div(m, std::int64_t{Block::rows}) * ceil_div(n, std::int64_t{Block::columns});
 }
 
-// Of a block, for the pieces of both operands.
+// Shared memory per block for the pieces of both operands.
 template <class T, class Block, class Order>
 inline constexpr std::size_t product_shared_bytes = copy_stages* Piece<T, Block, Order>::size *
                                                     sizeof(T);

@@ -1,4 +1,4 @@
-// Events of queues.
+// Events and waits of GPU queues.
 #include "backend/gpu/queue.h"
 
 #include "backend/gpu/host_wait.h"

@@ -1,4 +1,4 @@
-// A queue of a GPU: a stream of its runtime.
+// A GPU queue: a stream of the GPU's runtime.
 #pragma once
 
 #include "backend/device.h"
@@ -8,7 +8,7 @@ namespace trireme::gpu {
 
 class GpuQueue final : public Queue {
  public:
-  // Work of an urgent queue starts before that of others.
+  // Work of an urgent queue has priority over that of others.
   explicit GpuQueue(bool urgent = false) : stream_(runtime::make_stream(urgent)) {}
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;

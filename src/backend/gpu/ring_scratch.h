@@ -1,5 +1,5 @@
-// State of ring attention between its turns, and its work on one pair of chunks, queries and keys,
-// at a time: layout of its scratch.
+// Scratch layout of ring attention: the state between its steps, and the buffers for one pair of a
+// query chunk and a key chunk.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace trireme::gpu {
 
-// The backward pass makes gradients of halves of a chunk; where its length is odd they share a
-// position.
+// Length of half a chunk; the backward pass computes gradients per half. The halves of a chunk of
+// odd length overlap by one position.
 constexpr std::int64_t half_of_chunk(std::int64_t chunk) {
   return (chunk + 1) / 2;
 }
 
 struct RingScratch : LineParts {
-  std::int64_t sums;           // of all turns so far: results, or gradients of queries, in fp32
-  std::int64_t qkv, ctx;       // of the pair; backward, ctx is the gradient of the result
+  std::int64_t sums;           // over the steps so far: results, or query gradients, in fp32
+  std::int64_t qkv, ctx;       // of the pair; in the backward pass ctx is the result's gradient
   std::int64_t lse;            // of the pair's queries
-  std::int64_t first_visible;  // the same, counted from the pair's first key
-  std::int64_t delta, dqkv;    // backward
+  std::int64_t first_visible;  // likewise, relative to the pair's first key
+  std::int64_t delta, dqkv;    // backward only
 
-  // `element`: bytes of the storage type.
+  // `element` is the size of the storage type in bytes.
   RingScratch(const AttentionShape& s, std::int64_t element, bool backward) {
     constexpr std::int64_t number = 4;  // bytes of a float or an index
     const std::int64_t rows = s.batch * s.cut.chunk;

@@ -1,5 +1,5 @@
-// Partition of reductions over rows: each chunk sums its rows into its own partial result, and the
-// partial results are added in order. It depends on nothing but the number of rows.
+// Partition of reductions over rows: each chunk sums its rows into its own partial result, and
+// partial results are added in order. It depends only on the number of rows.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ constexpr RowChunks cut_rows(std::int64_t rows, std::int64_t most_chunks, std::i
   return {each, (rows + each - 1) / each};
 }
 
-// A chunk of norm_grad is one block's work from end to end, so there have to be many; one of
-// bias_grad is shared by several blocks.
+// A norm_grad chunk is processed entirely by one block, so there must be many; a bias_grad chunk is
+// shared by several blocks.
 constexpr RowChunks norm_grad_chunks(std::int64_t rows) {
   return cut_rows(rows, 256, 8);
 }
@@ -25,7 +25,7 @@ constexpr RowChunks bias_grad_chunks(std::int64_t rows) {
   return cut_rows(rows, 64, 32);
 }
 
-// Choices of experts that a block of the dispatch takes; no chunk goes beyond a block of rows.
+// Expert choices per block of the dispatch; chunks do not cross blocks of rows.
 inline constexpr std::int64_t dispatch_chunk = 1024;
 struct DispatchChunks {
   std::int64_t block_choices, per_block;

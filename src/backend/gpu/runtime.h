@@ -1,5 +1,5 @@
-// Functions of a GPU's runtime that the device and its queues need: the same few for CUDA, HIP and
-// the emulated GPU. Every failure is an error that names the call.
+// Functions of a GPU's runtime used by the device and its queues, with the same interface for CUDA,
+// HIP and the emulated GPU. Every failure throws an error that names the call.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +16,43 @@
 
 namespace trireme::gpu::runtime {
 
-// Why no device can be used: no driver, one that is too old, no device. Empty if one can.
+// Reason why no GPU can be used: no driver, driver too old, no GPU. Empty if one can.
 std::string why_no_device();
-// GPUs that this process sees.
+// Number of GPUs visible to this process.
 int device_count();
-// Starts the runtime; before MPI is, or the launchers of some machines fail (those of Frontier do).
+// Starts the runtime. Must precede MPI, or the launchers of some machines (Frontier) fail.
 void start();
-// All that follows is about this one of them, in every thread. Once, before it.
+// Selects the GPU of all calls below, in all threads. Called once, before them.
 void select(int device);
-// Where it is plugged in ("0000:81:00.0"; empty where that is not known), and the NUMA node of the
-// host that is near to it, or -1.
+// PCI address of the GPU ("0000:81:00.0"; empty if unknown), and the NUMA node of the
+// host closest to it, or -1.
 std::string address(int device);
 int numa_node(int device);
-// The selected one.
+// Address of the selected GPU.
 std::string address();
-// In all, used or not; 0 where that is not known.
+// Total memory, used or not; 0 if unknown.
 std::int64_t memory_bytes();
 
-// "NVIDIA H100", and what must be the same on all ranks: model, driver, library versions.
+// "NVIDIA H100", and a signature that must match on all ranks: model, driver, library versions.
 std::string device_name();
 std::string device_signature();
 
-// Null if there is none left. What it holds is not defined.
+// Returns null if out of memory. The contents are undefined.
 void* allocate(std::int64_t bytes);
 void release(void* memory, std::int64_t bytes);
 void* allocate_pinned(std::int64_t bytes);
 void release_pinned(void* memory, std::int64_t bytes);
 
-// Kernels of an urgent stream come before those of others that wait for a place to run.
+// Kernels of an urgent stream are scheduled before pending kernels of other streams.
 Stream make_stream(bool urgent);
 void destroy(Stream);
 Event make_event();
-// With a time, which seconds_between() reads when both have passed.
+// Events with timestamps; seconds_between() needs two completed ones.
 Event make_timed_event();
 double seconds_between(Event begin, Event end);
 void destroy(Event);
 
-// Between device memory and device or pinned memory.
+// Between device memory and device or pinned host memory.
 void copy(void* dst, const void* src, std::int64_t bytes, Stream);
 void fill(void* dst, std::uint8_t byte, std::int64_t bytes, Stream);
 void record(Event, Stream);
@@ -60,10 +60,10 @@ void wait(Event, Stream);
 void synchronize(Stream);
 void synchronize(Event);
 bool has_passed(Event);
-// As above; an emulated device first does what it can, as a real one does by itself.
+// Like has_passed(); an emulated device first runs ready work, as a real one does by itself.
 bool make_progress(Event);
 
-// The library of collectives; null where there is none, for which `problem` gives the reason.
+// The collective library, or null with the reason in `problem`.
 const CollectiveTable* collectives(std::string& problem);
 
 }  // namespace trireme::gpu::runtime

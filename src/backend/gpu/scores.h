@@ -1,6 +1,6 @@
-// Tiles of attention scores X Y^T, 16 rows of X by 16 rows of Y, that stay in registers: a wave
-// makes the left operand of the next product from them. On NVIDIA the registers of the tile are
-// that operand; on AMD those of the transposed tile are, so that is what is computed there.
+// Tiles of attention scores X Y^T, 16 rows of X by 16 rows of Y, kept in registers: a wave turns
+// them into the left operand of the next product. On NVIDIA the tile's registers already have that
+// layout; on AMD those of the transposed tile do, so the transpose is computed there.
 #pragma once
 
 #include "backend/gpu/tile.h"
@@ -14,7 +14,7 @@ using ScoreRows = std::conditional_t<scores_transposed, RightTile<T>, LeftTile<T
 template <class T>
 using ScoreColumns = std::conditional_t<scores_transposed, LeftTile<T>, RightTile<T>>;
 
-// 16 rows of X, 16 elements of each; stored by rows, as Y is.
+// Loads 16 rows of X, 16 elements of each. X and Y are row-major.
 template <class T>
 GPU_FN ScoreRows<T> load_score_rows(const T* p, int pitch) {
   if constexpr (scores_transposed) {
@@ -42,7 +42,7 @@ GPU_FN void multiply_scores(SumTile (&scores)[rows][columns], const ScoreRows<T>
   }
 }
 
-// --- which scores a lane holds: register i is that of row slot score_row_slot(i) ... ---
+// --- layout of the scores of a lane: register i is that of row slot score_row_slot(i) ... ---
 
 inline constexpr int score_row_slots = scores_transposed ? TileMap::sum_columns : TileMap::sum_rows;
 inline constexpr int score_column_slots =
@@ -60,7 +60,7 @@ GPU_FN int score_column(int slot) {
   return scores_transposed ? sum_row(slot) : sum_column(slot);
 }
 
-// Over the lanes that hold the same rows.
+// Reduces over the lanes that hold the same rows.
 template <class Combine>
 GPU_FN float over_score_row(float v, const Combine& combine) {
   constexpr int first = scores_transposed ? 16 : 1, end = scores_transposed ? wave_width : 4;
@@ -69,13 +69,13 @@ GPU_FN float over_score_row(float v, const Combine& combine) {
   return v;
 }
 
-// What a lane knows of its score rows, as it needs it for the rows of its sums.
+// Converts a lane's per-row values from the layout of scores to that of sums.
 GPU_FN void to_sum_rows(float (&of_sums)[TileMap::sum_rows],
                         const float (&of_scores)[score_row_slots]) {
 #pragma unroll
   for (int r = 0; r < TileMap::sum_rows; ++r) {
     if constexpr (scores_transposed) {
-      of_sums[r] = shuffle(of_scores[0], sum_row(r));  // the lanes below 16 hold a row each
+      of_sums[r] = shuffle(of_scores[0], sum_row(r));  // each lane below 16 holds one row
     } else {
       of_sums[r] = of_scores[r];
     }
@@ -85,7 +85,7 @@ GPU_FN void to_sum_rows(float (&of_sums)[TileMap::sum_rows],
 // --- scores as the left operand ---
 
 inline constexpr int score_scratch_pitch = tile_pitch<float>(tile_size);
-// Floats of shared memory that a wave needs for every tile of rows, for products of float.
+// Floats of shared memory per wave and tile of rows, used by float products.
 inline constexpr int score_scratch = tile_size * score_scratch_pitch;
 
 namespace detail {
@@ -94,7 +94,7 @@ template <class T>
 GPU_FN LeftTile<T> rounded_left(const SumTile& scores) {
   LeftTile<T> left;
   if constexpr (std::is_same_v<TileMap, WmmaMap>) {
-    // A lane holds every other step of its row, and the lane 16 away the rest.
+    // A lane holds every other step of its row; the lane 16 away holds the rest.
     const int odd = lane() / 16;
 #pragma unroll
     for (int i = 0; i < TileMap::sums; ++i) {
@@ -111,8 +111,8 @@ GPU_FN LeftTile<T> rounded_left(const SumTile& scores) {
 
 }  // namespace detail
 
-// One column of tiles as left operands of type T. All lanes of the wave take part. scratch: the
-// wave's, rows * score_scratch floats; what it held before is no longer needed.
+// Converts a column of tiles to left operands of type T. All lanes of the wave participate. scratch
+// is the wave's, rows * score_scratch floats, and is overwritten.
 template <class T, int rows, int columns>
 GPU_FN void as_left(LeftTile<T> (&left)[rows], const SumTile (&scores)[rows][columns], int column,
                     [[maybe_unused]] float* scratch) {

@@ -1,4 +1,4 @@
-// Pieces of matrices in shared memory.
+// Pieces of matrices staged in shared memory.
 #pragma once
 
 #include "backend/gpu/copies.h"
@@ -6,28 +6,28 @@
 
 namespace trireme::gpu {
 
-// A row-major matrix in device memory, or what is left of it from some element on.
+// A row-major matrix in device memory, or its remainder from some element on.
 template <class T>
 struct Matrix {
   const T* data;
-  std::int64_t pitch;          // elements from row to row
-  std::int64_t rows, columns;  // what may be read; beyond it are zeros
-  bool in_packs;               // rows begin at 16 bytes and their length is a multiple of that
+  std::int64_t pitch;          // row stride in elements
+  std::int64_t rows, columns;  // readable size; elements beyond it read as zeros
+  bool in_packs;               // rows are 16-byte aligned, and so is their length
 
   GPU_FN Matrix from(std::int64_t row, std::int64_t column) const {
     return {data + row * pitch + column, pitch, rows - row, columns - column, in_packs};
   }
 };
 
-// Whether a matrix can be read 16 bytes at a time.
+// Returns whether the matrix can be read 16 bytes at a time.
 template <class T>
 bool lies_in_packs(const T* data, std::int64_t pitch, std::int64_t columns) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && pitch % pack_width<T> == 0 &&
          columns % pack_width<T> == 0;
 }
 
-// to[rows, tile_pitch(columns)] gets the upper left of `from`, behind the next commit, wait and
-// barrier. All `threads` threads of the block take part.
+// Copies the upper left of `from` to to[rows, tile_pitch(columns)], complete after the next commit,
+// wait and barrier. All `threads` threads of the block participate.
 template <int rows, int columns, int threads, class T>
 GPU_FN void stage(Copies& copies, T* to, const Matrix<T>& from) {
   constexpr int pitch = tile_pitch<T>(columns);

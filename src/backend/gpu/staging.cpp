@@ -1,4 +1,4 @@
-// Pinned buffers.
+// Pool of pinned buffers.
 #include "backend/gpu/staging.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace trireme::gpu {
 namespace {
 
 constexpr std::int64_t smallest = 64 << 10;
-// Buffers that wait to be used again; one more is made where all are in use.
+// Buffers kept for reuse; an additional one is created if all are in use.
 constexpr std::size_t most_kept = 8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Host access to device memory through pinned buffers that are used again.
+// Host access to device memory through reusable pinned buffers.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,8 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  // As Device::write() and read(), on a queue. A write returns before its copy has run; the buffer
-  // is used again after that.
+  // Device::write() and read() on a given queue. write() returns before its copy has run; the
+  // buffer is reused only after that.
   void write(GpuQueue&, void* dst, std::int64_t bytes,
              const std::function<void(std::byte* host)>& fill);
   void read(GpuQueue&, const void* src, std::int64_t bytes,
@@ -27,17 +27,17 @@ class Staging {
   struct Buffer {
     std::byte* memory;
     std::int64_t bytes;
-    runtime::Event free;  // passed when its copy has run
+    runtime::Event free;  // completes with the buffer's copy
   };
 
   Buffer take(std::int64_t bytes);
   void give_back(const Buffer&);
-  // Calls body, which may throw; then the buffer is given back.
+  // Calls body, which may throw, then returns the buffer to the pool.
   template <class Body>
   void with(const Buffer&, const Body& body);
 
-  std::mutex mutex_;            // checkpoints are written by a thread of their own
-  std::deque<Buffer> buffers_;  // the one whose copy was enqueued first comes first
+  std::mutex mutex_;            // checkpoints are written by another thread
+  std::deque<Buffer> buffers_;  // ordered by when their copies were enqueued
 };
 
 }  // namespace trireme::gpu

@@ -1,9 +1,9 @@
-// Matrix products of a wave by tiles of 16 x 16 elements and 16 steps, summed in float. Operands of
-// 16 bits lie in registers, as the matrix unit wants them (tile_maps.h); operands of float stay in
-// shared memory, where plain arithmetic reads them. What uses this is the same for all three.
+// Wave-level matrix products on 16 x 16 tiles with 16 summed elements (steps), accumulated in
+// float. 16-bit operands are in registers in the matrix unit's layout (tile_maps.h); float operands
+// stay in shared memory, for plain arithmetic. The interface is the same for all vendors.
 //
-// The order of a sum is fixed: steps ascending within a tile as the unit takes them, tiles as they
-// are given. So an element depends on nothing but its own row and column.
+// The summation order is fixed: ascending steps within a tile, in the unit's order, and tiles in
+// call order. Each element therefore depends only on its own row and column.
 #pragma once
 
 #include <type_traits>
@@ -27,8 +27,8 @@ using TileMap = std::conditional_t<wave_width == 64, MfmaMap, MmaMap>;
 
 inline constexpr int tile_size = 16;
 
-// Rows of shared memory that operands are read from begin at multiples of 16 bytes, and so that
-// neighboring rows lie in different banks.
+// Row pitch of operands in shared memory: rows are 16-byte aligned, and neighboring
+// rows lie in different banks.
 template <class T>
 constexpr int tile_pitch(int columns) {
   return columns + pack_width<T>;
@@ -45,19 +45,19 @@ struct alignas(4 * sizeof(T)) RightTile {
 template <>
 struct LeftTile<float> {
   const float* at;
-  int row, step;  // elements from one to the next
+  int row, step;  // strides in elements
 };
 template <>
 struct RightTile<float> {
   const float* at;
   int step, column;
 };
-// A lane's sums: register i is row slot row_slot(i), column slot column_slot(i).
+// A lane's accumulators: register i has row slot row_slot(i) and column slot column_slot(i).
 struct SumTile {
   float v[TileMap::sums];
 };
 
-// The row and the column of a lane's sums, by slot.
+// Row and column of a lane's accumulators, by slot.
 GPU_FN int sum_row(int slot) {
   return TileMap::sum_row(lane(), slot);
 }
@@ -67,8 +67,8 @@ GPU_FN int sum_column(int slot) {
 
 }  // namespace trireme::gpu
 
-// Functions of 16-bit types: load_left, load_left_transposed, load_right, load_right_transposed,
-// multiply.
+// Provides for 16-bit types: load_left, load_left_transposed, load_right,
+// load_right_transposed, multiply.
 #if TRIREME_EMULATED
 #include "backend/gpu/emulated/tile.h"
 #else
@@ -77,9 +77,9 @@ GPU_FN int sum_column(int slot) {
 
 namespace trireme::gpu {
 
-// --- operands, from shared memory ---
+// --- loads of operands from shared memory ---
 
-// Stored [rows, steps], `pitch` elements from row to row.
+// Source layout [rows, steps], `pitch` elements from row to row.
 template <class T>
 GPU_FN LeftTile<T> load_left(const T* p, int pitch) {
   if constexpr (std::is_same_v<T, float>) {
@@ -88,7 +88,7 @@ GPU_FN LeftTile<T> load_left(const T* p, int pitch) {
     return detail::load_left(p, pitch);
   }
 }
-// Stored [steps, rows].
+// Source layout [steps, rows].
 template <class T>
 GPU_FN LeftTile<T> load_left_transposed(const T* p, int pitch) {
   if constexpr (std::is_same_v<T, float>) {
@@ -97,7 +97,7 @@ GPU_FN LeftTile<T> load_left_transposed(const T* p, int pitch) {
     return detail::load_left_transposed(p, pitch);
   }
 }
-// Stored [steps, columns].
+// Source layout [steps, columns].
 template <class T>
 GPU_FN RightTile<T> load_right(const T* p, int pitch) {
   if constexpr (std::is_same_v<T, float>) {
@@ -106,7 +106,7 @@ GPU_FN RightTile<T> load_right(const T* p, int pitch) {
     return detail::load_right(p, pitch);
   }
 }
-// Stored [columns, steps].
+// Source layout [columns, steps].
 template <class T>
 GPU_FN RightTile<T> load_right_transposed(const T* p, int pitch) {
   if constexpr (std::is_same_v<T, float>) {

@@ -1,11 +1,11 @@
-// Which element of a 16 x 16 tile each lane of a wave holds in which register, for the three kinds
-// of matrix units. Left operands have rows and steps (of the sum), right operands steps and
-// columns. The elements of sums that a lane holds are those of some rows by those of some columns.
+// Register layouts of 16 x 16 tiles: the element in each lane and register, for the three kinds of
+// matrix units. Left operands are rows x steps (the summed dimension), right operands are steps x
+// columns. A lane's sums are the cross product of some rows and some columns.
 #pragma once
 
 namespace trireme::gpu {
 
-// mma.sync m16n8k16, two side by side; waves of 32.
+// Two adjacent mma.sync m16n8k16; waves of 32.
 struct MmaMap {
   static constexpr int operands = 8, sums = 8;
   static constexpr int left_row(int lane, int i) { return lane / 4 + 8 * (i / 2 % 2); }
@@ -15,7 +15,7 @@ struct MmaMap {
   }
   static constexpr int right_column(int lane, int i) { return lane / 4 + 8 * (i / 4); }
 
-  static constexpr int sum_rows = 2, sum_columns = 4;  // of a lane
+  static constexpr int sum_rows = 2, sum_columns = 4;  // per lane
   static constexpr int row_slot(int i) { return i / 2 % 2; }
   static constexpr int column_slot(int i) { return i % 2 + 2 * (i / 4); }
   static constexpr int sum_row(int lane, int slot) { return lane / 4 + 8 * slot; }
@@ -39,8 +39,8 @@ struct MfmaMap {
   static constexpr int sum_column(int lane, int) { return lane % 16; }
 };
 
-// v_wmma_f32_16x16x16 of gfx11; waves of 32, whose lanes from 16 on repeat the operands of the
-// others.
+// v_wmma_f32_16x16x16 of gfx11; waves of 32, where lanes 16 to 31 repeat the
+// operands of the lower half.
 struct WmmaMap {
   static constexpr int operands = 16, sums = 8;
   static constexpr int left_row(int lane, int) { return lane % 16; }

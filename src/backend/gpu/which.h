@@ -1,5 +1,5 @@
-// Which GPU this is compiled for: TRIREME_CUDA, TRIREME_HIP or TRIREME_EMULATED. The build says it
-// for the files of the host's compiler; the compilers of kernels are known by what they define.
+// Selects the GPU to compile for: TRIREME_CUDA, TRIREME_HIP or TRIREME_EMULATED. The build defines
+// it for files of the host compiler; kernel compilers are detected by their own macros.
 #pragma once
 
 #if !defined(TRIREME_CUDA) && !defined(TRIREME_HIP)

@@ -1,4 +1,4 @@
-// Tables whose entries write down their names.
+// Kernel tables whose entries record their names.
 #include "backend/recording/device.h"
 
 #include <fmt/format.h>
@@ -34,21 +34,21 @@ class RecordingQueue final : public Queue {
   Record& record_;
 };
 
-// Which of a kernel's counts multiply to that of its elements: the first one, or rows and columns.
+// Selects the arguments whose product is the element count: the first count, or rows and columns.
 struct Counts {
   int first = 0, number = 1;
 };
 
 constexpr Counts counts_of(std::string_view kernel) {
   if (kernel == "normalize_matrix" || kernel == "scale_matrix") return {0, 2};
-  if (kernel == "state copy_rows") return {2, 2};     // behind the strides
-  if (kernel == "state reduce_parts") return {1, 1};  // as above
-  if (kernel == "fp8_inverse_scales") return {0, 0};  // few
+  if (kernel == "state copy_rows") return {2, 2};     // skips the strides
+  if (kernel == "state reduce_parts") return {1, 1};  // likewise
+  if (kernel == "fp8_inverse_scales") return {0, 0};  // negligible
   return {};
 }
 
-// What a kernel moves, from its arguments: every array of numbers is read, and written unless it is
-// const. Ops say better what theirs move.
+// Estimates the bytes a kernel moves from its arguments: every array is read, and written too
+// unless it is const. Ops know their own traffic better and override this.
 class MovedBytes {
  public:
   explicit MovedBytes(Counts counts) : counts_(counts) {}
@@ -58,7 +58,7 @@ class MovedBytes {
     if (number >= 0 && number < counts_.number) elements_ *= count;
   }
   void see(DType dtype) { element_ = size_of(dtype); }
-  // The array that follows has a number for each tile, which are few.
+  // The next array has one number per tile, which is negligible.
   void see(const Fp8Tiles& tiles) {
     see(tiles.rows * tiles.cols);
     are_few_ = true;

@@ -1,5 +1,5 @@
-// A device that records its calls, allocates nothing and computes nothing: planning runs a real
-// step on it.
+// A device that records its calls without allocating or computing anything:
+// planning runs a real step on it.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace trireme {
 
 class RecordingDevice final : public Device {
  public:
-  // Plans for `target`, whatever machine this is.
+  // Records for `target`, regardless of this machine.
   explicit RecordingDevice(const Target& target);
 
   const Record& record() const { return record_; }
@@ -31,7 +31,7 @@ class RecordingDevice final : public Device {
   void end_once() override { record_.end(); }
 
  private:
-  // Addresses that nobody may use.
+  // Returns addresses that must not be dereferenced.
   std::byte* do_allocate(std::int64_t bytes) override;
   void do_release(std::byte*, std::int64_t) override {}
 

@@ -1,4 +1,4 @@
-// Pieces by key.
+// Recorded pieces by key.
 #include "backend/recording/record.h"
 
 #include "base/error.h"

@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-// A communicator, by name and members: world ranks in the group's order.
+// A communicator by name and members, which are world ranks in group order.
 struct RecordedGroup {
   std::string name;
   std::vector<int> ranks;
-  int own = 0;  // this rank among them
+  int own = 0;  // index of this rank among them
 };
 
-// How a message moves data among the members of its group.
+// The way a message moves data among the members of its group.
 enum class MessageKind : std::uint8_t {
   all_reduce,
   reduce_scatter,
@@ -30,7 +30,7 @@ enum class MessageKind : std::uint8_t {
   exchange,  // sends and receives at once
 };
 
-// One of a product of `groups` matrices: [rows, inner] x [inner, columns].
+// Shape of one of the `groups` matrix products of a call: [rows, inner] x [inner, columns].
 struct RecordedProductShape {
   std::int64_t rows = 0, columns = 0, inner = 0;
   std::int32_t groups = 1;
@@ -44,32 +44,32 @@ struct RecordedWork {
     fill,
     write,
     read,
-    load,   // from a file, or as an operation from the host's memory
-    store,  // to it
+    load,   // from a file, or an operation from host memory
+    store,  // to a file or to host memory
     message,
-    wait,   // what follows waits for an operation
-    piece,  // all of it happens here
+    wait,   // later work waits for an operation
+    piece,  // a recorded piece runs here
   };
 
   Kind kind;
   MessageKind message = MessageKind::barrier;
-  std::int16_t group = -1;  // of a message: its number in Record::groups()
-  // Of a message or of a copy from or to the host's memory, and of the waits for it; -1: none.
+  std::int16_t group = -1;  // of a message: index in Record::groups()
+  // For messages, copies from or to host memory, and the waits for them; -1: none.
   std::int32_t operation = -1;
-  std::int32_t peer = -1;  // of a send or a receive, in the group
-  // Literals: of the kernel, the product, or what a message is for; and the op that launched it,
-  // empty outside of graphs.
+  std::int32_t peer = -1;  // of a send or receive: rank in the group
+  // Literals: the name of the kernel or product, or the purpose of a message; and the op that
+  // launched it, empty outside graphs.
   const char* name = "";
   const char* op = "";
-  // Moved by copies, by accesses of the host, from and to files; read and written by kernels and
-  // products; sent by messages, by this rank.
+  // Bytes moved by copies, host accesses and file transfers; read and written by kernels and
+  // products; sent by this rank in messages.
   double bytes = 0;
   double flops = 0;
   RecordedProductShape product{};
   WorkKey key{};  // of a piece
 };
 
-// Work in the order in which it was enqueued, `times` times in all.
+// Work in the order in which it was enqueued; executed `times` times in total.
 struct RecordedPiece {
   std::vector<RecordedWork> work;
   std::int64_t times = 0;
@@ -77,28 +77,28 @@ struct RecordedPiece {
 
 class Record {
  public:
-  // Forgets all work, and keeps the groups. Numbers of operations restart.
+  // Discards all work but keeps the groups. Operation numbers restart.
   void clear();
-  // How often that was done.
+  // Number of calls of clear().
   std::uint32_t cleared() const { return cleared_; }
 
-  // As Device::begin_once() and end_once().
+  // See Device::begin_once() and end_once().
   bool begin(const WorkKey& key);
   void end() { open_ = nullptr; }
 
   int add_group(RecordedGroup group);
   void add(RecordedWork work);
-  // Adds an operation that runs by itself, and returns its number, which waits for it name.
+  // Adds an asynchronous operation and returns its number, which its waits refer to.
   std::int32_t add_operation(RecordedWork work);
   std::int32_t add_message(RecordedWork message);
   void add_wait(std::int32_t operation);
 
-  // The work that is added until end_op() belongs to this op.
+  // Attributes the work added until end_op() to this op.
   void begin_op(const char* name);
-  // What the op costs, put down to the last kernel or product that it launched.
+  // Assigns the op's cost to the last kernel or product that it launched.
   void end_op(double flops, double bytes);
 
-  // Pieces by key, and all else in its order, with a reference where each piece happens.
+  // Pieces by key, and the rest in order, with a reference wherever a piece runs.
   const std::map<WorkKey, RecordedPiece>& pieces() const { return pieces_; }
   const RecordedPiece& rest() const { return rest_; }
   const std::vector<RecordedGroup>& groups() const { return groups_; }
@@ -107,7 +107,7 @@ class Record {
   }
   std::int32_t operations() const { return operations_; }
 
-  // Calls use(work, times) for everything but waits.
+  // Calls use(work, times) for all work except waits.
   template <class Use>
   void for_each(const Use& use) const {
     const auto each = [&](const RecordedPiece& piece) {
@@ -130,7 +130,7 @@ class Record {
   std::int32_t operations_ = 0;
   std::uint32_t cleared_ = 0;
   const char* op_ = "";
-  std::size_t op_begin_ = 0;  // among the open work
+  std::size_t op_begin_ = 0;  // index in the open work
 };
 
 }  // namespace trireme

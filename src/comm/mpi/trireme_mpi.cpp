@@ -1,5 +1,5 @@
-// The MPI part: non-blocking point-to-point messages of MPI 3, and nothing specific to one library.
-// C++11 and the header next to it are all that it needs, so that a cluster's mpicxx builds it:
+// The MPI part: non-blocking point-to-point messages of MPI 3, not specific to any MPI library.
+// Needs only C++11 and the header next to it, so that a cluster's mpicxx can build it:
 //   mpicxx -std=c++11 -O2 -fPIC -shared -fvisibility=hidden trireme_mpi.cpp -o libtrireme_mpi.so
 // The C interface of MPI is enough; the C++ bindings of old libraries stay out.
 #define OMPI_SKIP_MPICXX 1
@@ -21,7 +21,7 @@
 namespace mpi_part {
 namespace {
 
-// A control message that is on its way.
+// A control message being sent.
 struct Letter {
   std::vector<char> message;
   MPI_Request request;
@@ -29,14 +29,14 @@ struct Letter {
 
 struct State {
   std::string problem, library;
-  // For tests: no send is over before its receive has begun, as between GPUs and for large messages
-  // it never is.
+  // For tests: no send completes before its receive has started, as is always the case between
+  // GPUs and for large messages.
   bool synchronous;
   std::vector<MPI_Comm> contexts;
   MPI_Comm control;
   std::vector<char> heard;
   MPI_Request listening;
-  std::list<Letter> letters;  // their addresses must stay
+  std::list<Letter> letters;  // addresses must be stable
 };
 
 State& state() {
@@ -57,7 +57,7 @@ const char* result(int code, const char* what) {
   return failed(std::string(what) + " failed: " + text);
 }
 
-// Requests are a pointer in Open MPI and a number in MPICH; both fit.
+// MPI_Request is a pointer in Open MPI and an int in MPICH; both fit.
 static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request of MPI has at most 64 bits");
 
 uint64_t pack(MPI_Request request) {
@@ -72,14 +72,14 @@ MPI_Request unpack(uint64_t packed) {
   return request;
 }
 
-// Errors come back as codes, so that messages can give a name and a place.
+// Returns errors as codes, so that messages can state a name and a place.
 const char* duplicate_of_world(MPI_Comm* copy) {
   const int code = MPI_Comm_dup(MPI_COMM_WORLD, copy);
   if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN);
   return result(code, "MPI_Comm_dup");
 }
 
-// Processors that at least one of these processes may run on.
+// Counts the processors that at least one of these processes may run on.
 const char* count_processors(MPI_Comm node, int* count) {
   cpu_set_t own, all;
   CPU_ZERO(&own);
@@ -122,7 +122,7 @@ const char* listen() {
                 "MPI_Irecv");
 }
 
-// The first part of MPI's version string, since a page about its build may follow.
+// The first part of MPI's version string, which a page about the build may follow.
 const char* library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = {};
   int length = 0;

@@ -1,10 +1,10 @@
-/* What trireme asks of MPI, in C: the MPI part (trireme_mpi.cpp) may come from another compiler,
-   another C++ library and any MPI of version 3, as long as both sides have this file. It is loaded
-   only by processes that a launcher started together.
+/* The C interface between trireme and MPI: the MPI part (trireme_mpi.cpp) may be built with another
+   compiler, another C++ library and any MPI 3 library, as long as both sides use this file. It is
+   loaded only by processes that a launcher started together.
 
-   Functions that return text return NULL where they succeeded, else what failed; the text lives
-   until the next call. Nothing waits, except where said. The caller makes one call at a time, from
-   any thread. */
+   Functions that return text return NULL on success, else a description of the failure, which is
+   valid until the next call. No function blocks unless noted. Calls must be serialized but may come
+   from any thread. */
 #ifndef TRIREME_MPI_H
 #define TRIREME_MPI_H
 
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* To be raised with every change of this file. */
+/* Must be bumped with every change of this file. */
 #define TRIREME_MPI_INTERFACE 7
 #define TRIREME_MPI_FILE "libtrireme_mpi.so"
 #define TRIREME_MPI_HOST_BYTES 256
@@ -25,7 +25,7 @@ extern "C" {
 struct trireme_mpi_place {
   int rank, size;             /* in the job */
   int local_rank, local_size; /* among the processes on this node */
-  int local_processors;       /* that these may use together */
+  int local_processors;       /* available to them together */
   char host[TRIREME_MPI_HOST_BYTES];
 };
 
@@ -35,34 +35,34 @@ struct trireme_mpi_functions {
   /* "Open MPI v4.1.4"; does not initialize MPI. */
   const char* (*library)(void);
 
-  /* Initializes MPI. Of the place it knows rank, size and host; messages can go in context 0. It
-     needs the launcher alone: no rank has reached another one yet. */
+  /* Initializes MPI and fills rank, size and host of the place; context 0 can then be used. Depends
+     on the launcher only: no rank has contacted another one yet. */
   const char* (*begin)(struct trireme_mpi_place* place);
-  /* The rest of the start, which waits for all ranks. Control messages have `control_bytes`. Fills
-     `hosts` with the host of each rank of the job, as in its place. */
+  /* Completes the initialization; blocks for all ranks. Control messages have `control_bytes`.
+     Fills `hosts` with the host of each rank of the job, as in its place. */
   const char* (*open)(size_t control_bytes, struct trireme_mpi_place* place,
                       char (*hosts)[TRIREME_MPI_HOST_BYTES]);
-  /* Takes MPI down where all ranks are done (`orderly`), which waits for them; else just goes away,
-     since other ranks may never come to the end. */
+  /* Finalizes MPI if all ranks are done (`orderly`), which blocks for them; else does not, since
+     other ranks may never get there. */
   void (*close)(int orderly);
   /* Ends all processes of the job; does not return. */
   void (*abort)(int exit_code);
 
-  /* A space of messages that cannot mix with those of others, for these world ranks; context 0 has
-     all of them from the start. All members call it, and may wait for each other. `key` is the same
-     on all of them. */
+  /* Opens a separate message space (communicator) for these world ranks; context 0 exists from the
+     start and has all ranks. All members call it with the same `key`, and may block for each
+     other. */
   const char* (*open_context)(const int* world_ranks, int count, int key, int* context);
 
-  /* `peer` is a place in the context. Messages with equal context and tag do not overtake each
+  /* `peer` is a rank in the context. Messages with equal context and tag do not overtake each
      other. At most 2^30 bytes, tags up to 32767. */
   const char* (*send)(const void* data, size_t bytes, int peer, int context, int tag,
                       uint64_t* request);
   const char* (*receive)(void* data, size_t bytes, int peer, int context, int tag,
                          uint64_t* request);
-  /* `done` is 1 once the message is complete, and the request is then over. */
+  /* Sets `done` to 1 once the message is complete; the request is then released. */
   const char* (*test)(uint64_t* request, int* done);
 
-  /* Small messages apart from the data; `peer` is a world rank. */
+  /* Small messages, separate from data; `peer` is a world rank. */
   const char* (*send_control)(const void* message, int peer);
   const char* (*receive_control)(void* message, int* peer, int* arrived);
 };

@@ -1,4 +1,4 @@
-// The emulation of AMX, for programs that link it: tests run the kernels and the tile code of
+// Emulation of AMX, for programs that link it: tests run the kernels and the tile code of
 // Isa::amx on any processor.
 #include "backend/cpu/amx_code.h"
 

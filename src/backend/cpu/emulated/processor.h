@@ -1,5 +1,5 @@
-// Included first in each file that is compiled for the emulation of AMX: declares a processor with
-// 512 bits, bf16 and tiles, after the compiler's own header was read without them.
+// Must be included first in files compiled for the emulation of AMX: declares a processor with
+// 512-bit vectors, bf16 and tiles, after the compiler's own header was read without them.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// The tile unit of AMX as Intel's manual describes it, LDTILECFG to TDPBF16PS.
+// The AMX tile unit according to Intel's manual, from LDTILECFG to TDPBF16PS.
 #include "backend/cpu/emulated/tiles.h"
 
 namespace trireme::cpu::amx_emulated {
@@ -29,8 +29,8 @@ void clear(Tile& tile) {
   __builtin_memset(tile.data, 0, sizeof tile.data);
 }
 
-// Denormal numbers are zero on either side of an operation, results are rounded to nearest even,
-// and the thread's own settings neither count nor change.
+// Denormal inputs and results are flushed to zero, results are rounded to nearest even, and the
+// thread's own settings are neither used nor changed.
 class TileRounding {
  public:
   TileRounding() : before_(_mm_getcsr()) { _mm_setcsr(0x1f80 | 0x8040); }
@@ -42,7 +42,7 @@ class TileRounding {
   unsigned before_;
 };
 
-// The elements of one place in all pairs of a tile's rows, as float.
+// Element `place` (0 or 1) of all pairs of a tile's rows, as float.
 struct Operand {
   alignas(64) float at[most_rows][16];
 
@@ -60,8 +60,8 @@ struct Operand {
   }
 };
 
-// One row of sums: the products of even and of odd elements are summed apart, each product with one
-// rounding, then joined, and then added to what was there.
+// One row of sums: the products of even and odd elements are summed separately, with one rounding
+// per product, then combined, and then added to the old sums.
 void multiply_row(float* sums, const float* a_even, const float* a_odd, const Operand& b_even,
                   const Operand& b_odd, int pairs) {
   __m256 even[2] = {}, odd[2] = {};

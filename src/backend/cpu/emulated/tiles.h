@@ -1,13 +1,13 @@
-// The instructions of AMX that our kernels use, emulated: the same names as the compiler's
+// Emulation of the AMX instructions that our kernels use, under the names of the compiler's
 // intrinsics, which they hide within their namespace. Each thread has eight tiles.
 //
-// A fault of the processor (tiles that are not configured, shapes that do not fit) is an error of
-// ours: misused() ends the test with its name.
+// Processor faults (tiles not configured, shapes that do not fit) become errors: misused() ends the
+// test with a description of the fault.
 #pragma once
 
 #include <cstdint>
 
-// Macros in the compiler's header.
+// Macros of the compiler's header.
 #undef _tile_loadd
 #undef _tile_stream_loadd
 #undef _tile_stored

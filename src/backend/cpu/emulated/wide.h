@@ -1,8 +1,8 @@
-// The intrinsics of 512 bits that our kernels use, emulated with two registers of 256: the same
-// names as the compiler's, which they hide within their namespace, and the same bits as results.
+// Emulation of the 512-bit intrinsics that our kernels use on two 256-bit registers, bitwise equal
+// and under the names of the compiler's, which they hide within their namespace.
 //
-// Only what is used is here, and only with the operands that it is used with: anything else does
-// not compile, or traps.
+// Implements only what is used, and only for the operands it is used with: anything else
+// does not compile, or traps.
 #pragma once
 
 #include <immintrin.h>
@@ -11,12 +11,12 @@
 
 #include "backend/cpu/emulated/tiles.h"
 
-// As in kernels/vec.h, which comes later.
+// Same as in kernels/vec.h, which is included later.
 #define TRIREME_INLINE inline __attribute__((always_inline))
 
 namespace trireme::cpu::amx_emulated {
 
-// Vectors as halves.
+// Vectors as pairs of halves.
 namespace halves {
 
 template <class Half>
@@ -64,7 +64,7 @@ TRIREME_BINARY(add_epi16, __m512i, __m256i)
 TRIREME_BINARY(add_epi32, __m512i, __m256i)
 TRIREME_BINARY(mullo_epi32, __m512i, __m256i)
 TRIREME_BINARY(mul_epu32, __m512i, __m256i)
-// Within lanes of 128 bits, of which a half has two.
+// Operates within 128-bit lanes, of which a half has two.
 TRIREME_BINARY(unpacklo_epi32, __m512i, __m256i)
 TRIREME_BINARY(unpackhi_epi32, __m512i, __m256i)
 TRIREME_BINARY(unpacklo_epi64, __m512i, __m256i)
@@ -141,7 +141,7 @@ TRIREME_INLINE __m256d _mm512_extractf64x4_pd(__m512d x, int half) {
   return half == 0 ? a.low : a.high;
 }
 
-// Memory. The aligned forms fault on the processor where an address is not.
+// Memory. The aligned forms fault on unaligned addresses, as on the processor.
 TRIREME_INLINE void check_aligned(const void* at) {
   if (reinterpret_cast<std::uintptr_t>(at) % 64 != 0) misused("an address that is not aligned");
 }
@@ -177,7 +177,7 @@ TRIREME_INLINE void _mm512_stream_si512(__m512i* to, __m512i x) {
   _mm512_store_si512(to, x);
 }
 
-// Elements that a mask leaves out are neither read nor written. Our masks name the first few.
+// Masked-out elements are neither read nor written. Our masks select the first few elements.
 template <class Mask>
 TRIREME_INLINE std::size_t first_bytes(Mask mask, std::size_t element) {
   const std::uint64_t bits = mask;
@@ -201,7 +201,7 @@ TRIREME_INLINE void _mm512_mask_storeu_epi16(void* to, __mmask32 mask, __m512i x
   __builtin_memcpy(to, &x, first_bytes(mask, 2));
 }
 
-// Elements change places.
+// Permutations of elements.
 TRIREME_INLINE __m512i _mm512_shuffle_i32x4(__m512i a, __m512i b, int places) {
   __m128i x[4], y[4];
   __builtin_memcpy(x, &a, sizeof a);
@@ -243,7 +243,7 @@ TRIREME_INLINE __m256i _mm512_cvtps_ph(__m512 x, int rounding) {
                           _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));
 }
 
-// Eight floats to the nearest bf16, in words: ties to even, denormals to zero, NaN to a quiet one.
+// Rounds eight floats to bf16, in words: ties to even, denormals to zero, NaN to quiet NaN.
 TRIREME_INLINE __m256i round_eight(__m256 x) {
   const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
   const __m256i upper = _mm256_srli_epi32(bits, 16);

@@ -94,7 +94,7 @@ void gated_grad_row(T* dgate, T* dup, const T* dy, const T* gate, const T* up, s
   });
 }
 
-// Nanoseconds that one element costs one thread.
+// Cost of one element in nanoseconds of one thread.
 template <class T>
 constexpr double element_ns = sizeof(T) == 8 ? 10.0 : 0.8;
 

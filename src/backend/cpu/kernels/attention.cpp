@@ -1,4 +1,4 @@
-// Attention, forward.
+// Attention forward.
 #include "backend/cpu/kernels/attention.h"
 
 #include "backend/cpu/kernels/attention_groups.h"

@@ -1,9 +1,9 @@
 // Tile products of attention in bf16 on AMX: the same interface as FmaEngine, float accumulation.
 //
 // The matrix unit multiplies a left tile, 16 rows of 32 inner elements, by a right tile, 16 pairs
-// of inner elements of 16 columns: element (k, n) lies at 32 * (k / 2) + 2 * n + k % 2. Everything
-// is packed tile by tile, 1 KB each: rows at larger strides would meet in a few sets of the cache.
-// Sizes are padded to multiples of 32, so one configuration of the unit serves all products.
+// of inner elements by 16 columns: element (k, n) lies at 32 * (k / 2) + 2 * n + k % 2. Operands
+// are packed tile by tile, 1 KB each: rows at larger strides would collide in a few cache sets.
+// Sizes are padded to multiples of 32, so one tile configuration serves all products.
 #pragma once
 
 #include "backend/cpu/attention_sizes.h"
@@ -37,8 +37,8 @@ struct AmxEngine {
     std::int64_t step;
   };
 
-  // All eight tiles of this thread, at full size; given back at the end, since other libraries on
-  // the same thread configure their own.
+  // Configures all eight tiles of this thread at full size; released at the end, since other
+  // libraries on the same thread configure their own.
   struct Session {
     Session() {
       struct alignas(64) Configuration {
@@ -135,7 +135,7 @@ struct AmxEngine {
     return {data + first * width, tile, 32 * width};
   }
   static Right right_tokens(const bf16* data, std::int64_t width) { return {data, 32 * width}; }
-  // Of `tokens` packed ones, from token `first` on.
+  // Right operand from `tokens` packed tokens, starting at token `first`.
   static Right right_columns(const bf16* data, std::int64_t tokens, std::int64_t first) {
     return {data + first * 32, 32 * tokens};
   }
@@ -160,7 +160,7 @@ struct AmxEngine {
       }
     }
     Left left() const { return {left_tiles, 16 * queries, tile}; }
-    // Rows from `row` on.
+    // Right operand starting at row `row`.
     Right right(std::int64_t row) const { return {right_tiles + row * queries, 32 * queries}; }
   };
 
@@ -177,10 +177,10 @@ struct AmxEngine {
   }
 
  private:
-  // The tile intrinsics of GCC do not say that they read memory.
+  // GCC's tile intrinsics do not declare that they read memory.
   static void barrier() { __asm__ volatile("" ::: "memory"); }
 
-  // 32 rows and columns of c.
+  // Computes 32 rows and columns of c.
   TRIREME_INLINE static void four_tiles(float* c, std::int64_t ldc, Left left, Right right,
                                         std::int64_t k, bool accumulate) {
     const std::int64_t c_bytes = ldc * 4;
@@ -223,14 +223,14 @@ struct AmxEngine {
     return _mm512_maskz_loadu_epi16(mask, src.row(token) + d);
   }
 
-  // Rows lie far apart: the processor does not foresee them.
+  // The rows are far apart, so the hardware does not prefetch them.
   static constexpr int prefetch_distance = 32;
   TRIREME_INLINE static void prefetch(Rows<const bf16> src, std::int64_t token, std::int64_t count,
                                       std::int64_t head_dim) {
     if (token < count) prefetch_row<_MM_HINT_T1>(src.row(token), head_dim);
   }
 
-  // Words (low, high) rounded to bf16, halves away from zero.
+  // Rounds words (low, high) to bf16, halves away from zero.
   TRIREME_INLINE static __m512i round_to_pairs(Vec<float> low, Vec<float> high) {
     const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(0xffff0000);
     const __m512i l = _mm512_add_epi32((__m512i)low.part[0], half);
@@ -238,7 +238,7 @@ struct AmxEngine {
     return _mm512_ternarylogic_epi32(upper, h, _mm512_srli_epi32(l, 16), 0xca);  // bitwise select
   }
 
-  // Words (even, odd) of the first or the last 16 columns.
+  // Interleaves words (even, odd) of the first or the last 16 columns.
   TRIREME_INLINE static __m512i low_pairs(__m512i even, __m512i odd) {
     return _mm512_permutex2var_epi16(even, pair_index(0), odd);
   }

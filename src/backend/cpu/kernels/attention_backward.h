@@ -1,9 +1,9 @@
 // Attention backward in tiles, recomputing the probabilities from the saved log-sum-exp.
 //
-// One walk: blocks of keys ascending; within a block the group's heads, then tiles of queries
-// ascending, then tiles of keys ascending. Every element of dq, dk and dv is summed in float in
-// exactly this order however the walk is cut, so a walk that makes only dq, or only dk and dv, over
-// part of the group gives the same bits as one walk that makes all of them.
+// Order of the walk: blocks of keys ascending; within a block the group's heads, then tiles of
+// queries ascending, then tiles of keys ascending. Every element of dq, dk and dv is summed in
+// float in exactly this order for any partition of the walk, so a walk that computes only dq, or
+// only dk and dv, over part of the group gives the same bits as one that computes all of them.
 #pragma once
 
 #include "backend/cpu/attention_sizes.h"
@@ -12,7 +12,7 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// What the backward pass reads and writes besides the forward's inputs; rows as in GroupView.
+// Inputs and outputs of the backward pass besides the forward's inputs; rows as in GroupView.
 template <class T>
 struct GroupGrads {
   Rows<const T> ctx, dctx;
@@ -21,9 +21,9 @@ struct GroupGrads {
   Rows<T> dq, dk, dv;
   // Accumulators of dq for the whole group, dq_elements() of them.
   Acc<T>* dq_sums;
-  // Products of ctx and dctx, like lse; null: from the rows.
+  // Dot products of ctx and dctx, laid out like lse; null: computed from the rows.
   const Acc<T>* delta = nullptr;
-  // In the place of dk and dv: what gradients of keys are added to.
+  // Alternative to dk and dv: sums to which key gradients are added.
   Rows<Acc<T>> dk_sums = {}, dv_sums = {};
 };
 
@@ -38,14 +38,14 @@ class BackwardPass {
   static constexpr int tile_keys = 64;
   static constexpr int lanes = Vec<A>::lanes;
 
-  // The part of a group that one walk covers: heads, rows of queries (the first a multiple of
+  // Part of a group covered by one walk: heads, rows of queries (the first a multiple of
   // tile_queries) and keys (the first a multiple of key_block()).
   struct Part {
     std::int64_t first_head, last_head, first_query, last_query, first_key, last_key;
-    // Keys before it are walked over and not written: dropout is drawn for eight keys at a time.
+    // Earlier keys are visited but not written: dropout is drawn for eight keys at a time.
     std::int64_t first_written_key = 0;
-    // Walks over other keys come before or after: dq is added to its accumulators, and written by
-    // the last of them.
+    // `resumes`: adds dq to the accumulators of earlier walks over other keys. `last`: also writes
+    // dq out, as no walk follows.
     bool resumes = false, last = true;
   };
 
@@ -54,7 +54,7 @@ class BackwardPass {
     return attention_dq_elements(heads, queries, head_dim, E::is_matrix_unit);
   }
 
-  // What a row's delta is.
+  // Dot product that gives a row's delta.
   TRIREME_INLINE static A dot(const T* x, const T* y, std::int64_t count) {
     Vec<A> sum = splat(A{0});
     for_vectors<lanes>(count, [&](std::int64_t d, auto amount) TRIREME_INLINE_LAMBDA {
@@ -63,8 +63,8 @@ class BackwardPass {
     return sum_lanes(sum);
   }
 
-  // Writes dq of the part's heads and queries (then the part must hold all keys), or dk and dv of
-  // its keys (then it must hold all heads and queries), or all of them.
+  // Writes dq of the part's heads and queries (the part must then have all keys), or dk and dv of
+  // its keys (it must then have all heads and queries), or all three.
   template <bool want_dq, bool want_dkv>
   static void run(const GroupView<T>& view, const GroupGrads<T>& grads, const Part& part) {
     BackwardPass pass(view, grads, part);
@@ -76,11 +76,11 @@ class BackwardPass {
   }
 
  private:
-  // Scores are made for a block of this many keys by this many queries at a time, which stays in
-  // the first-level cache; their weights are kept for a whole tile.
+  // Scores are computed for blocks of this many keys by this many queries, which stay in L1; their
+  // weights are kept for a whole tile.
   static constexpr int block_keys = 32, block_queries = 32;
 
-  // A tile of queries with all that belongs to it.
+  // A tile of queries with all data per query.
   struct QueryTile {
     static constexpr int size = tile_queries * max_head_dim;
     alignas(64) P q_tokens[size], q_columns[size], dctx_tokens[size], dctx_columns[size];
@@ -111,7 +111,7 @@ class BackwardPass {
 
   template <bool want_dq, bool want_dkv>
   void run_block(std::int64_t first, std::int64_t count) {
-    // Keys from view_.keys on are padding: no query sees them, whatever they hold.
+    // Keys from view_.keys on are padding: no query sees them, whatever their contents.
     const std::int64_t real = view_.keys - first < count ? view_.keys - first : count;
     const std::int64_t padded = real > 0 ? round_up(real, key_step) : 0;
     if (padded > 0) {
@@ -133,7 +133,7 @@ class BackwardPass {
     if constexpr (want_dkv) write_key_grads(first, count);
   }
 
-  // One tile of queries against the packed keys [block, block + padded).
+  // Processes one tile of queries against the packed keys [block, block + padded).
   template <bool want_dq, bool want_dkv>
   void run_queries(std::int64_t head, std::int64_t query, std::int64_t block, std::int64_t padded) {
     const std::int64_t rest = part_.last_query - query;
@@ -156,7 +156,7 @@ class BackwardPass {
     }
   }
 
-  // Asks for what load_queries() will read next, while there is something else to do.
+  // Prefetches what load_queries() will read next, while other work is done.
   void prefetch_queries(std::int64_t head, std::int64_t query) const {
     const std::int64_t rest = part_.last_query - query, column = head * view_.head_dim();
     for (std::int64_t i = query; i < query + (rest < tile_queries ? rest : tile_queries); ++i) {
@@ -182,14 +182,14 @@ class BackwardPass {
     const A* lse = grads_.lse + row;
     const A* delta = grads_.delta ? grads_.delta + row : nullptr;
     for (int i = 0; i < tile_queries; ++i) {
-      // Queries that see nothing, or do not exist, get weights 2^-infinity.
+      // Queries without a visible key, or beyond the end, get weights 2^-infinity.
       const bool sees = i < count && tile.visible.begin[i] < tile.visible.end[i];
       tile.lse[i] = sees ? lse[i] * static_cast<A>(log2_of_e) : static_cast<A>(INFINITY);
       tile.delta[i] = !sees ? A{0} : delta ? delta[i] : dot(ctx.row(i), dctx.row(i), head_dim);
     }
   }
 
-  // The tile of queries against `count` keys from `key` on.
+  // Processes the tile of queries against `count` keys from `key` on.
   template <bool want_dq, bool want_dkv>
   void run_tile(std::int64_t block, std::int64_t key, std::int64_t count) {
     const QueryTile& tile = s_.queries;
@@ -212,8 +212,8 @@ class BackwardPass {
     }
   }
 
-  // Weights and gradients of scores of one block: rows [row, ...) and columns [q, ...) of the tile.
-  // Its first key is `key`, at `packed` among the packed ones.
+  // Computes the weights and score gradients of one block: rows [row, ...) and columns [q, ...) of
+  // the tile. Its first key is `key`, at index `packed` of the packed keys.
   template <bool want_weights>
   void make_weights(std::int64_t packed, std::int64_t key, std::int64_t row, int q) {
     const QueryTile& tile = s_.queries;
@@ -239,7 +239,7 @@ class BackwardPass {
     }
   }
 
-  // Of scores before they are scaled.
+  // Cap of unscaled scores.
   A score_cap() const { return static_cast<A>(view_.rule.soft_cap / view_.rule.scale); }
 
   template <bool want_weights, class Keep>
@@ -251,9 +251,9 @@ class BackwardPass {
     }
   }
 
-  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights - delta), times the
-  // slope of a cap; dropout acts on w and dweights. The factor `scale` of the scores is left to the
-  // end.
+  // scores -> weights w = 2^(score - lse), dweights -> dscores = w (dweights -
+  // delta), times the slope of a cap; dropout applies to w and dweights. The factor
+  // `scale` is applied at the end.
   template <bool want_weights, bool capped, class Keep>
   void differentiate_scores(std::int64_t key, std::int64_t row, int q, Keep& keep) {
     constexpr int vectors = block_queries / lanes;

@@ -1,4 +1,4 @@
-// Attention against a cache of keys and values: few rows by themselves, many in tiles.
+// Attention against a KV cache: few rows directly, many in tiles.
 #include "backend/cpu/kernels/attention.h"
 
 #include "backend/cpu/kernels/attention_groups.h"
@@ -8,7 +8,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// One group of one sequence of cached attention: the view has the cache as keys and values.
+// One group of one sequence of cached attention; the view's keys and values are the cache.
 template <class T>
 struct CachedGroup {
   GroupView<T> view;

@@ -1,4 +1,4 @@
-// A context-parallel rank's chunks of its sequences as attention's kernels see them.
+// View of a context-parallel rank's chunks of its sequences, for the attention kernels.
 #pragma once
 
 #include "backend/cpu/kernels/attention_groups.h"
@@ -7,7 +7,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Pairs of a group of a sample and one of the rank's chunks of it, numbered chunk by chunk.
+// A group of a sample, and one of the rank's chunks of the sample, numbered chunk by chunk.
 struct ChunkPlace {
   std::int64_t sample, group, half;
 
@@ -19,12 +19,12 @@ struct ChunkPlace {
   return s.batch * s.groups * 2;
 }
 
-// The rank's row of a buffer at which a chunk begins.
+// First row of a chunk in the rank's buffers.
 std::int64_t first_row(const AttentionShape& s, const ChunkPlace& at) {
   return (2 * at.sample + at.half) * s.cut.chunk;
 }
 
-// The queries of one chunk of a view of a whole sequence.
+// Restricts the view of a whole sequence to the queries of one chunk.
 template <class T>
 GroupView<T> chunk_of(GroupView<T> view, const AttentionShape& s, std::int64_t half) {
   const std::int64_t first = s.cut.first[half];
@@ -46,7 +46,7 @@ GroupView<T> view_of_chunk(const AttentionShape& s, const T* qkv, const T* kv,
   return view;
 }
 
-// Rows of one chunk in a buffer shaped like the rank's ctx.
+// Rows of one chunk in a buffer with the shape of the rank's ctx.
 template <class T>
 Rows<T> ctx_of_chunk(T* ctx, const AttentionShape& s, const ChunkPlace& at) {
   return {ctx + first_row(s, at) * s.ctx_cols() + at.group * s.queries_per_group * s.head_dim,

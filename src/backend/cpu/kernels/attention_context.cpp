@@ -1,6 +1,6 @@
-// Attention of context parallelism: a rank's two chunks of each sequence, against keys and queries
-// of whole sequences. What a walk gives a query or a key does not depend on how it is cut, so these
-// are the bits of attention over sequences that nobody cuts.
+// Attention with context parallelism: a rank's two chunks of each sequence, against keys and
+// queries of whole sequences. Results of a walk do not depend on its partition, so the bits equal
+// those of attention over unsplit sequences.
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/attention_backward.h"
 #include "backend/cpu/kernels/attention_chunks.h"
@@ -39,7 +39,7 @@ void context_attention_grad(const AttentionShape& s, T* dqkv, const T* qkv, cons
   using Pass = BackwardPass<Engine<T>>;
   constexpr std::int64_t drawn_keys = AttentionDropout<Acc<T>>::block_keys;
   check_chunks(s);
-  // What belongs to all queries of a sequence, from that of position `first` on.
+  // Data of all queries of a sequence, starting at the query at position `first`.
   const auto grads_from = [&](const ChunkPlace& at, std::int64_t first) {
     const std::int64_t stats =
         (at.sample * s.groups + at.group) * s.queries_per_group * s.seq + first;
@@ -68,7 +68,7 @@ void context_attention_grad(const AttentionShape& s, T* dqkv, const T* qkv, cons
       const ChunkPlace at(s, task % all);
       const std::int64_t first = s.cut.first[at.half], key = task / all * keys;
       GroupGrads<T> grads = grads_from(at, 0);
-      // Walks number keys by their positions.
+      // Walks number keys by position.
       const Rows<T> own = rows_of_rank(at).right_by(heads * s.head_dim);
       grads.dk = {own.data - first * own.stride, own.stride};
       grads.dv = grads.dk.right_by(s.head_dim);

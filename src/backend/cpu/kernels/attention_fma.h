@@ -1,5 +1,5 @@
-// Tile products of attention with fused multiply-adds, in float (or double): for every storage type
-// where no matrix unit takes it. 16-bit types are converted when they are packed.
+// Tile products of attention with fused multiply-adds in float (or double), for storage types
+// without a matrix unit. 16-bit types are converted when they are packed.
 #pragma once
 
 #include "backend/cpu/attention_sizes.h"
@@ -15,7 +15,7 @@ struct FmaEngine {
   using Packed = A;  // element of packed operands
 
   static constexpr int lanes = Vec<A>::lanes;
-  // Whether one packed copy serves both as left_tokens and as left_columns.
+  // True if one packed copy serves as both left_tokens and left_columns.
   static constexpr bool shares_left = true;
 
   // A product's left operand [m, k]: element (i, j) is data[i * row + j * col].
@@ -29,16 +29,16 @@ struct FmaEngine {
     std::int64_t row;
   };
 
-  // Makes the engine ready on this thread for as long as the object lives.
+  // Prepares the engine on this thread for the lifetime of the object.
   struct Session {
     const FlushDenormals flush;
   };
 
-  // head_dim as packed: the rest is zeros.
+  // Packed head_dim, padded with zeros.
   static constexpr bool is_matrix_unit = false;
   static std::int64_t padded(std::int64_t head_dim) { return attention_columns(head_dim, false); }
 
-  // Tokens [0, count) as rows; rows [count, padded_count) become zeros.
+  // Packs tokens [0, count) as rows; rows [count, padded_count) become zeros.
   TRIREME_INLINE static void pack_left_tokens(A* dst, Rows<const T> src, std::int64_t count,
                                               std::int64_t padded_count, std::int64_t head_dim) {
     const std::int64_t width = padded(head_dim);
@@ -56,13 +56,13 @@ struct FmaEngine {
     pack_left_tokens(dst, src, count, padded_count, head_dim);
   }
 
-  // Tokens as the inner dimension: [padded_count, padded(head_dim)].
+  // Packs with tokens as the inner dimension: [padded_count, padded(head_dim)].
   TRIREME_INLINE static void pack_right_tokens(A* dst, Rows<const T> src, std::int64_t count,
                                                std::int64_t padded_count, std::int64_t head_dim) {
     pack_left_tokens(dst, src, count, padded_count, head_dim);
   }
 
-  // Columns of the head as the inner dimension: [padded(head_dim), padded_count].
+  // Packs with the head's columns as the inner dimension: [padded(head_dim), padded_count].
   TRIREME_INLINE static void pack_right_columns(A* dst, Rows<const T> src, std::int64_t count,
                                                 std::int64_t padded_count, std::int64_t head_dim) {
     alignas(64) A rows[16 * max_head_dim];
@@ -74,7 +74,7 @@ struct FmaEngine {
     }
   }
 
-  // Views of packed tokens from token `first` on.
+  // Views of packed tokens, starting at token `first`.
   static Left left_tokens(const A* data, std::int64_t first, std::int64_t width) {
     return {data + first * width, width, 1};
   }
@@ -86,7 +86,7 @@ struct FmaEngine {
     return {data + first, tokens};
   }
 
-  // A tile of softmax weights (or of their gradient), [keys, queries], as later products want it.
+  // A tile of softmax weights (or their gradient), [keys, queries], laid out for later products.
   template <int max_keys, int queries, bool, bool>
   struct Weights {
     alignas(64) A data[max_keys * queries];
@@ -100,7 +100,7 @@ struct FmaEngine {
       }
     }
     Left left() const { return {data, queries, 1}; }
-    // Rows from `row` on.
+    // Right operand starting at row `row`.
     Right right(std::int64_t row) const { return {data + row * queries, queries}; }
   };
 
@@ -117,12 +117,12 @@ struct FmaEngine {
   }
 
  private:
-  // Accumulators in registers: 8 x 2 of 64 bytes where there are 32 registers, 4 x 1 (of two
-  // registers each) where there are 16.
+  // Accumulators in registers: 8 x 2 of 64 bytes with 32 registers, 4 x 1 (of two
+  // registers each) with 16.
   static constexpr int wide = register_bytes == 64 ? 2 : 1;
   static constexpr int tall = register_bytes == 64 ? 8 : 4;
 
-  // The first vectors * lanes columns.
+  // Computes the first vectors * lanes columns.
   template <int vectors>
   static void strip(A* c, std::int64_t ldc, Left left, Right right, std::int64_t m, std::int64_t k,
                     bool accumulate) {

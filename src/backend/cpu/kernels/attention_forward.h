@@ -1,9 +1,9 @@
 // Attention forward in tiles of queries by tiles of keys with an online softmax (Dao 2023,
 // arXiv:2307.08691): scores exist for one tile at a time.
 //
-// Tiles are held transposed, [keys, queries]: statistics of the softmax then lie in vector lanes,
-// one query each, and no step reduces across lanes. A query's result depends on its own row and on
-// the keys that it sees, in an order fixed by their positions; not on how the work is cut.
+// Tiles are stored transposed, [keys, queries], so that softmax statistics lie in vector lanes, one
+// query each, and no step reduces across lanes. A query's result depends on its own row and its
+// visible keys, in an order fixed by their positions, not on the partition of the work.
 #pragma once
 
 #include "backend/cpu/kernels/attention_scratch.h"
@@ -33,8 +33,8 @@ class ForwardPass {
     pass.run_keys();
     for (int i = 0; i < pass.tiles_; ++i) pass.end_tile(pass.s_.tile[i], ctx, lse, lse_ld);
   }
-  // The same over a part of the keys, with ctx in full. `resumes`: ctx and lse hold the results of
-  // other keys, and get those of all of them.
+  // Same over a part of the keys, with a full ctx. `resumes`: ctx and lse hold the results over
+  // other keys, and get those over all of them.
   static void run_part(const GroupView<T>& view, std::int64_t first_head, std::int64_t heads,
                        std::int64_t first, std::int64_t last, Rows<A> ctx, A* lse,
                        std::int64_t lse_ld, bool resumes) {
@@ -46,7 +46,7 @@ class ForwardPass {
     for (int i = 0; i < pass.tiles_; ++i) pass.end_tile(pass.s_.tile[i], ctx, lse, lse_ld);
   }
 
-  // Tiles of queries that share one walk over the keys.
+  // Number of query tiles that share one walk over the keys.
   static int tiles_at_once(std::int64_t head_dim) {
     const std::int64_t fit = max_operand / (E::padded(head_dim) * tile_queries);
     return static_cast<int>(fit < max_tiles ? fit : max_tiles);
@@ -90,7 +90,7 @@ class ForwardPass {
     }
   }
 
-  // What was divided by its sum lse stands for: a sum of 1 against a reference of lse.
+  // Resumes from a normalized result: lse stands for a sum of 1 relative to lse.
   void resume_tile(Tile& tile, Rows<A> ctx, const A* lse, std::int64_t lse_ld) {
     const std::int64_t column = tile.head * view_.head_dim();
     for (std::int64_t i = 0; i < tile_queries * width_; i += lanes) store(s_.rows + i, splat(A{0}));
@@ -159,8 +159,8 @@ class ForwardPass {
     }
   }
 
-  // A tile of queries against `count` keys from `key` on; the packed keys begin at `block`. Scores
-  // are made for few keys at a time, which stay in the first-level cache.
+  // Processes a tile of queries against `count` keys from `key` on; the packed keys start at
+  // `block`. Scores are computed for few keys at a time, which stay in L1.
   void run_tile(Tile& tile, std::int64_t block, std::int64_t key, std::int64_t count) {
     std::int64_t added = 0;  // rows of weights whose values are in ctx
     for (std::int64_t row = 0; row < count; row += strip_keys) {
@@ -204,7 +204,7 @@ class ForwardPass {
                s_.weights.right(begin), width_, tile_queries, end - begin, true);
   }
 
-  // Whether a score exceeds the reference of its query by so much that weights would grow beyond
+  // Returns whether a score exceeds its query's reference by so much that weights would exceed
   // 2^slack. Smaller excesses only make some weights larger than 1.
   bool exceeds_reference(const Tile& tile) const {
     bool exceeds = false;
@@ -214,7 +214,7 @@ class ForwardPass {
     return exceeds;
   }
 
-  // Moves the references of queries that need it, and rescales what was summed.
+  // Raises the references of queries that need it, and rescales their sums.
   void raise_reference(Tile& tile) {
     A* ctx = tile.ctx;
     for (int q = 0; q < tile_queries; q += lanes) {
@@ -229,7 +229,7 @@ class ForwardPass {
     }
   }
 
-  // Largest exponent of each of the queries in one vector.
+  // Largest exponent of each query in one vector.
   TRIREME_INLINE Vec<A> largest_exponent(int q) const {
     const A* scores = s_.scores + q;
     Vec<A> largest[4];

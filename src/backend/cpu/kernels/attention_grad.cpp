@@ -1,4 +1,4 @@
-// Attention, backward.
+// Attention backward.
 #include "backend/cpu/kernels/attention.h"
 
 #include "backend/cpu/kernels/attention_backward.h"
@@ -8,7 +8,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Everything one group's backward pass needs.
+// State of one group's backward pass.
 template <class T>
 struct BackwardGroup {
   GroupView<T> view;
@@ -36,9 +36,9 @@ BackwardGroup<T> backward_group(const AttentionShape& s, T* dqkv, const T* dctx,
   return out;
 }
 
-// One walk makes all gradients of a group with five products per tile. Where there are too few
-// groups for the threads, walks by key blocks make dk and dv (four products) and walks by query
-// blocks make dq (three): more work, more tasks, the same bits.
+// One walk computes all gradients of a group with five products per tile. If there are too few
+// groups for the threads, walks by key blocks compute dk and dv (four products) and walks by query
+// blocks compute dq (three): more work and more tasks, but the same bits.
 bool groups_fill_threads(std::int64_t groups) {
   const std::int64_t threads = pool_threads();
   return 5 * ceil_div(groups, threads) * threads <= 7 * groups;
@@ -64,7 +64,7 @@ void backward_split(const AttentionShape& s, const Group& group_at) {
   const std::int64_t heads = groups * s.queries_per_group;
   parallel_tasks(key_tasks + heads * row_cuts, [&](std::int64_t task) {
     [[maybe_unused]] const typename E::Session session;
-    if (task < key_tasks) {  // early keys are seen by most queries: longest first
+    if (task < key_tasks) {  // early keys are seen by most queries: longest tasks first
       const auto group = group_at(task % groups);
       const std::int64_t key = task / groups * keys;
       BackwardPass<E>::template run<false, true>(

@@ -1,5 +1,5 @@
-// Attention by groups of heads: the engine of a storage type, a group's rows within the tensors,
-// and the forward pass cut into tasks.
+// Attention by groups of heads: the engine of a storage type, the rows of a group within the
+// tensors, and the split of the forward pass into tasks.
 #pragma once
 
 #include "backend/cpu/kernels/attention_amx.h"
@@ -29,7 +29,7 @@ std::int64_t group_column(const Shape& s, std::int64_t group) {
   return group * (s.queries_per_group + 2) * s.head_dim;
 }
 
-// A buffer shaped like qkv, seen as the query, key and value rows of one group of one sample.
+// View of a qkv-shaped buffer as the query, key and value rows of one group of one sample.
 template <class T>
 struct GroupRows {
   Rows<T> q, k, v;
@@ -58,15 +58,15 @@ GroupView<T> view_of(const AttentionShape& s, const T* qkv, std::int64_t sample,
   return view;
 }
 
-// Rows of a buffer shaped like ctx that belong to one group.
+// Rows of one group in a ctx-shaped buffer.
 template <class T>
 Rows<T> ctx_rows(T* ctx, const AttentionShape& s, std::int64_t sample, std::int64_t group) {
   return {ctx + sample * s.seq * s.ctx_cols() + group * s.queries_per_group * s.head_dim,
           s.ctx_cols()};
 }
 
-// How the forward pass of one group is cut: into this many heads by this many rows. A finer cut
-// packs keys more often; no cut changes a result.
+// Split of a group's forward pass into blocks of this many heads by this many rows. A finer split
+// packs keys more often; no split changes a result.
 struct ForwardCut {
   std::int64_t heads, rows, head_cuts, row_cuts;
 
@@ -96,7 +96,7 @@ void forward_pieces(std::int64_t groups, std::int64_t heads, std::int64_t querie
   const auto cut = ForwardCut::of<E>(groups, heads, queries, head_dim);
   const std::int64_t pieces = groups * cut.head_cuts;
   parallel_tasks(pieces * cut.row_cuts, [&](std::int64_t task) {
-    // Late rows see most keys: they come first, so that the last tasks are short.
+    // Late rows see the most keys; they run first, so that the last tasks are short.
     const std::int64_t row = (cut.row_cuts - 1 - task / pieces) * cut.rows;
     const std::int64_t group = task % pieces / cut.head_cuts;
     const std::int64_t head = task % cut.head_cuts * cut.heads;
@@ -107,7 +107,7 @@ void forward_pieces(std::int64_t groups, std::int64_t heads, std::int64_t querie
   });
 }
 
-// Runs the forward pass over all groups; view(group index) and ctx(group index) give their rows.
+// Runs the forward pass of all groups; view(group) and ctx(group) return a group's rows.
 template <class E, class View, class Ctx, class Lse>
 void forward_groups(std::int64_t groups, std::int64_t heads, std::int64_t queries,
                     std::int64_t head_dim, const View& view, const Ctx& ctx, const Lse& lse) {

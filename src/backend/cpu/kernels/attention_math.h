@@ -10,8 +10,8 @@ namespace trireme::cpu::TRIREME_ISA {
 inline constexpr double log2_of_e = 1.4426950408889634;
 inline constexpr double ln_of_2 = 0.6931471805599453;
 
-// Makes denormal numbers zero on this thread for as long as the object lives. Softmax weights that
-// small mean nothing, but the processor takes 200 cycles for each.
+// Flushes denormals to zero on this thread for the lifetime of the object. Softmax weights that
+// small are insignificant, but each costs the processor 200 cycles.
 class FlushDenormals {
  public:
   FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
@@ -23,8 +23,8 @@ class FlushDenormals {
   unsigned before_;
 };
 
-// 2^x for x <= 127 with an error below 2 ulp; 0 below -126; NaN stays NaN. x = n + r with n whole,
-// and 2^r by the minimax polynomial of degree 5, of relative error 7.5e-8.
+// 2^x for x <= 127 with an error below 2 ulp; 0 below -126; NaN propagates. x = n + r with integer
+// n, and 2^r by the minimax polynomial of degree 5, with relative error 7.5e-8.
 #ifdef __AVX512F__
 
 TRIREME_INLINE Vec<float> exp2(Vec<float> x) {
@@ -41,10 +41,10 @@ TRIREME_INLINE Vec<float> exp2(Vec<float> x) {
 #else
 
 TRIREME_INLINE Vec<float> exp2(Vec<float> x) {
-  // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits; the further 127 is the
-  // exponent's bias, so that shifting the bits up makes 2^n, and 0 for n = -127.
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits; the additional 127 is the
+  // exponent's bias, so that shifting the bits up gives 2^n, and 0 for n = -127.
   const auto magic = splat(0x1.8p23f + 127.0f);
-  x = max(splat(-127.0f), x);  // in this order NaN stays
+  x = max(splat(-127.0f), x);  // this operand order propagates NaN
   const auto shifted = x + magic;
   const auto r = x - (shifted - magic);
   const auto power = bits_as<float>(shift_left(bits_as<std::int32_t>(shifted), 23));
@@ -73,7 +73,7 @@ TRIREME_INLINE double log2(double x) {
   return ::log2(x);
 }
 
-// Whether a < b in any lane.
+// Returns whether a < b in any lane.
 TRIREME_INLINE bool any_less(Vec<float> a, Vec<float> b) {
 #ifdef __AVX512F__
   return _mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ) != 0;
@@ -106,7 +106,7 @@ TRIREME_INLINE void transpose_words(std::uint32_t* dst, std::int64_t dst_ld,
     a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
     a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
   }
-  // a[4 r + c]: column c of each 4 x 4 block of block row r; now 128-bit lanes change places.
+  // a[4 r + c]: column c of each 4 x 4 block of block row r; now permute 128-bit lanes.
   for (int c = 0; c < 4; ++c) {
     const __m512i low01 = _mm512_shuffle_i32x4(a[c], a[4 + c], 0x44);
     const __m512i high01 = _mm512_shuffle_i32x4(a[c], a[4 + c], 0xee);

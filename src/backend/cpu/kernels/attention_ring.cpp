@@ -1,6 +1,6 @@
-// Ring attention (Liu et al. 2023): keys and values of one rank after the other pass by a rank's
-// two chunks of queries of each sequence. A softmax over part of the keys is kept as its result and
-// the log of its sum, and resumes from there with the next part.
+// Ring attention (Liu et al. 2023): the keys and values of all ranks circulate past a rank's two
+// query chunks of each sequence. A softmax over part of the keys is kept as its result and the log
+// of its sum, and resumes from there with the next part.
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/kernels/attention_backward.h"
 #include "backend/cpu/kernels/attention_chunks.h"
@@ -12,7 +12,7 @@ std::int64_t key_columns(const AttentionShape& s) {
   return s.groups * 2 * s.head_dim;
 }
 
-// Rows of a buffer shaped like kv, numbered by the positions of its chunk `half`.
+// Rows of a kv-shaped buffer, numbered by the positions of its chunk `half`.
 template <class T>
 Rows<T> rows_of_keys(T* kv, const AttentionShape& s, const ChunkPlace& at, const SequenceCut& keys,
                      std::int64_t half) {
@@ -20,7 +20,7 @@ Rows<T> rows_of_keys(T* kv, const AttentionShape& s, const ChunkPlace& at, const
   return {kv + row * key_columns(s) + at.group * 2 * s.head_dim, key_columns(s)};
 }
 
-// A chunk's queries and the keys of chunk `half` of another rank, or of this one.
+// A chunk's queries with the keys of chunk `half` of this or another rank.
 template <class T>
 GroupView<T> view_of_keys(const AttentionShape& s, const T* qkv, const T* kv, const ChunkPlace& at,
                           const SequenceCut& keys, std::int64_t half) {
@@ -32,7 +32,7 @@ GroupView<T> view_of_keys(const AttentionShape& s, const T* qkv, const T* kv, co
   return view;
 }
 
-// Chunks are as long as each other: a later one is seen by nobody.
+// Chunks have equal lengths, so a later chunk is not visible at all.
 bool sees(const AttentionShape& s, const ChunkPlace& at, const SequenceCut& keys,
           std::int64_t half) {
   return keys.first[half] <= s.cut.first[at.half];
@@ -103,7 +103,7 @@ void ring_attention_grad(const AttentionShape& s, const SequenceCut& keys, bool 
   parallel_tasks(all * (key_cuts + heads * row_cuts), [&](std::int64_t task) {
     [[maybe_unused]] const typename Engine<T>::Session session;
     if (task < all * key_cuts) {
-      // The place is that of the keys; queries of both chunks may see them.
+      // The place is that of the keys, which queries of both chunks may see.
       const ChunkPlace of_keys(s, task % all);
       const std::int64_t half = of_keys.half, begin = task / all * block;
       const std::int64_t end = begin + block < chunk ? begin + block : chunk;

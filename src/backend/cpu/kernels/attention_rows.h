@@ -1,5 +1,5 @@
-// Attention of a few new queries against a long cache: generation, where reading the cache is the
-// cost. Rows of queries stay in vector registers' order; keys are taken sixteen at a time.
+// Attention of a few new queries against a long cache, as in generation, bound by reading the
+// cache. Queries are kept in the order of vector registers; keys are processed sixteen at a time.
 #pragma once
 
 #include "backend/cpu/kernels/attention_scratch.h"
@@ -12,7 +12,7 @@ class RowAttention {
   using A = Acc<T>;
 
  public:
-  // ctx of every query and head of the group.
+  // Computes ctx of every query and head of the group.
   static void run(const GroupView<T>& view, Rows<T> ctx) {
     RowAttention rows(view);
     for (std::int64_t query = 0; query < view.queries; ++query) {
@@ -86,7 +86,7 @@ class RowAttention {
     }
   }
 
-  // Columns d and following of the sum of weight * value.
+  // Sums weight * value for columns d and following.
   template <class Amount>
   TRIREME_INLINE Vec<A> weigh(std::int64_t first, std::int64_t count, std::int64_t d,
                               Amount amount) const {
@@ -97,7 +97,7 @@ class RowAttention {
     return sum;
   }
 
-  // Sixteen products of q with keys; those from `count` on become -infinity.
+  // Sixteen dot products of q with keys; those from `count` on become -infinity.
   void score_sixteen(A* scores, std::int64_t first, std::int64_t count) {
     for (int j = 0; j < 16; ++j) {
       Vec<A> sum = splat(A{0});
@@ -116,7 +116,7 @@ class RowAttention {
       for (int d = 1; d < 16; ++d) sum += load(s_.sums + d * 16 + i);
       store(scores + i, sum);
     }
-    // Queries are scaled, and by log2 e too.
+    // Queries are pre-multiplied by the scale and by log2(e).
     if (view_.rule.soft_cap > 0)
       cap_scores(scores, static_cast<A>(view_.rule.soft_cap * log2_of_e), 16);
     for (std::int64_t j = 0; slope_ > 0 && j < count; ++j)

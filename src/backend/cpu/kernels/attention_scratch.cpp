@@ -1,4 +1,4 @@
-// The attention kernels' buffer of each thread.
+// Per-thread buffer of the attention kernels.
 #include "backend/cpu/kernels/attention_scratch.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// In huge pages where the system has them: operands and sums of a tile lie in too many small ones
-// for the processor's table of stores.
+// Uses huge pages if available: a tile's operands and sums span more small pages than the
+// processor's TLB for stores covers.
 struct ThreadBuffer {
   void* bytes = aligned_alloc(huge_page, scratch_bytes);
   ThreadBuffer() {

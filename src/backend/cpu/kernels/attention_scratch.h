@@ -1,14 +1,14 @@
-// Scratch of the attention kernels: one buffer per thread, made at its first use and kept.
+// Scratch of the attention kernels: one buffer per thread, allocated at its first use and kept.
 #pragma once
 
 #include <cstddef>
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Bytes that any attention kernel may ask for. The system gives memory only where it is touched.
+// Upper bound of a kernel's scratch in bytes. The system commits only pages that are touched.
 inline constexpr std::size_t scratch_bytes = std::size_t{4} << 20;
 
-// This thread's buffer, 64-byte aligned, with undefined content.
+// This thread's buffer, 64-byte aligned, with undefined contents.
 void* attention_scratch();
 
 template <class Layout>

@@ -13,13 +13,13 @@ inline constexpr std::int64_t max_operand = 65536;
 // Packed tokens are padded to a multiple of this.
 inline constexpr std::int64_t key_step = 32;
 
-// Keys that are packed together; few enough for the second-level cache.
+// Number of keys packed together, such that they fit in L2.
 inline std::int64_t keys_at_once(std::int64_t width) {
   const std::int64_t keys = max_operand / width / 128 * 128;
   return keys < 512 ? keys : 512;
 }
 
-// Sets scores [count keys, queries] to -infinity where a query does not see the key. Row 0 is key
+// Sets scores [count keys, queries] to -infinity where the key is not visible. Row 0 is key
 // `first`, column 0 is lane `lane` of the tile of queries.
 template <int queries, class A, int tile_queries>
 void mask_scores(A* scores, const TileVisibility<A, tile_queries>& visible, int lane,
@@ -37,8 +37,8 @@ void mask_scores(A* scores, const TileVisibility<A, tile_queries>& visible, int 
   }
 }
 
-// Adds slope x (key - query) to scores [count keys, queries], of which row 0 is key `key` and
-// column 0 is query `query`. The slope is that of unscaled scores.
+// Adds slope x (key - query) to scores [count keys, queries], with row 0 for key `key` and column 0
+// for query `query`. The slope is that of unscaled scores.
 template <int queries, class A>
 void add_distances(A* scores, A slope, std::int64_t key, std::int64_t query, std::int64_t count) {
   constexpr int lanes = Vec<A>::lanes;
@@ -53,7 +53,7 @@ void add_distances(A* scores, A slope, std::int64_t key, std::int64_t query, std
   }
 }
 
-// Scores s become cap x tanh(s / cap), `count` of them.
+// Soft cap: replaces `count` scores s by cap x tanh(s / cap).
 template <class A>
 void cap_scores(A* scores, A cap, std::int64_t count) {
   const Vec<A> caps = splat(cap), part = splat(1 / cap);
@@ -61,15 +61,15 @@ void cap_scores(A* scores, A cap, std::int64_t count) {
     store(scores + i, caps * tanh(load(scores + i) * part));
 }
 
-// What the gradient of a capped score is multiplied by to be that of the score: 0 for -infinity,
-// which stands where a key is not seen.
+// Derivative of the soft cap, which scales the gradient of a capped score; 0 for -infinity, which
+// marks keys that are not visible.
 template <class A>
 TRIREME_INLINE Vec<A> slope_at(Vec<A> capped, A cap) {
   const Vec<A> t = max(splat(A{-1}), capped * splat(1 / cap));
   return splat(A{1}) - t * t;
 }
 
-// Draws the factors of dropout of one head for a few keys at a time.
+// Draws the dropout factors of one head for a few keys at a time.
 template <class A, int queries>
 class KeepFactors {
  public:
@@ -80,13 +80,13 @@ class KeepFactors {
   KeepFactors(const GroupView<T>& view, std::int64_t head)
       : site_(*view.dropout, view.first_head + head, view.sample) {}
 
-  // For keys [key, key + keys), a multiple of keys, and queries [query, query + queries).
+  // Draws for keys [key, key + keys), a multiple of keys, and queries [query, query + queries).
   void draw(std::int64_t key, std::int64_t query) {
     for (int q = 0; q < queries; q += AttentionDropout<A>::block_queries) {
       site_.block(factors_ + q, queries, key, query + q);
     }
   }
-  // Of the drawn key `row` and the queries of one vector.
+  // Factors of the drawn key `row` for one vector of queries.
   Vec<A> at(int row, int q) const { return load(factors_ + row * queries + q); }
 
  private:
@@ -94,7 +94,7 @@ class KeepFactors {
   alignas(64) A factors_[keys * queries];
 };
 
-// Stands for KeepFactors where there is no dropout.
+// Replacement of KeepFactors without dropout.
 struct KeepAll {
   static constexpr bool is_dropout = false;
 };

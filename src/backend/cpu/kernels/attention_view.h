@@ -1,4 +1,4 @@
-// One group of attention heads of one sample: where its rows lie and which keys each query sees.
+// One group of attention heads of one sample: its rows, and the visible keys of each query.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
@@ -14,11 +14,11 @@ struct Rows {
   T* data;
   std::int64_t stride;
   T* row(std::int64_t i) const { return data + i * stride; }
-  // The same columns `columns` further right.
+  // Rows of the same shape, shifted right by `columns`.
   Rows right_by(std::int64_t columns) const { return {data + columns, stride}; }
 };
 
-// Asks for the cache lines of one row.
+// Prefetches the cache lines of one row.
 template <_mm_hint hint, class T>
 TRIREME_INLINE void prefetch_row(const T* row, std::int64_t count) {
   const char* bytes = reinterpret_cast<const char*>(row);
@@ -27,19 +27,19 @@ TRIREME_INLINE void prefetch_row(const T* row, std::int64_t count) {
   }
 }
 
-// The keys [begin, end) that a query sees.
+// The keys [begin, end) visible to a query.
 struct KeyRange {
   std::int64_t begin, end;
 };
 
-// A group: query heads that share one key and one value head. Head h of q, ctx and their gradients
-// lies h * head_dim columns right of head 0.
+// A group: query heads that share one key and one value head (GQA). Head h of q, ctx and their
+// gradients is h * head_dim columns right of head 0.
 template <class T>
 struct GroupView {
   AttentionRule rule;                 // of the attention that the group belongs to
   std::int64_t queries;               // rows of q
   std::int64_t first_query;           // position of row 0 of q within the sample
-  std::int64_t keys;                  // positions [first_key, keys) may be looked at
+  std::int64_t keys;                  // visible positions lie in [first_key, keys)
   const std::int32_t* first_visible;  // [queries] or null
   Rows<const T> q, k, v;
   const Dropout* dropout;           // null: none
@@ -59,9 +59,9 @@ struct GroupView {
   }
 };
 
-// What ALiBi adds to the scaled score of a head for each position that a key is ahead of the query:
-// 2^(-8 / n), its square and so on for n = 2^k heads; further heads get every second slope of twice
-// as many (Press et al. 2022, and the authors' code).
+// ALiBi slope of a head, added to its scaled scores for each position that a key is ahead of the
+// query: 2^(-8 / n), its square and so on for n = 2^k heads; further heads get every second slope
+// of twice as many (Press et al. 2022, and the authors' code).
 template <class T>
 inline double alibi_slope(const GroupView<T>& view, std::int64_t head_of_group) {
   const std::int64_t head = view.first_head + head_of_group;
@@ -72,12 +72,12 @@ inline double alibi_slope(const GroupView<T>& view, std::int64_t head_of_group) 
                       : ::exp2(-4.0 * static_cast<double>(2 * (head - power) + 1) / heads);
 }
 
-// Visibility of a tile of at most `lanes` queries: per lane, and what holds for all or any of them.
+// Visible keys of a tile of at most `lanes` queries: per lane, and common to all or any of them.
 template <class A, int lanes>
 struct TileVisibility {
-  alignas(64) A begin[lanes], end[lanes];  // as numbers of the arithmetic type, to compare in lanes
-  KeyRange any;                            // keys outside are seen by no query
-  KeyRange all;                            // keys inside are seen by every query
+  alignas(64) A begin[lanes], end[lanes];  // in the arithmetic type, to compare in lanes
+  KeyRange any;                            // keys outside are visible to no query
+  KeyRange all;                            // keys inside are visible to every query
 
   template <class T>
   void set(const GroupView<T>& view, std::int64_t first, std::int64_t count) {

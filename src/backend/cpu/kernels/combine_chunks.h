@@ -1,4 +1,4 @@
-// Reductions over rows: fixed chunks of rows in parallel, whose partial sums are added in order.
+// Reductions over rows: fixed chunks of rows in parallel, with partial sums added in order.
 #pragma once
 
 #include "backend/cpu/kernels/parallel.h"
@@ -7,8 +7,8 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Runs body(chunk, begin, end) for every chunk of `chunk_rows` rows, several of them per task where
-// they are short.
+// Runs body(chunk, begin, end) for every chunk of `chunk_rows` rows, with
+// several short chunks per task.
 template <class Body>
 void parallel_chunks(std::int64_t rows, std::int64_t chunk_rows, double row_ns, const Body& body) {
   const std::int64_t chunks = (rows + chunk_rows - 1) / chunk_rows;
@@ -21,8 +21,8 @@ void parallel_chunks(std::int64_t rows, std::int64_t chunk_rows, double row_ns, 
                   });
 }
 
-// Elements per chunk where a whole tensor is reduced to one result; at most max_flat_chunks of
-// them.
+// Elements per chunk if a whole tensor is reduced to one result; at
+// most max_flat_chunks chunks.
 inline constexpr std::int64_t max_flat_chunks = 256;
 
 inline std::int64_t flat_chunk(std::int64_t count) {

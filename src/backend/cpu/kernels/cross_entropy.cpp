@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, and both
-// in one.
+// Softmax statistics of rows of logits, the in-place gradient of the
+// cross-entropy, and both fused.
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"
@@ -11,8 +11,8 @@ namespace {
 template <class T>
 constexpr double element_ns = sizeof(T) == 8 ? 8.0 : 0.5;
 
-// Columns whose maximum is taken before their exponentials are summed: they stay in the first
-// cache, so that memory is read once.
+// Number of columns whose maximum is taken before their exponentials are summed: they stay in L1,
+// so memory is read only once.
 constexpr std::int64_t block_columns = 2048;
 
 template <class T>
@@ -90,7 +90,7 @@ void grad_of_row(T* logits, Acc<T> lse, std::int64_t target, Acc<T> scale, std::
   __builtin_memset(static_cast<void*>(logits + vocab), 0, (ld - vocab) * sizeof(T));
 }
 
-// Of the gradient of a row: see the kernel's entry in kernels.h.
+// Weight of a row in the gradient: see the kernel's entry in kernels.h.
 double weight_of_row(const StepBlock* block, const float* weights, std::int64_t r) {
   return weights ? block->grad_scale * weights[r] : block->sample_scale;
 }

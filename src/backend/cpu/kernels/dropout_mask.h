@@ -1,23 +1,23 @@
-// Which elements dropout keeps, and by what kept ones are multiplied: Philox4x32-10 in vector
-// registers. What is drawn is a pure function of (seed, step, site, sample, position, column), so
-// it does not know the layout or the order of work.
+// Dropout masks and multipliers: Philox4x32-10 in vector registers. Draws are a pure function of
+// (seed, step, site, sample, position, column), so they are independent of the parallel layout
+// and of the order of work.
 //
-// (seed, step, site, stream) give the Philox key of a site; stream 0 is a hidden activation, stream
-// 1 + h attention head h. One counter gives 128 bits: eight draws of 16 bits. An element is kept if
-// its draw lies below the keep probability times 2^16, and kept ones are divided by exactly that
-// rounded probability.
+// (seed, step, site, stream) give the Philox key of a site; stream 0 is a hidden activation,
+// stream 1 + h attention head h. One counter gives 128 bits: eight 16-bit draws. An element
+// is kept if its draw is below the keep probability times 2^16, and is divided by exactly
+// that rounded probability.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Sixteen counters' worth of Philox words: word[w] holds word w of each.
+// Philox words of sixteen counters: word[w] holds word w of each.
 struct PhiloxWords {
   Vec<std::uint32_t> word[4];
 };
 
-// The keys of the ten rounds, each in the lower half of a 64-bit word.
+// Round keys of the ten rounds, each in the lower half of a 64-bit word.
 struct PhiloxKey {
   std::uint64_t low[10], high[10];
 
@@ -31,8 +31,8 @@ struct PhiloxKey {
 
 namespace detail {
 
-// Counters and words lie in the lower halves of 64-bit lanes, which is where the multiplier reads
-// them; the upper halves hold leftovers that are never read.
+// Counters and words are in the lower halves of 64-bit lanes, where the multiplier reads them; the
+// upper halves hold leftovers that are never read.
 using Wide = Vec<std::uint64_t>;
 
 TRIREME_INLINE Wide multiply_low_halves(Wide a, std::uint32_t factor) {
@@ -79,12 +79,12 @@ TRIREME_INLINE PhiloxWords philox16(const PhiloxKey& key, std::uint32_t first, s
   return out;
 }
 
-// The part of a dropout site that all its elements share.
+// State of a dropout site that is common to all its elements.
 template <class A>
 struct DropoutSite {
   PhiloxKey key;
   std::uint32_t threshold;  // draws below it are kept
-  A multiplier;             // of kept elements
+  A multiplier;             // for kept elements
 
   DropoutSite(const Dropout& dropout, std::uint32_t stream) : key(key_of(dropout, stream)) {
     const long keep = __builtin_lrintf((1.0f - dropout.probability) * 65536.0f);
@@ -102,8 +102,8 @@ struct DropoutSite {
   }
 
  private:
-  // Two words of counter {step low, step high, site, stream} under the seed. A site that drops
-  // nothing draws nothing: it may lack the block.
+  // Two words of counter {step low, step high, site, stream} under the seed. A site without dropout
+  // draws nothing, as its block may be null.
   static PhiloxKey key_of(const Dropout& dropout, std::uint32_t stream) {
     if (dropout.probability == 0) return {0, 0};
     const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
@@ -116,7 +116,7 @@ struct DropoutSite {
   }
 
   TRIREME_INLINE void write_sixteen(float* out, Vec<std::uint32_t> bits) const {
-    // Both sides are below 2^17, so a signed comparison (one instruction) is right.
+    // Both sides are below 2^17, so a signed comparison (a single instruction) is correct.
     store(out, where_less(bits_as<std::int32_t>(bits), splat(static_cast<std::int32_t>(threshold)),
                           splat(multiplier), splat(0.0f)));
   }
@@ -140,7 +140,7 @@ class HiddenDropout {
 
   explicit HiddenDropout(const Dropout& dropout) : site_(dropout, 0), dropout_(dropout) {}
 
-  // Turns to row r of the tensor.
+  // Moves to row r of the tensor.
   void set_row(std::int64_t row) {
     const std::int64_t whole = dropout_.first_row + row;
     sample_ = static_cast<std::uint64_t>(dropout_.sample_ids[whole / dropout_.seq_length]);

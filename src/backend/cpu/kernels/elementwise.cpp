@@ -1,5 +1,5 @@
-// Residual addition with dropout, multiplication by a number, soft caps, the cast of master
-// weights, and the search for what is not finite.
+// Residual addition with dropout, scaling, soft caps, the cast of master weights, and the
+// search for non-finite values.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/residual.h"
@@ -49,7 +49,7 @@ void scale(T* y, const T* x, std::int64_t count, double factor) {
       lanes_of<T>);
 }
 
-// Nanoseconds that one element costs one thread.
+// Cost of one element in nanoseconds of one thread.
 template <class T>
 constexpr double tanh_ns = sizeof(T) == 8 ? 20.0 : 1.2;
 
@@ -94,7 +94,7 @@ void cast_from_master(T* dst, const Acc<T>* src, std::int64_t count) {
       lanes_of<T>);
 }
 
-// An unsigned integer of T's size, and the bits of the exponent: all set means NaN or infinity.
+// Unsigned integer of T's size, and the exponent's bits: all set means NaN or infinity.
 template <class T>
 struct Exponent;
 template <>

@@ -37,8 +37,8 @@ void embedding(const EmbeddingOperands<T>& o) {
   });
 }
 
-// Sorts the rows by id, equal ids in row order. Rows of id i are order[start[i]] up to
-// order[start[i + 1]]; rows of other ranks' ids are left out.
+// Sorts the rows by id, stably. The rows of id i are order[start[i]] .. order[start[i + 1]]; rows
+// with other ranks' ids are omitted.
 struct RowsById {
   std::int32_t* start;  // [local_ids + 1]
   std::int32_t* order;  // [rows]
@@ -53,7 +53,7 @@ struct RowsById {
     }
     std::int32_t total = 0;
     for (std::int64_t i = 0; i <= local_ids; ++i) start[i] = total += start[i];
-    // start[i] is where the rows of i end; filling from the back moves it to where they begin.
+    // start[i] is the end of i's rows; filling from the back turns it into their start.
     for (std::int64_t r = rows - 1; r >= 0; --r) {
       const std::int64_t id = ids[r] - first_id;
       if (id >= 0 && id < local_ids) order[--start[id]] = static_cast<std::int32_t>(r);
@@ -66,7 +66,7 @@ void embedding_grad(Acc<T>* dtable, bool accumulate, const std::int32_t* ids, co
                     std::int64_t rows, std::int64_t cols, std::int64_t first_id,
                     std::int64_t local_ids, std::int32_t* workspace) {
   const RowsById sorted(workspace, ids, rows, first_id, local_ids);
-  // The average cost of one id, spread over all of them.
+  // Average cost per id.
   const double touched = static_cast<double>(rows) * 3 * sizeof(Acc<T>) +
                          (accumulate ? 0.0 : static_cast<double>(local_ids) * sizeof(Acc<T>));
   const double id_ns =

@@ -1,4 +1,4 @@
-// Experts: the router's products, and the rows' way to their experts and back.
+// Experts: the router's products, and the permutation of rows to experts and back.
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
@@ -47,7 +47,7 @@ void router_input_grad(T* dx, const T* dres, const Acc<T>* dlogits, const T* wei
   });
 }
 
-// Four rows at once, for a quarter of the traffic to and from the sums; the same order.
+// Four rows at once, which quarters the traffic of the sums; the order is the same.
 template <class T, class Amount>
 TRIREME_INLINE void add_outer(Acc<T>* dweight, const Acc<T>* dlogits, const T* x, std::int64_t rows,
                               std::int64_t cols, std::int64_t experts, Amount n) {
@@ -110,7 +110,7 @@ void permute_rows(const PermuteShape& s, T* y, const T* x, const std::int32_t* p
   });
 }
 
-// y[r] = the sum over j of term(j, the row of x) in order of j.
+// y[r] = sum over j of term(j, the row of x), in order of j.
 template <class T, class Term>
 TRIREME_INLINE void sum_rows(T* y, const T* x, const std::int32_t* places, std::int64_t rows,
                              std::int64_t cols, std::int64_t top_k, const Term& term) {
@@ -199,7 +199,7 @@ void gate_rows_grad(T* dx, Acc<T>* dgates, const T* dy, const T* x, const Acc<T>
   });
 }
 
-// The first of two shares that add up to 1; the other is that of the logits exchanged.
+// The first of two shares that sum to 1; for the other one, swap the logits.
 template <class T>
 Acc<T> share_of(T own, T other) {
   using A = Acc<T>;

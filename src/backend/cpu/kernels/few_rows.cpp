@@ -1,4 +1,4 @@
-// A few rows of x stay in L1 while weight streams by; each output is a dot product over `in`.
+// A few rows of x stay in L1 while weight is streamed; each output is a dot product over `in`.
 #include "backend/cpu/kernels/few_rows.h"
 
 #include "backend/cpu/kernels/simd.h"
@@ -6,16 +6,16 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Bytes between what is read and what is fetched meanwhile: rows of weight follow each other in
-// memory, but the processor itself fetches ahead only within a page.
+// Prefetch distance in bytes: rows of weight are contiguous in memory, but the hardware
+// prefetches only within a page.
 constexpr std::int64_t fetch_ahead = 4096;
 
-// A group of outputs is as long as a vector; its sums wait on the stack until it is complete.
+// A group of outputs has a vector's length; its sums stay on the stack until it is complete.
 template <class T>
 using GroupSums = Acc<T>[max_few_rows][lanes_of<T>];
 
-// Sums for `rows` rows and `outputs` outputs, as many running sums as hide an addition's latency.
-// `output` counts within the group that begins at `first`.
+// Sums for `rows` rows and `outputs` outputs: enough running sums to hide the latency of an
+// addition. `output` counts within the group starting at `first`.
 template <class T, int rows, int outputs>
 TRIREME_INLINE void multiply(GroupSums<T>& group, const FewRows<T>& p, int row, std::int64_t first,
                              int output) {

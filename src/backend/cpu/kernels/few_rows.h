@@ -1,4 +1,4 @@
-// y = x weight^T + bias for a few rows of x: bound by the reading of weight, which is read once.
+// y = x weight^T + bias for a few rows of x, bound by reading weight, which is read only once.
 #pragma once
 
 #include "backend/cpu/kernels.h"

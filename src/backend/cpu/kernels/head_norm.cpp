@@ -1,4 +1,4 @@
-// RMSNorm of queries and keys, head by head or over all heads of a row, and its gradient.
+// RMSNorm of queries and keys, per head or over all heads of a row, and its gradient.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/parallel.h"
@@ -7,8 +7,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Calls normed(column, index, is_key) for each head of queries and keys, in the order in which they
-// lie in a row, and value(column) for each head of values.
+// Calls normed(column, index, is_key) for each query and key head, in the order of the row, and
+// value(column) for each value head.
 template <class Normed, class Value>
 TRIREME_INLINE void for_heads(const HeadNormShape& s, const Normed& normed, const Value& value) {
   std::int64_t column = 0, index = 0;
@@ -25,8 +25,8 @@ double row_ns(const HeadNormShape& s, int tensors) {
   return tensors * sizeof(T) * byte_ns * static_cast<double>(s.qkv_cols());
 }
 
-// The norms of one row over all heads: queries first, then keys. `body(column, which, at)` is
-// called for each normed head, whose weights begin at `at`.
+// All-heads norms of one row: queries first, then keys. Calls `body(column, which, at)` for each
+// normed head, whose weights start at `at`.
 template <class Body, class Value>
 TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, const Value& value) {
   std::int64_t next[2] = {0, 0};
@@ -39,12 +39,12 @@ TRIREME_INLINE void for_all_heads(const HeadNormShape& s, const Body& body, cons
       value);
 }
 
-// What a mean over the heads of a row divides by.
+// Number of heads that a mean over a row's heads averages.
 template <class A>
 A heads_of(const HeadNormShape& s, int which) {
   return static_cast<A>(s.heads_together(which == 1));
 }
-// And where it is that of elements.
+// Number of elements of that mean.
 template <class A>
 A elements_of(const HeadNormShape& s, int which) {
   return heads_of<A>(s, which) * static_cast<A>(s.head_dim);
@@ -117,8 +117,8 @@ void norm_of_all_heads(const HeadNormShape& s, T* y, Acc<T>* rstd, const T* x,
   });
 }
 
-// One row of the gradient; the weights' go to the two parts. Of keys that ranks share the one that
-// owns them has what comes by way of the norm.
+// Gradient of one row; adds the weights' gradients to the two parts. For keys that ranks share,
+// only their owner includes the gradient through the norm.
 template <bool zero_centered, class T>
 void grad_row_of_all_heads(const HeadNormShape& s, T* dx, const T* dy, const T* x,
                            const Acc<T>* rstd, const T* const* weights, const Acc<T>* sums,

@@ -1,5 +1,5 @@
-// Functions on vectors: exp and the normal distribution to a few units in the last place in float,
-// by the C library in double.
+// Vector math: exp and the normal distribution, accurate to a few ulp in float, by
+// the C library in double.
 #pragma once
 
 #include "backend/cpu/kernels/simd.h"
@@ -14,7 +14,7 @@ TRIREME_INLINE Vec<float> polynomial(const float (&c)[count], Vec<float> x) {
   return sum;
 }
 
-// x * 2^n for whole n in [-151, 129], with one rounding where the result is subnormal.
+// x * 2^n for integer n in [-151, 129], with a single rounding if the result is subnormal.
 TRIREME_INLINE Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
 #ifdef __AVX512F__
   return {_mm512_scalef_ps(x.part[0], n.part[0])};
@@ -36,7 +36,7 @@ TRIREME_INLINE Vec<float> scale_by_power(Vec<float> x, Vec<float> n) {
 
 // e^x: x = n ln 2 + r with |r| <= ln 2 / 2, and a minimax polynomial for e^r (error 3e-9).
 TRIREME_INLINE Vec<float> exp(Vec<float> x) {
-  x = min(splat(89.0f), max(splat(-104.0f), x));  // beyond them infinity and 0; NaN stays
+  x = min(splat(89.0f), max(splat(-104.0f), x));  // beyond these: infinity and 0; NaN propagates
   const auto to_whole = splat(12582912.0f);       // 1.5 * 2^23: adding it rounds to a whole number
   const auto n = x * splat(1.44269504f) + to_whole - to_whole;
   const auto r = x - n * splat(0.693145752f) - n * splat(1.42860677e-6f);  // ln 2 in two parts
@@ -59,7 +59,7 @@ TRIREME_INLINE Vec<A> sigmoid(Vec<A> x) {
   return one / (one + exp(splat(A{0}) - x));
 }
 
-// By a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
+// Uses a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
 TRIREME_INLINE Vec<float> tanh(Vec<float> x) {
   const auto zero = splat(0.0f), one = splat(1.0f);
   const auto square = x * x;
@@ -77,14 +77,14 @@ TRIREME_INLINE Vec<double> tanh(Vec<double> x) {
   return x;
 }
 
-// Distribution function and density of the standard normal distribution.
+// CDF and density of the standard normal distribution.
 template <class A>
 struct Normal {
   Vec<A> cdf, pdf;
 };
 
 // The tail beyond |x| is e^(-x^2 / 2) h(|x|), with h a minimax polynomial in 1 / (1 + 0.3 |x|)
-// (relative error 6e-8): so the left tail keeps its relative accuracy down to where it underflows.
+// (relative error 6e-8), so the left tail is accurate down to where it underflows.
 TRIREME_INLINE Normal<float> normal(Vec<float> x) {
   const auto zero = splat(0.0f);
   const auto one = splat(1.0f);
@@ -93,7 +93,7 @@ TRIREME_INLINE Normal<float> normal(Vec<float> x) {
   constexpr float c[] = {7.37236376e-6f, 0.119484208f, 0.121945259f,  0.0945858802f, 0.142765231f,
                          -0.076839591f,  0.228951710f, -0.169307424f, 0.038407384f};
   const auto square = size * size;
-  // What rounding took from the square; it matters for an exponent that large.
+  // Rounding error of the square, which matters for such a large exponent.
   const auto lost = multiply_subtract(size, size, square);
   const auto bell = exp(splat(-0.5f) * square) * (one - splat(0.5f) * lost);
   const auto tail = bell * polynomial(c, t);

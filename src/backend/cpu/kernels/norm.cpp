@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, fused with the residual addition before them, and their gradients.
+// LayerNorm and RMSNorm, fused with the preceding residual addition, and their gradients.
 #include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/kernels/parallel.h"

@@ -19,7 +19,7 @@ Acc<T> mean_square_of(const T* x, Acc<T> center, std::int64_t cols) {
          static_cast<A>(cols);
 }
 
-// What a normalized value is multiplied by: the weight, or one more.
+// Factor of a normalized value: the weight, or 1 + weight.
 template <bool zero_centered, class T, class Amount>
 TRIREME_INLINE Vec<Acc<T>> factor_of(const T* weight, Amount n) {
   if constexpr (zero_centered) {
@@ -46,7 +46,7 @@ TRIREME_INLINE A reciprocal_root(A x) {
   return A{1} / sqrt(splat(x)).part[0][0];
 }
 
-// What the gradient of one row needs besides the row itself.
+// Per-row values of the gradient, besides the row itself.
 template <class A>
 struct RowGrad {
   A mean, rstd;
@@ -70,7 +70,7 @@ RowGrad<Acc<T>> row_grad(bool centered, const T* dy, const T* x, const T* weight
   return {mean, rstd, centered ? sum_lanes(sum) / count : A{0}, sum_lanes(dot) * rstd / count};
 }
 
-// dx of one row; adds its part of the gradients of weight and bias (which may be null).
+// Computes dx of one row; adds its part of the weight and bias gradients (which may be null).
 template <bool zero_centered = false, class T>
 void apply_row_grad(const RowGrad<Acc<T>>& row, T* dx, Acc<T>* dweight, Acc<T>* dbias, const T* dy,
                     const T* x, const T* weight, const T* dres, std::int64_t cols) {

@@ -1,5 +1,5 @@
-// The elementwise steps of the optimizers on a range of parameters, with the cast of the compute
-// copy.
+// Elementwise steps of the optimizers on a range of parameters, with the
+// cast to the compute copy.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/table.h"
@@ -78,7 +78,7 @@ void sgd(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* gr
       lanes_of<T>);
 }
 
-// -1, 0 or 1; NaN stays NaN.
+// Returns -1, 0 or 1; NaN for NaN.
 template <class A>
 TRIREME_INLINE Vec<A> sign(Vec<A> x) {
   return map<A>([](auto part, auto one)

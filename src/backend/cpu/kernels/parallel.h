@@ -1,5 +1,5 @@
-// Splits a kernel's work into tasks for the thread pool. The split follows from nothing but the
-// problem's size; work that is too short to wake the pool runs in the calling thread.
+// Splits a kernel's work into tasks for the thread pool. The split depends only on the problem
+// size; work too short to wake the pool runs in the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ void parallel_tasks(std::int64_t tasks, const Body& body) {
       &body);
 }
 
-// Nanoseconds of one thread below which a kernel stays in the calling thread, and those that one
-// task should take at least.
+// Work, in nanoseconds of one thread, below which a kernel runs in the calling thread,
+// and the minimum per task.
 inline constexpr double inline_ns = 20000;
 inline constexpr double task_ns = 10000;
 
-// Nanoseconds that moving one byte costs one thread.
+// Cost of moving one byte, in nanoseconds of one thread.
 inline constexpr double byte_ns = 0.1;
 
-// Items per task, where `item_ns` estimates what one item costs one thread.
+// Items per task, where `item_ns` estimates an item's cost in nanoseconds of one thread.
 inline std::int64_t items_per_task(std::int64_t items, double item_ns) {
   if (static_cast<double>(items) * item_ns < inline_ns) return items;
   const auto grain = static_cast<std::int64_t>(task_ns / item_ns);
@@ -37,7 +37,7 @@ inline std::int64_t items_per_task(std::int64_t items, double item_ns) {
 }
 
 // Runs body(begin, end) over pieces of [0, items) whose size is a multiple of `multiple`, for work
-// whose result does not depend on where it is cut.
+// whose result does not depend on the split.
 template <class Body>
 void parallel_pieces(std::int64_t items, double item_ns, const Body& body,
                      std::int64_t multiple = 1) {

@@ -6,7 +6,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Four rows at once, for a quarter of the traffic to and from the sum; the same order.
+// Four rows at once, which quarters the traffic of the sum; the order is the same.
 template <class T>
 void add_four_rows(Acc<T>* sum, const T* row, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {

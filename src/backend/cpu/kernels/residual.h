@@ -1,4 +1,4 @@
-// y = a + dropout(b), row by row: for the residual addition by itself and fused with a norm.
+// y = a + dropout(b) by rows, for the residual addition alone and fused with a norm.
 #pragma once
 
 #include "backend/cpu/kernels/dropout_mask.h"

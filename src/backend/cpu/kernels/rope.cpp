@@ -1,4 +1,4 @@
-// Rotary position embedding, in place in the buffer of queries, keys and values.
+// Rotary position embedding, in place in the qkv buffer.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/table.h"

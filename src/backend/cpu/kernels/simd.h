@@ -5,8 +5,8 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Calls body(index, amount) for vectors over [0, count): amount is All, and for the rest First. The
-// body should be a TRIREME_INLINE_LAMBDA.
+// Calls body(index, amount) for vectors over [0, count), with amount All, or First for the rest.
+// The body should be a TRIREME_INLINE_LAMBDA.
 template <int lanes, class Body>
 TRIREME_INLINE void for_vectors(std::int64_t count, Body&& body) {
   std::int64_t i = 0;
@@ -14,8 +14,8 @@ TRIREME_INLINE void for_vectors(std::int64_t count, Body&& body) {
   if (i < count) body(i, First{static_cast<int>(count - i)});
 }
 
-// The sum of term(index, amount), a vector, over [0, count), in four running sums: in one, each
-// addition would wait for the one before. What a term gives beyond its amount does not count.
+// Sum of the vectors term(index, amount) over [0, count), in four running sums, because in a single
+// one each addition would wait for the previous. Lanes beyond the amount are ignored.
 template <class A, class Term>
 TRIREME_INLINE A sum_terms(std::int64_t count, Term&& term) {
   constexpr std::int64_t lanes = Vec<A>::lanes;
@@ -32,7 +32,7 @@ TRIREME_INLINE A sum_terms(std::int64_t count, Term&& term) {
   return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-// sum += row, element by element.
+// sum += row, elementwise.
 template <class T>
 void add_row(Acc<T>* sum, const T* row, std::int64_t cols) {
   for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {

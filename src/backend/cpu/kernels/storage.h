@@ -5,13 +5,13 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// How much of a vector is meant: all of it, or its first lanes.
+// Part of a vector to access: all of it, or its first lanes.
 struct All {};
 struct First {
   int count;
 };
 
-// The part of a vector that begins at `from`, which need not be aligned.
+// The part of a vector starting at `from`, which may be unaligned.
 template <class E>
 TRIREME_INLINE typename Vec<E>::Part load_part(const E* from) {
   typename Vec<E>::Part part;
@@ -48,7 +48,7 @@ TRIREME_INLINE void store(double* to, Vec<double> x) {
   store_whole(to, x);
 }
 
-// The upper 16 bits of each float, rounded to nearest even; NaN stays NaN.
+// Rounds floats to bf16, to nearest even, in the lower halves of words; NaN stays NaN.
 TRIREME_INLINE Vec<std::uint32_t> round_to_bf16(Vec<float> x) {
   const auto bits = bits_as<std::uint32_t>(x);
   const auto odd = shift_right(bits, 16) & splat(std::uint32_t{1});
@@ -72,7 +72,7 @@ TRIREME_INLINE Vec<float> load(const f16* from) {
 
 TRIREME_INLINE void store(bf16* to, Vec<float> x) {
 #ifdef __AVX512BF16__
-  // One instruction for nine. It rounds as round_to_bf16 does but takes subnormals for zero.
+  // One instruction instead of nine. Rounds like round_to_bf16 but flushes subnormals to zero.
   const auto half = (__m256i)_mm512_cvtneps_pbh(x.part[0]);
 #else
   const __m256i half = _mm512_cvtepi32_epi16((__m512i)round_to_bf16(x).part[0]);
@@ -115,7 +115,7 @@ TRIREME_INLINE void store(f16* to, Vec<float> x) {
 
 #endif
 
-// Other lanes become `filler`.
+// Sets the other lanes to `filler`.
 template <class E>
 TRIREME_INLINE Vec<E> keep(Vec<E> x, All, E) {
   return x;
@@ -151,7 +151,7 @@ TRIREME_INLINE void store(T* to, Vec<Acc<T>> x, First first) {
   __builtin_memcpy(to, padded, first.count * sizeof(T));
 }
 
-// Single elements in and out of storage.
+// Loads and stores of single elements.
 template <class T>
 TRIREME_INLINE Acc<T> load_one(const T* from) {
   return load(from, First{1}).part[0][0];

@@ -1,4 +1,4 @@
-// The table of kernels of one instruction set.
+// The kernel table of one instruction set.
 #include "backend/cpu/kernels/table.h"
 
 #include "backend/cpu/fp8.h"

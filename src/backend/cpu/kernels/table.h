@@ -1,4 +1,4 @@
-// How one instruction set fills its table: each file sets the entries of its kernels.
+// Fills the kernel table of one instruction set: each file sets the entries of its kernels.
 #pragma once
 
 #include "backend/cpu/kernels.h"
@@ -11,7 +11,7 @@ namespace trireme::cpu::TRIREME_ISA {
 TRIREME_KERNEL_FILES(TRIREME_SETTER)
 #undef TRIREME_SETTER
 
-// A table entry: the CPU's kernels know no queues, they run at once.
+// Makes a table entry: CPU kernels ignore the queue and run immediately.
 template <auto kernel>
 struct AtOnce;
 template <class... Args, void (*kernel)(Args...)>
@@ -21,13 +21,13 @@ struct AtOnce<kernel> {
 template <auto kernel>
 inline constexpr auto at_once = AtOnce<kernel>::run;
 
-// All kernels of this set.
+// All kernels of this instruction set.
 template <class T>
 const Kernels<T>& table();
 
 }  // namespace trireme::cpu::TRIREME_ISA
 
-// Instantiates one of the above for every storage type.
+// Instantiates one of these functions for every storage type.
 // NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot be parenthesised.
 #define TRIREME_INSTANTIATE(setter)             \
   template void setter<float>(Kernels<float>&); \

@@ -1,11 +1,11 @@
-// Vectors of 64 bytes and their arithmetic. A vector has as many lanes on every instruction set
-// (AVX2 holds it in two registers), so that sums are taken in the same order everywhere.
+// 64-byte vectors and their arithmetic. A vector has the same number of lanes on every instruction
+// set (AVX2 uses two registers), so the order of sums is the same everywhere.
 //
-// Everything here is inlined by force and lives in the namespace of its instruction set: nothing
-// that was compiled for one set can be linked into another.
+// All functions are force-inlined and in the namespace of their instruction set, so that code
+// compiled for one set cannot be linked into another.
 #pragma once
 
-// GCC 12 takes the intrinsics' deliberately undefined operands for mistakes.
+// GCC 12 warns about the intrinsics' deliberately undefined operands.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -17,7 +17,7 @@
 #include "backend/cpu/kernels.h"
 
 #define TRIREME_INLINE inline __attribute__((always_inline))
-// The same for a lambda; goes between its parameters and its body.
+// Same for a lambda; goes between its parameters and its body.
 #define TRIREME_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -36,12 +36,12 @@ struct Vec {
   Part part[parts];
 };
 
-// Lanes of the vectors that kernels of storage type T compute in.
+// Number of lanes of the vectors used by kernels of storage type T.
 template <class T>
 inline constexpr int lanes_of = Vec<Acc<T>>::lanes;
 
-// f of each part. Written out, since the compiler keeps an array in registers only where no index
-// varies.
+// Applies f to each part. Written out, because the compiler keeps an array in registers only if
+// all indices are constant.
 template <class To, class F, class... Vecs>
 TRIREME_INLINE Vec<To> map(F f, const Vecs&... x) {
   Vec<To> out;
@@ -77,7 +77,7 @@ TRIREME_INLINE Vec<E>& operator+=(Vec<E>& a, Vec<E> b) {
   return a = a + b;
 }
 
-// Reads the bits of one element type as another of the same size.
+// Reinterprets the bits of one element type as another type of the same size.
 template <class To, class From>
 TRIREME_INLINE Vec<To> bits_as(Vec<From> x) {
   return map<To>([](auto part) TRIREME_INLINE_LAMBDA { return (typename Vec<To>::Part)part; }, x);
@@ -107,7 +107,7 @@ TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
 #define TRIREME_INTRINSIC(name) _mm256_##name
 #endif
 
-// The larger and the smaller lane; b where either is NaN. (Each is one instruction, which the
+// Lane-wise maximum and minimum; b if either is NaN. (Each is one instruction, which the
 // compiler does not always find.)
 TRIREME_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
   return map<float>(
@@ -135,7 +135,7 @@ TRIREME_INLINE Vec<double> sqrt(Vec<double> x) {
       [](auto part) TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(sqrt_pd)(part); }, x);
 }
 
-// a * b - c with one rounding.
+// a * b - c with a single rounding.
 TRIREME_INLINE Vec<float> multiply_subtract(Vec<float> a, Vec<float> b, Vec<float> c) {
   return map<float>([](auto x, auto y, auto z)
                         TRIREME_INLINE_LAMBDA { return TRIREME_INTRINSIC(fmsub_ps)(x, y, z); },

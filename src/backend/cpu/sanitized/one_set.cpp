@@ -1,5 +1,5 @@
-// Builds with sanitizers compile the kernels for AVX2 only: the sources are the same for every
-// instruction set, and each set takes the compiler minutes. The other sets are answered with these.
+// Builds with sanitizers compile the kernels for AVX2 only: all instruction sets share the sources,
+// and each takes minutes to compile. The other sets are mapped to these kernels.
 #include "backend/cpu/kernels/few_rows.h"
 
 namespace trireme::cpu {

@@ -1,4 +1,4 @@
-// The threads of one block take turns.
+// Runs the threads of one block in turns.
 #include "backend/gpu/emulated/block.h"
 
 #include <algorithm>
@@ -20,10 +20,10 @@ struct Shared {
   };
   std::unique_ptr<std::byte[], Free> bytes;
   std::size_t size = 0;
-  std::uint64_t block = 0;  // whose it is
+  std::uint64_t block = 0;  // block that owns the memory
 
-  // New for each block, because new memory has no past for the race checker, and NaN everywhere,
-  // so that what nobody wrote shows in the result.
+  // Reallocated for each block, so that the race checker sees no history, and filled with NaN, so
+  // that reads of unwritten memory show up in the result.
   std::byte* of_block(std::uint64_t number, std::size_t wanted) {
     if (number == block && wanted == size) return bytes.get();
     if (TRIREME_RACE_CHECKER || wanted != size) bytes.reset();
@@ -35,7 +35,7 @@ struct Shared {
   }
 };
 
-// All that outlives a block: contexts, and shared memory by its declaration.
+// State that outlives a block: contexts, and shared memory by its declaration.
 struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<std::unique_ptr<Wave>> waves;
@@ -44,13 +44,13 @@ struct Machine {
   Barrier block;
   int live = 0;
   const std::function<void()>* body = nullptr;
-  std::uint64_t block_number = 0;  // of all blocks that ever ran
+  std::uint64_t block_number = 0;  // over all blocks so far
   std::vector<Shared> shared;
   Shared dynamic;
   std::size_t dynamic_bytes = 0;
   std::uint64_t order = 0;
-  std::size_t first_context = 0;  // of the next block
-  char begin = 0, end = 0;        // what a launch orders
+  std::size_t first_context = 0;  // for the next block
+  char begin = 0, end = 0;        // ordering of launches
 };
 Machine& machine = *new Machine;  // contexts may be alive when the process ends
 
@@ -92,7 +92,7 @@ void arrive_and_wait(Barrier& barrier, const Place& place, bool orders_memory,
   if (++barrier.arrived == barrier.expected) {
     complete();
     release_all(barrier);
-    if (machine.order) {  // let somebody else go first
+    if (machine.order) {  // let another thread go first
       machine.ready.push_back(running.thread);
       continue_with(next_ready());
     }
@@ -104,7 +104,7 @@ void arrive_and_wait(Barrier& barrier, const Place& place, bool orders_memory,
   if (orders_memory) acquire(&barrier);
 }
 
-// A thread has returned from the kernel: those that wait may now be complete.
+// A thread has returned from the kernel: barriers of the waiting ones may now be complete.
 void leave(Barrier& barrier) {
   if (--barrier.expected > 0 && barrier.arrived == barrier.expected) release_all(barrier);
 }
@@ -123,14 +123,14 @@ TRIREME_UNCHECKED void thread_main() {
     Context& next = --machine.live == 0     ? machine.launcher
                     : machine.ready.empty() ? (stop("threads are left over"), machine.launcher)
                                             : (running.thread = next_ready())->context;
-    end_bookkeeping();  // as this racer; the next block brings another
+    end_bookkeeping();  // for this racer; the next block has another
     switch_context(self.context, next);
     begin_bookkeeping();
   }
 }
 
-// Under the race checker neighboring blocks and launches take different contexts: what is left on
-// a stack belongs to its racer.
+// Under the race checker, neighboring blocks and launches use different contexts, since data left
+// on a stack belong to its racer.
 std::size_t context_count(unsigned threads) {
   constexpr std::size_t pool = 1021;
   return TRIREME_RACE_CHECKER ? std::max<std::size_t>(pool, threads) : threads;

@@ -1,9 +1,9 @@
-// One block of GPU threads on the CPU: a context for each thread, which runs until it has to wait
-// for others at a barrier, a shuffle or a tile product. Blocks run one after another.
+// One block of GPU threads on the CPU: each thread has a context, which runs until it must wait for
+// others at a barrier, a shuffle or a tile product. Blocks run one after another.
 //
-// Checked: a barrier that some threads never reach, threads at different barriers, reads of shared
-// memory that was never written (it is filled with NaN), and under ThreadSanitizer every pair of
-// accesses that no barrier orders, between threads and between blocks.
+// Detects barriers that some threads never reach, threads at different barriers, reads of
+// uninitialized shared memory (it is filled with NaN) and, under ThreadSanitizer, all pairs of
+// accesses not ordered by a barrier, between threads and between blocks.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Size {
 
 struct Thread;
 
-// Threads that wait for each other.
+// Threads waiting for each other.
 struct Barrier {
   std::vector<Thread*> waiting;
   int expected = 0, arrived = 0;
@@ -41,7 +41,7 @@ struct Wave {
   static constexpr std::size_t slot_bytes = 64;
 
   Barrier barrier;
-  // What each lane shows to the others. Two in turn, because a lane may be one exchange ahead.
+  // Values that lanes exchange. Two alternating sets, since a lane may be one exchange ahead.
   alignas(64) std::byte slots[2][wave_width][slot_bytes];
 };
 
@@ -49,38 +49,38 @@ struct Thread {
   Context context;
   unsigned index = 0;  // in its block
   int lane = 0;
-  int turn = 0;  // which slots the next exchange takes
+  int turn = 0;  // set of slots of the next exchange
   Wave* wave = nullptr;
 };
 
-// What runs now. Kernels ask it where they are.
+// The running thread, which kernels query for their position.
 struct Running {
   Thread* thread = nullptr;
   Size block, grid, threads;
 };
 extern Running running;
 
-// Runs a kernel: `body` once for each thread of each block of the grid. shared_bytes: dynamic
-// shared memory of a block.
+// Runs a kernel: `body` once per thread of each block of the grid. shared_bytes is the dynamic
+// shared memory per block.
 void run_grid(Size grid, unsigned threads, std::size_t shared_bytes,
               const std::function<void()>& body);
 
-// The order in which threads that could run do run: 0 is the order in which they became able to.
+// Order in which runnable threads run; seed 0 is the order in which they became runnable.
 void set_thread_order(std::uint64_t seed);
 
 void sync_block(Place place);
 void sync_wave(Place place);
 
-// Shows `bytes` of each lane to the others of its wave; lane i's lie at slots + i * slot_bytes
-// until the lane's next exchange but one. The last lane to come runs `complete`, if any. Orders
-// nothing: what a register holds needs no order.
+// Publishes `bytes` of each lane to its wave: lane i's lie at slots + i * slot_bytes until the
+// lane's second next exchange. The last lane to arrive runs `complete`, if any. Does not order
+// memory: registers need no ordering.
 struct Exchange {
   const std::byte* slots;
 };
 Exchange exchange(const void* mine, std::size_t bytes, Place place,
                   void (*complete)(Exchange) = nullptr);
 
-// Shared memory of this block for declaration number `id`: the same for all its threads.
+// Shared memory of declaration number `id`, common to all threads of the block.
 std::byte* shared_memory(std::size_t id, std::size_t bytes);
 std::byte* dynamic_shared_memory();
 std::size_t new_shared_id();

@@ -1,4 +1,4 @@
-// Collectives as messages between all ranks, in the order of streams.
+// Collectives as messages between all ranks, in stream order.
 #include "backend/gpu/emulated/collectives.h"
 
 #include <unistd.h>
@@ -40,7 +40,7 @@ Member& member_of(void* communicator) {
   return **static_cast<Handle*>(communicator);
 }
 
-// --- device memory, as the race checker sees it: this stream reads and writes it ---
+// --- device memory, accessed by this stream as far as the race checker is concerned ---
 
 void check_device(const void* p, std::int64_t bytes) {
   if (side_of(p, static_cast<std::size_t>(bytes)) != Side::device)
@@ -72,20 +72,20 @@ struct Received {
   std::int64_t bytes;
 };
 
-// What a call sends and receives, and what it does with that; by[k] is what came from rank k.
+// Sends and receives of a call, and what it does with them; by[k] came from rank k.
 struct Call {
   std::vector<Sent> sends;
   std::vector<Received> receives;
   std::function<void(const std::vector<const Bytes*>& by)> deliver;
 };
 
-// Calls that start together, on their way through a stream.
+// A group of calls that start together, in progress in a stream.
 class Flight {
  public:
   Flight(Handle member, std::vector<Call> calls)
       : member_(std::move(member)), calls_(std::move(calls)) {}
 
-  // In the stream.
+  // Runs in the stream.
   void take() {
     if (member_->aborted) return;
     for (const Call& call : calls_) {
@@ -100,7 +100,7 @@ class Flight {
     }
   }
 
-  // On the host, for as long as the stream stands still.
+  // Runs on the host while the stream stalls.
   bool has_arrived() {
     if (member_->aborted) return true;
     if (member_->error) return false;
@@ -115,7 +115,7 @@ class Flight {
     return true;
   }
 
-  // In the stream.
+  // Runs in the stream.
   void deliver() {
     acquire(this);
     if (member_->aborted) return;
@@ -138,7 +138,7 @@ class Flight {
   std::unique_ptr<HostMessages::Transfer> transfer_;
 };
 
-// What is aborted may still be written by the network: it stays.
+// Leaks aborted flights, which the network may still write to.
 void let_go(Flight* flight) {
   if (!flight->under_way()) delete flight;
 }
@@ -188,9 +188,9 @@ int group_end() {
   return 0;
 }
 
-// --- sums as a ring makes them ---
+// --- ring-ordered sums ---
 
-// The element's part begins its way at the rank after its own and ends there, rounded everywhere.
+// The sum of part p starts at rank p + 1 and ends at rank p, with rounding at every rank.
 template <class T>
 void reduce_along_ring(T* sums, const std::vector<const T*>& by, int part, std::int64_t begin,
                        std::int64_t end, bool maximum) {
@@ -216,7 +216,7 @@ void with_type(DType dtype, const Body& body) {
   with_compute_type(dtype, body);
 }
 
-// Reduces count elements of every rank; part < 0: in one part per rank, else all in that one.
+// Reduces count elements of every rank; part < 0: one part per rank, else everything as that part.
 Bytes reduced(const std::vector<const Bytes*>& by, std::int64_t count, DType dtype, bool maximum,
               int part) {
   const Bookkeeping bookkeeping;
@@ -336,7 +336,7 @@ int broadcast(void* data, std::int64_t count, DType dtype, int root, void* commu
   return add(communicator, queue, std::move(call));
 }
 
-// --- communicators: while there is one, streams advance by themselves ---
+// --- communicators: while one exists, streams advance by themselves ---
 
 std::mutex drive_mutex;
 int members = 0;
@@ -358,7 +358,7 @@ int join(void** communicator, int size, const CollectiveId&, int rank, HostMessa
   if (!messages) return misused;
   if (planted(Fault::stuck_joining)) {
     if (rank == size - 1) raise(SIGSTOP);
-    for (;;) pause();  // nobody returns before all have called
+    for (;;) pause();  // no rank returns before all have called
   }
   auto member = std::make_shared<Member>();
   member->size = size;

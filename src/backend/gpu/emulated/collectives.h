@@ -5,11 +5,11 @@
 
 namespace trireme::gpu::emulated {
 
-// Each call is work of its stream: it takes what it sends out of device memory, and the stream
-// stands still until the other ranks have sent their part by way of HostMessages, as a kernel of
-// NCCL keeps its stream. Sums are added along a ring and rounded at every rank, as NCCL's are, so
-// their order is none that a program may rely on. An error in the background stops the streams
-// until the communicator is aborted.
+// Each call is work of its stream: it reads its input from device memory, and the stream stalls
+// until the other ranks have sent their parts through HostMessages, just as an NCCL kernel
+// occupies its stream. Sums are accumulated along a ring with rounding at every rank, as in NCCL,
+// so programs cannot rely on an order. An asynchronous error stalls the streams until the
+// communicator is aborted.
 const CollectiveTable& substitute_collectives();
 
 }  // namespace trireme::gpu::emulated

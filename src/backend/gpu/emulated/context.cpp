@@ -1,4 +1,4 @@
-// Stacks, and the few instructions that change from one to another.
+// Stacks, and the instructions that switch between them.
 #include "backend/gpu/emulated/context.h"
 
 #include <sys/mman.h>
@@ -11,8 +11,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// trireme_switch_stack(save, load): keeps the registers that calls preserve on the stack that is
-// left, stores its pointer at *save, and takes registers and return address from the stack `load`.
+// trireme_switch_stack(save, load): saves the callee-saved registers on the current stack, stores
+// the stack pointer at *save, and restores registers and return address from the stack `load`.
 #if defined(__x86_64__)
 asm(R"(
     .pushsection .text
@@ -69,7 +69,7 @@ void Context::start(void (*body)()) {
       std::abort();
     }
   }
-  // The tops of stacks lie on different lines of the cache.
+  // Places the tops of stacks on different cache lines.
   static unsigned color = 0;
   void** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + page + stack_bytes -
                                         256 * (1 + color++ % 16));
@@ -81,7 +81,7 @@ void Context::start(void (*body)()) {
 
 TRIREME_UNCHECKED void switch_context(Context& from, Context& to) {
 #if defined(__SANITIZE_ADDRESS__)
-  // The address checker only has to know which stack is in use.
+  // AddressSanitizer only needs to know which stack is in use.
   void* fake = nullptr;
   const bool own = to.stack_ != nullptr;
   static const void* system_stack = nullptr;

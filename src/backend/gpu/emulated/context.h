@@ -1,4 +1,4 @@
-// Switching between stacks within one thread of the system: about fifteen nanoseconds each.
+// Switches between stacks within one OS thread, in about fifteen nanoseconds.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace trireme::gpu::emulated {
 
-// A stack of its own with a guard page below it, and where it stands while something else runs.
+// A stack with a guard page below it, and the saved position while another context runs.
 class Context {
  public:
-  Context() = default;  // of whoever is running now: has no stack of its own
+  Context() = default;  // the running context, on the caller's stack
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context();
 
-  // The next switch to this context calls `body`, which never returns.
+  // Makes the next switch to this context call `body`, which must not return.
   void start(void (*body)());
 
   Racer racer = nullptr;
@@ -27,7 +27,7 @@ class Context {
   void* at_ = nullptr;
 };
 
-// Continues in `to`, and comes back when somebody switches to `from`.
+// Continues in `to`; returns when some context switches back to `from`.
 void switch_context(Context& from, Context& to);
 
 }  // namespace trireme::gpu::emulated

@@ -1,5 +1,5 @@
-// copies.h on the emulated GPU: nothing is copied before somebody waits for it, so that a missing
-// wait shows in the result.
+// copies.h on the emulated GPU: data is copied only in the wait, so that a missing
+// wait shows up in the result.
 #pragma once
 
 #include <vector>
@@ -42,7 +42,7 @@ class Copies {
   }
 
   std::vector<Begun> begun_;
-  std::vector<std::size_t> groups_;  // where each ends among the begun
+  std::vector<std::size_t> groups_;  // end of each group in the started copies
 };
 
 }  // namespace trireme::gpu

@@ -1,4 +1,4 @@
-// Queries of tests to the emulated GPU that bypass the plug-in.
+// Functions for tests to query the emulated GPU, bypassing the plug-in.
 #include <cstdint>
 
 #include "backend/gpu/emulated/block.h"

@@ -1,4 +1,4 @@
-// Reads the name of the planted fault.
+// Reads the name of the injected fault.
 #include "backend/gpu/emulated/fault.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// The words of language.h on the emulated GPU.
+// The kernel language (language.h) on the emulated GPU.
 #pragma once
 
 #include <atomic>
@@ -117,7 +117,7 @@ inline float sqrt(float x) {
 inline double sqrt(double x) {
   return std::sqrt(x);
 }
-// To the nearest integer, ties to even.
+// Rounds to the nearest integer, ties to even.
 inline double round_to_even(double x) {
   return std::nearbyint(x);
 }

@@ -1,4 +1,4 @@
-// Pages under a protection key.
+// Pages protected by a protection key.
 #include "backend/gpu/emulated/memory.h"
 
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ namespace {
 
 struct sigaction default_action;
 
-// Says why before the process dies as it would have.
+// Prints the reason before the process dies as it would have anyway.
 void explain(int signal, siginfo_t* info, void*) {
   if (info->si_code == SEGV_PKUERR) {
     constexpr char text[] =
@@ -36,8 +36,8 @@ void explain_faults() {
   ::sigaction(SIGSEGV, &action, &default_action);
 }
 
-// -1: the processor or the kernel of the system has none. New threads of a process have no access
-// to a key until they take it.
+// -1: not supported by the processor or the kernel. New threads have no access to a
+// key until they enable it.
 int protection_key() {
   static const int key = [] {
     const int allocated = ::pkey_alloc(0, PKEY_DISABLE_ACCESS);

@@ -1,6 +1,6 @@
-// Device memory that the host cannot touch: it lies under a protection key that only a thread which
-// runs emulated work opens (about twenty nanoseconds). Where the processor has no such keys, host
-// accesses are not noticed.
+// Device memory protected from the host: it has a protection key that only threads running
+// emulated work enable (about twenty nanoseconds). On processors without protection keys,
+// host accesses go undetected.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace trireme::gpu::emulated {
 
-// Zeroed, whole pages; null if there is none left.
+// Returns zeroed whole pages, or null if out of memory.
 void* allocate_device_memory(std::size_t bytes);
 void release_device_memory(void* memory, std::size_t bytes);
-// What TRIREME_EMULATED_MEMORY says that the device has, in bytes, "TOTAL" or "TOTAL:TAKEN", where
-// others have taken some of it already; 0: as much as the host gives.
+// Size of the device in bytes from TRIREME_EMULATED_MEMORY, "TOTAL" or "TOTAL:TAKEN", where TAKEN
+// is in use by other processes; 0: as much as the host provides.
 std::int64_t device_memory_limit();
-// What of that is free; as device_memory_limit() where there is no limit.
+// Free part of it; same as device_memory_limit() without a limit.
 std::int64_t device_memory_free();
-// Memory that the host and emulated copies may touch. Other memory of the host is refused in
-// copies, as it would make real ones wait.
+// Memory accessible to the host and to emulated copies. Copies reject other host memory, because
+// with it real ones would block.
 void* allocate_pinned(std::size_t bytes);
 void release_pinned(void* memory, std::size_t bytes);
 
@@ -26,7 +26,7 @@ Side side_of(const void* p, std::size_t bytes);
 
 bool host_access_is_noticed();
 
-// While it lives this thread may touch device memory.
+// Grants this thread access to device memory during its lifetime.
 class DeviceAccess {
  public:
   DeviceAccess();

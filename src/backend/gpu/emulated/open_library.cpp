@@ -1,6 +1,6 @@
-// open_library.h on the emulated GPU: a substitute that computes by the own kernel, or bytes in fp8
-// on the host, for tests of how a run treats libraries. TRIREME_EMULATED_LIBRARY in the environment
-// is its version; without it there is none.
+// open_library.h on the emulated GPU: a substitute library, by the built-in kernel or for fp8 on
+// the host, for tests of the handling of libraries. TRIREME_EMULATED_LIBRARY in the environment is
+// its version; unset means no library.
 #include "backend/gpu/libraries/open_library.h"
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ class StandInProduct final : public LibraryProduct {
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     TRIREME_CHECK(takes(dst, a, b));
-    queue.fill(workspace, 0xff, substitute_workspace);  // all of it is the product's
+    queue.fill(workspace, 0xff, substitute_workspace);  // the product may use all of it
     own_->run(queue, dst, a, b, bias, accumulate, workspace);
     if (is_wrong()) own_->run(queue, dst, a, b, nullptr, true, workspace);
   }
@@ -45,8 +45,8 @@ class StandInProduct final : public LibraryProduct {
   std::shared_ptr<const LinearProduct> own_;
 };
 
-// Bytes in fp8, in which the emulated GPU has no products of its own, are multiplied on the host,
-// in the order of the stream.
+// Product of fp8 bytes, which the emulated GPU lacks: computed on the host, in
+// the order of the stream.
 class StandInBytes final : public LibraryProduct {
  public:
   explicit StandInBytes(const ProductKey& key) : key_(key) {}
@@ -95,7 +95,7 @@ class StandInBytes final : public LibraryProduct {
   mutable const float *scales_a_ = nullptr, *scales_b_ = nullptr;
 };
 
-// As vendors' libraries, it does not have all of them.
+// Like the vendors' libraries, it supports only some fp8 products.
 bool has_bytes(const ProductKey& key) {
   const bool fits = key.rows % 16 == 0 && key.in % 16 == 0 && key.out % 16 == 0;
   const bool fnuz = format_of(key.fp8.b).fnuz, sums = key.product == Product::weight_grad;
@@ -122,7 +122,7 @@ class StandIn final : public ProductLibrary {
 OpenedLibrary open_library() {
   if (const char* const version = std::getenv("TRIREME_EMULATED_LIBRARY"))
     return {std::make_unique<StandIn>(version), "", "/emulated/libsubstitute.so"};
-  // A small GPU is none that misses it.
+  // A small GPU does not report a missing library.
   if (!emulated::planted(emulated::Fault::large)) return {};
   return {nullptr, "the emulated GPU has no library: the own kernel computes matrix products", "",
           true};

@@ -1,5 +1,5 @@
-// Annotations of emulated threads and streams for ThreadSanitizer, so that it sees the races that a
-// GPU would have and not those of the emulation. Nothing in builds without it.
+// ThreadSanitizer annotations of emulated threads and streams, so that it reports the races a GPU
+// would have and not those of the emulation. No-ops in builds without it.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ void __tsan_write_range(void* p, unsigned long bytes);  // NOLINT
 
 namespace trireme::gpu::emulated {
 
-// The emulation's own memory accesses, which order nothing between emulated threads.
+// Excludes the emulation's own accesses, which do not order emulated threads.
 inline void begin_bookkeeping() {
 #if TRIREME_RACE_CHECKER
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
@@ -41,7 +41,7 @@ struct Bookkeeping {
   ~Bookkeeping() { end_bookkeeping(); }
 };
 
-// What was done before release(p) is seen by whoever calls acquire(p) after it.
+// Work before release(p) happens before everything after a later acquire(p).
 inline void release([[maybe_unused]] void* p) {
 #if TRIREME_RACE_CHECKER
   __tsan_release(p);
@@ -53,7 +53,7 @@ inline void acquire([[maybe_unused]] void* p) {
 #endif
 }
 
-// As if this racer read or wrote all of it, however it is done.
+// Reports a read or write of the whole range, however it is actually performed.
 inline void note_read([[maybe_unused]] const void* p, [[maybe_unused]] std::size_t bytes) {
 #if TRIREME_RACE_CHECKER
   __tsan_read_range(const_cast<void*>(p), bytes);
@@ -65,7 +65,7 @@ inline void note_write([[maybe_unused]] void* p, [[maybe_unused]] std::size_t by
 #endif
 }
 
-// A thread of execution as the race checker counts them; null without it.
+// A thread of execution as seen by the race checker; null without it.
 using Racer = void*;
 inline Racer new_racer() {
 #if TRIREME_RACE_CHECKER
@@ -81,7 +81,7 @@ inline Racer this_racer() {
   return nullptr;
 #endif
 }
-// Continues as another racer, which has seen nothing of what this one did.
+// Switches to another racer, which has not synchronized with the current one.
 TRIREME_UNCHECKED inline void become([[maybe_unused]] Racer racer) {
 #if TRIREME_RACE_CHECKER
   __tsan_switch_to_fiber(racer, __tsan_switch_to_fiber_no_sync);

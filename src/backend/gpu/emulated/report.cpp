@@ -1,4 +1,4 @@
-// report.h on the emulated GPU: the number of GPUs, links and faults come from the environment.
+// report.h on the emulated GPU: GPUs, links and faults are set by the environment.
 #include "backend/gpu/report.h"
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 namespace trireme::gpu {
 namespace {
 
-// What is said of each emulated GPU and link; nothing is measured.
+// Reported properties of each emulated GPU and link; nothing is measured.
 constexpr std::int64_t memory = std::int64_t{64} << 30;
 constexpr double link_speed = 50;
 constexpr int slow_from = 2, slow_to = 5;

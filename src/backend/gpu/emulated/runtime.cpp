@@ -1,4 +1,4 @@
-// runtime.h on the emulated GPU: copies and fills are work of a stream like any kernel.
+// runtime.h on the emulated GPU: copies and fills are stream work like any kernel.
 #include "backend/gpu/runtime.h"
 
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ std::string why_no_device() {
   return emulated::planted(emulated::Fault::no_driver) ? "no driver is loaded on this machine" : "";
 }
 
-// As many as a node may have ranks, unless a test says how many.
+// The largest number of ranks a node may have, unless a test sets the number.
 int device_count() {
   constexpr int enough = 1024;
   const char* const text = std::getenv("TRIREME_EMULATED_DEVICES");
@@ -45,11 +45,11 @@ DeviceKind kind() {
 }
 
 void prepare() {
-  // Those of NVIDIA's: the tests of environments see them.
+  // NVIDIA's settings, for the tests of environments.
   set_environment(driver_settings(false));
 }
 
-// The launchers of some machines fail where a GPU's runtime starts after MPI.
+// The launchers of some machines fail if a GPU's runtime starts after MPI.
 void start() {
   const auto asks = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "MPI_Initialized"));
   int mpi_runs = 0;
@@ -122,7 +122,7 @@ Event make_event() {
 Event make_timed_event() {
   return emulated::make_event();
 }
-// Time is nothing that an emulation can tell: a microsecond.
+// An emulation cannot measure time: returns a microsecond.
 double seconds_between(Event, Event) {
   return 1e-6;
 }

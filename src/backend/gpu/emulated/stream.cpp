@@ -1,4 +1,4 @@
-// Queues of work, driven by the threads that wait.
+// Work queues, driven by the threads that wait for them.
 #include "backend/gpu/emulated/stream.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace trireme::gpu::emulated {
 
-// An event names a place in a stream. Those who wait keep what it said when they asked, so that it
-// may be recorded again.
+// An event refers to a point in a stream. Waits keep the mark that was current at the call, so that
+// the event may be recorded again.
 struct Mark {
-  std::uint64_t position = 0;  // passed when the stream has done this many pieces of work
+  std::uint64_t position = 0;  // passed once the stream has done this many pieces of work
   Stream* stream = nullptr;
-  std::shared_ptr<char> order = std::make_shared<char>();  // what the race checker knows it by
+  std::shared_ptr<char> order = std::make_shared<char>();  // its identity for the race checker
 };
 
 struct Event {
@@ -33,11 +33,11 @@ constexpr std::chrono::microseconds nap{100};  // while other GPUs have not done
 
 struct Work {
   std::function<void()> body;
-  Mark waits;                     // stream null: for nothing
+  Mark waits;                     // stream null: no wait
   std::function<bool()> ready;    // null: always
   std::shared_ptr<char> records;  // null: nothing
-  std::uint64_t number = 0;       // of all work of the device
-  // What the host had done when it was enqueued, as the race checker knows it.
+  std::uint64_t number = 0;       // among all work of the device
+  // The host's state when the work was enqueued, as seen by the race checker.
   std::shared_ptr<char> issue = std::make_shared<char>();
 };
 
@@ -47,16 +47,16 @@ struct Stream {
   std::deque<Work> work;
   std::uint64_t issued = 0, done = 0;
   char end = 0;     // order between this stream and a host that waits for it
-  Context context;  // a stack of its own, or two streams would seem to race for addresses
+  Context context;  // separate, or two streams would seem to race for addresses
 };
 
 namespace {
 
 struct Streams {
-  std::recursive_mutex mutex;  // an emulated collective asks for streams while one runs
+  std::recursive_mutex mutex;  // an emulated collective calls stream functions while one runs
   std::vector<Stream*> all;
   std::uint64_t issued = 0;
-  std::uint64_t conditional = 0;  // pieces of work that others have to make ready
+  std::uint64_t conditional = 0;  // pieces of work that other GPUs make ready
   std::uint64_t order = 0;
   Context host;
   const std::function<void()>* body = nullptr;
@@ -73,7 +73,7 @@ TRIREME_UNCHECKED void stream_main() {
 
 TRIREME_UNCHECKED void run(Stream& stream, Work& work) {
   const Bookkeeping bookkeeping;
-  // Not on this stack, where other things were, written by the host; nor is the work.
+  // On the heap, like the work: the host has written to this stack's memory before.
   const auto body = std::make_unique<const std::function<void()>>([&] {
     begin_bookkeeping();
     acquire(work.issue.get());
@@ -107,7 +107,7 @@ bool waits_for_other_gpus(const Stream* stream) {
   return !stream->work.empty() && stream->work.front().ready;
 }
 
-// Null: all stand still until another GPU has done something.
+// Null: all streams stall until another GPU makes progress.
 Stream* pick() {
   std::vector<Stream*> able;
   std::copy_if(streams.all.begin(), streams.all.end(), std::back_inserter(able),
@@ -162,7 +162,7 @@ Stream* make_stream() {
   const Lock lock(streams.mutex);
   auto* const stream = new Stream;
   stream->context.start(stream_main);
-  stream->context.racer = new_racer();  // it has seen what the host did until now, and no more
+  stream->context.racer = new_racer();  // ordered after the host's work until now, and no more
   streams.all.push_back(stream);
   return stream;
 }
@@ -263,7 +263,7 @@ Drive::~Drive() {
   thread_.join();
 }
 
-// A few pieces of work at a time, so that the host gets the lock in between.
+// Runs a few pieces of work at a time, so that the host gets the lock in between.
 void Drive::run() {
   constexpr int at_a_time = 8;
   while (!stop_) {

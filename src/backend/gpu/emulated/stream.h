@@ -1,8 +1,8 @@
-// Streams and events of the emulated GPU. Work runs only when somebody waits for it, and with a
-// seed as late and as far out of order as the events allow. Under ThreadSanitizer each stream is a
-// racer of its own: a missing wait is a reported race whatever order happened to run.
+// Streams and events of the emulated GPU. Work runs only when somebody waits for it and, with a
+// seed, as late and as far out of order as events allow. Under ThreadSanitizer each stream is a
+// separate racer: a missing wait is reported as a race in any execution order.
 //
-// All of it is one device. Its functions may be called by any thread, one at a time by a lock.
+// All streams belong to one device. The functions are thread-safe (serialized by a lock).
 #pragma once
 
 #include <atomic>
@@ -13,29 +13,29 @@
 namespace trireme::gpu::emulated {
 
 struct Stream;  // made and destroyed below
-// A point in a stream; until it is recorded it has passed.
+// A point in a stream; an unrecorded event counts as passed.
 struct Event;
 
 Stream* make_stream();
-void destroy_stream(Stream*);  // runs what it holds
+void destroy_stream(Stream*);  // runs its pending work first
 Event* make_event();
 void destroy_event(Event*);
 
 void enqueue(Stream*, std::function<void()> work);
-// Work that can run only when `ready`, which the host asks and which waits for nothing, says so:
-// until then the stream stands still, as one does whose kernel waits for another GPU.
+// Enqueues work that may run only once `ready` returns true; the host polls it and it must not
+// block. Until then the stream stalls, like one whose kernel waits for another GPU.
 void enqueue_when(Stream*, std::function<bool()> ready, std::function<void()> work);
 void record(Stream*, Event*);
-void wait(Stream*, Event*);  // later work of the stream comes after what the event has recorded
+void wait(Stream*, Event*);  // later work of the stream runs after the recorded point
 
 void synchronize(Stream*);
 void synchronize(Event*);
 bool has_passed(Event*);
-// The same, after whatever can run before it has.
+// Like has_passed(), after running whatever can run.
 bool make_progress(Event*);
 
-// While it lives, streams advance in a thread of its own as long as one of them holds work that
-// other GPUs make ready: those may wait for what it does, though nobody here does.
+// While alive, a separate thread advances the streams as long as one has work that other GPUs make
+// ready: they may wait for that work although no local thread does.
 class Drive {
  public:
   Drive();
@@ -50,7 +50,7 @@ class Drive {
   std::thread thread_;
 };
 
-// 0: work runs in the order in which it was enqueued; else the seed picks among what may run.
+// 0: work runs in the order it was enqueued; else the seed picks among runnable work.
 void set_stream_order(std::uint64_t seed);
 
 }  // namespace trireme::gpu::emulated

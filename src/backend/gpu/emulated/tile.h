@@ -1,5 +1,5 @@
-// tile.h on the emulated GPU: lanes show their registers to each other, and the last to come
-// multiplies for all.
+// tile.h on the emulated GPU: lanes publish their registers, and the last lane to
+// arrive multiplies for all.
 #pragma once
 
 #include <cstring>
@@ -39,7 +39,7 @@ RightTile<T> load_right_transposed(const T* p, int pitch) {
   return tile;
 }
 
-// Where one lane's registers are. It waits in the exchange until all is done.
+// Location of a lane's registers, valid while the lane waits in the exchange.
 template <class T>
 struct LaneTiles {
   const LeftTile<T>* left;
@@ -47,7 +47,7 @@ struct LaneTiles {
   SumTile* sums;
 };
 
-// gfx11's lanes repeat operands: they have to be the same ones.
+// gfx11 lanes repeat operands; the copies must be equal.
 inline constexpr bool lanes_repeat = std::is_same_v<TileMap, WmmaMap>;
 
 template <class T>

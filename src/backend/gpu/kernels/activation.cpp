@@ -26,7 +26,7 @@ struct GeluTanh {
   }
 };
 
-// With the distribution function and the density of the standard normal distribution.
+// Uses the CDF and the density of the standard normal distribution.
 struct GeluErf {
   GPU_FN static Curve at(float x) {
     const float cdf = 0.5f * erfc(-0.70710678118654752440f * x);
@@ -44,7 +44,7 @@ struct Silu {
 
 struct SquaredRelu {
   GPU_FN static Curve at(float x) {
-    const float positive = x > 0 ? x : x < 0 ? 0.0f : x;  // NaN stays
+    const float positive = x > 0 ? x : x < 0 ? 0.0f : x;  // NaN propagates
     return {positive * positive, positive + positive};
   }
 };
@@ -75,7 +75,7 @@ slope_kernel(T* dx, const T* dy, const T* x, std::int64_t count, bool aligned) {
   });
 }
 
-// Rows of y are [cols], those of x gate | up. One block for each row.
+// Rows of y are [cols], those of x gate | up. One block per row.
 template <class F, class T>
 GPU_KERNEL(256)
 gated_kernel(T* y, const T* x, std::int64_t cols, bool aligned) {
@@ -110,18 +110,18 @@ gated_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t cols, bool aligne
   }
 }
 
-// Threads of a block that takes a row of `cols`.
+// Threads of a block that handles a row of `cols`.
 int row_threads(std::int64_t cols) {
   return cols <= 512 ? 64 : cols <= 1024 ? 128 : 256;
 }
 
-// Calls run(F{}) for the curve of the gate of a gated kind.
+// Calls run(F{}) with the curve of a gated kind's gate.
 template <class Run>
 void with_gate(ActivationKind kind, const Run& run) {
   kind == ActivationKind::geglu ? run(GeluTanh{}) : run(Silu{});
 }
 
-// The same for the curve of any other kind.
+// Same, with the curve of any other kind.
 template <class Run>
 void with_curve(ActivationKind kind, const Run& run) {
   switch (kind) {

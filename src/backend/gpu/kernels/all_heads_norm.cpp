@@ -1,6 +1,6 @@
-// A row of queries, keys and values, of which a block normalizes all queries together, and all
-// keys. Where ranks share the heads, one kernel leaves a rank's sums and another continues with
-// those of all ranks.
+// RMSNorm over all queries and over all keys of a row; one block per row. If
+// ranks share the heads, one kernel computes a rank's sums and another continues
+// with the sums of all ranks.
 #include "backend/gpu/kernels/all_heads_norm.h"
 
 #include "backend/gpu/launch.h"
@@ -10,13 +10,13 @@ namespace {
 
 constexpr int threads = 256;
 
-// Elements of a row that are normalized together on this rank.
+// Number of elements of a row that are normalized together on this rank.
 template <class T>
 GPU_FN float norm_width(const HeadNormArguments<T>& a, bool keys) {
   return static_cast<float>(a.groups * (keys ? 1 : a.queries_per_group) * a.head_dim);
 }
 
-// Eight columns of a head: where it begins in the row, and its weights among those of its kind.
+// Eight columns of a head: their offset in the row, and their weights within those of the kind.
 template <class T>
 struct HeadPiece : HeadPlace<T> {
   std::int64_t column, first_weight;
@@ -33,7 +33,7 @@ struct HeadPiece : HeadPlace<T> {
         at(columns_at(first, a.head_dim, a.aligned)) {}
 };
 
-// Calls body(piece) for what falls to this thread: of every row the same.
+// Calls body(piece) for the pieces of this thread, which are the same in every row.
 template <class T, class Body>
 GPU_FN void for_pieces(const HeadNormArguments<T>& a, const Body& body) {
   const int eights = (a.head_dim + 7) / 8;
@@ -41,7 +41,7 @@ GPU_FN void for_pieces(const HeadNormArguments<T>& a, const Body& body) {
     body(HeadPiece<T>(a, i / eights, i % eights * 8));
 }
 
-// Of queries and of keys.
+// Sums over queries and over keys.
 struct TwoSums {
   float queries = 0, keys = 0;
 
@@ -68,7 +68,7 @@ GPU_FN TwoSums squares_of(const HeadNormArguments<T>& a, std::int64_t offset) {
   return squares;
 }
 
-// Of dy and what it reaches.
+// Sums of x dy weight, for the gradient.
 template <class T>
 GPU_FN TwoSums products_of(const HeadNormArguments<T>& a, std::int64_t offset) {
   TwoSums dots;
@@ -123,7 +123,7 @@ shared_heads_norm_kernel(const HeadNormArguments<T> a) {
              1.0f / sqrt(squares.keys / a.all_keys + a.eps)});
 }
 
-// Of squares, or of products with dy; a key that another rank owns counts in the latter only.
+// Sums squares, or products with dy; keys owned by another rank count in the latter only.
 template <class T>
 GPU_KERNEL(threads)
 shared_heads_sums_kernel(const HeadNormArguments<T> a) {
@@ -133,8 +133,8 @@ shared_heads_sums_kernel(const HeadNormArguments<T> a) {
   if (thread_index() < 2) a.sums[2 * row + thread_index()] = sums.of(thread_index() == 1);
 }
 
-// The gradient of one row, of the sums of products over as many elements; adds to the chunk's
-// parts, or begins them.
+// Gradient of one row, given the sums of products over as many elements; adds to the chunk's
+// partial sums, or starts them.
 template <class T>
 GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& sums,
                      const TwoSums& widths, float* query_part, float* key_part, bool begins) {
@@ -160,7 +160,7 @@ GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, const TwoS
   });
 }
 
-// A block takes a chunk of rows. `shared`: with the sums of all ranks.
+// One block per chunk of rows. `shared`: uses the sums of all ranks.
 template <bool shared, class T>
 GPU_FN void grad_chunk(const HeadNormArguments<T>& a) {
   const std::int64_t chunk = block_index().x, first = chunk * a.chunk_rows;
@@ -171,7 +171,7 @@ GPU_FN void grad_chunk(const HeadNormArguments<T>& a) {
   for (std::int64_t row = first; row < end; ++row) {
     if constexpr (shared) {
       TwoSums sums = sums_of_ranks(a, row);
-      if (!a.counts_keys) sums.keys = 0;  // in the gradient of the rank that owns them
+      if (!a.counts_keys) sums.keys = 0;  // counted in the gradient of the owning rank
       grad_row(a, row, sums, {a.all_queries, a.all_keys}, query_part, key_part, row == first);
     } else {
       grad_row(a, row, products_of(a, row * a.heads() * a.head_dim),

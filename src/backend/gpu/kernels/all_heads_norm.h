@@ -1,5 +1,5 @@
-// RMSNorm over all query heads of a row, and over all its key heads; of this rank, or of several
-// together by way of sums.
+// RMSNorm over all query heads of a row, and over all its key heads, either local or, with given
+// sums, across the ranks that share the heads.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace trireme::gpu {
 
-// With a.sums those of all ranks are read.
+// Uses a.sums, reduced over all ranks, if given.
 template <class T>
 void all_heads_norm(Queue&, const HeadNormArguments<T>&);
-// Writes a.sums: of dy where there is one.
+// Writes a.sums: those for dy if it is given.
 template <class T>
 void all_heads_sums(Queue&, const HeadNormArguments<T>&);
-// Each of `chunks` chunks of rows leaves its part of the gradients of the weights.
+// Each of `chunks` chunks of rows writes its partial gradients of the weights.
 template <class T>
 void all_heads_norm_grad(Queue&, const HeadNormArguments<T>&, std::int64_t chunks);
 

@@ -1,4 +1,4 @@
-// Stands for all kernels where a device is asked whether it can run this build's.
+// A representative kernel, used to ask a device whether it can run this build's kernels.
 #pragma once
 
 namespace trireme::gpu {

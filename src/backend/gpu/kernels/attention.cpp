@@ -1,4 +1,4 @@
-// Attention, forward, also of a rank of context parallelism.
+// Attention forward, including context parallelism.
 #include "backend/gpu/kernels/attention_forward.h"
 #include "backend/gpu/kernels/table.h"
 
@@ -20,8 +20,8 @@ void attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, co
   run_forward(queue, attention_of(shape, qkv), ctx, lse);
 }
 
-// A query's bits do not depend on where its block begins: they are those of attention over whole
-// sequences.
+// A query's bits do not depend on its block's start: they equal those of
+// attention over whole sequences.
 template <class T>
 void context_attention(Queue& queue, const AttentionShape& shape, T* ctx, float* lse, const T* qkv,
                        const T* kv) {

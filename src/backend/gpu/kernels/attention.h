@@ -1,5 +1,5 @@
-// Common to the kernels of attention: positions of rows, keys that a query sees, dropout, and
-// sizes.
+// Common to the attention kernels: positions of rows, visible keys of a query,
+// dropout, and tile sizes.
 #pragma once
 
 #include <limits>
@@ -15,7 +15,7 @@ namespace trireme::gpu {
 
 inline constexpr float log2_of_e = 1.44269504f, ln_of_2 = 0.693147181f;
 
-// The keys [begin, end) that a query sees.
+// The keys [begin, end) visible to a query.
 struct KeyRange {
   int begin, end;
 };
@@ -25,9 +25,9 @@ struct Visibility {
   int first_query;             // position of query 0
   int queries, keys;
   bool causal;
-  int window;  // newest keys that a query sees; 0: all
+  int window;  // number of latest keys visible to a query; 0: all
 
-  // Whether a query may not see the first key.
+  // Returns whether the first key may be invisible to a query.
   GPU_FN bool begins_late() const { return begins || window > 0; }
   GPU_FN int begin_of(int query) const {
     const int begin = begins ? begins[query] : 0, newest = first_query + query + 1 - window;
@@ -40,22 +40,22 @@ struct Visibility {
   }
 };
 
-// An attention as its kernels see it. Positions of one sample lie `pitch` elements apart. Where a
-// rank of context parallelism has two chunks of each sequence, a chunk is a sample of `queries`
-// positions, two of which share the keys of one sequence.
+// An attention as its kernels see it. Positions of one sample are `pitch` elements apart. If a
+// context-parallel rank has two chunks of each sequence, each chunk is a sample of `queries`
+// positions, and the two chunks of a sequence share its keys.
 template <class T>
 struct Attention {
   const T *q, *k, *v;  // of sample 0, head 0
   std::int64_t q_pitch, kv_pitch, q_sample, kv_sample, q_group, kv_group;
   int batch, queries, keys, groups, queries_per_group, head_dim;
   bool in_packs;
-  bool cached;  // lengths are those of the cache before the queries, else of the samples
+  bool cached;  // lengths are cache lengths before the queries; else those of samples
   const std::int32_t *first_visible, *lengths;
   DropoutSite dropout;
-  int chunks;     // that share the keys of a sequence: 1, or 2
+  int chunks;     // chunks that share the keys of a sequence: 1 or 2
   int firsts[2];  // positions of the first queries of the chunks
   AttentionRule rule;
-  // The rule's numbers as kernels compute with them: scale, soft_cap, and scale / soft_cap.
+  // Constants of the rule for the kernels: scale, soft_cap, and scale / soft_cap.
   float scale, cap, cap_part;
 
   GPU_FN int sequence(int sample) const { return sample / chunks; }
@@ -79,12 +79,12 @@ struct Attention {
     }
     return seen;
   }
-  // Not by a choice between two loads, of which clang makes one, by way of scratch.
+  // Avoids a select between two loads, which clang turns into one load through scratch memory.
   GPU_FN int length_of(int sample) const {
     const int length = lengths ? lengths[sample] : std::numeric_limits<int>::max();
     return length < keys ? length : keys;
   }
-  // The same of whole sequences without a cache and a window: fewer registers hold it.
+  // Specialization for whole sequences without cache and window, which needs fewer registers.
   GPU_FN Visibility whole_visibility(int sample) const {
     return {first_visible ? first_visible + std::int64_t{sample} * keys : nullptr,
             0,
@@ -101,8 +101,8 @@ struct Attention {
     return sequence(sample) * kv_sample + group * kv_group;
   }
   GPU_FN int heads() const { return groups * queries_per_group; }
-  // What ALiBi adds to the score of a head, before it is scaled, for each position that a key is
-  // ahead of the query (backend/cpu/kernels/attention_view.h).
+  // ALiBi slope of a head: added to its unscaled scores per position that a key is ahead of the
+  // query (backend/cpu/kernels/attention_view.h).
   GPU_FN float slope(int head) const {
     const auto number = static_cast<int>(rule.first_head) + head;
     int power = 1;
@@ -111,8 +111,8 @@ struct Attention {
                                           : -4.0f * static_cast<float>(2 * (number - power) + 1);
     return exp2(exponent / static_cast<float>(power)) / scale;
   }
-  // Where the log-sum-exps of a head's queries begin: [sequences, groups, chunks, queries per
-  // group, queries].
+  // Offset of a head's log-sum-exps: [sequences, groups, chunks,
+  // queries per group, queries].
   GPU_FN std::int64_t lse_offset(int sample, int head) const {
     const std::int64_t group = std::int64_t{sequence(sample)} * groups + head / queries_per_group;
     return ((group * chunks + sample % chunks) * queries_per_group + head % queries_per_group) *
@@ -158,7 +158,7 @@ Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
           .cap_part = s.soft_cap > 0 ? static_cast<float>(s.scale / s.soft_cap) : 0.0f};
 }
 
-// Of a rank's two chunks of each sequence: qkv is the rank's, and its keys are still to be set.
+// View of a rank's two chunks of each sequence: qkv is the rank's; the caller sets the keys.
 template <class T>
 Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
   Attention<T> a = attention_of(s, qkv);
@@ -170,25 +170,25 @@ Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
   return a;
 }
 
-// ctx and, if it is not null, lse, in the order of lse_offset().
+// Writes ctx and, if it is not null, lse, in the order of lse_offset().
 template <class T>
 void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
-// The same where scores have a cap; run_forward() calls it.
+// Variant with soft-capped scores, called by run_forward().
 template <class T>
 void run_capped_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
 
 // --- sizes ---
 
-// Shared memory that every architecture has for a block, less a little for reductions.
+// Shared memory available to a block on every architecture, minus a little for reductions.
 inline constexpr int most_shared_bytes = 60 * 1024;
 
-// A block holds `tiles` tensors of `rows` rows of head_dim (at most d, padded) all the time, and
-// others of `columns` rows for a while.
+// A block keeps `tiles` tensors of `rows` rows of head_dim (at most d, padded) throughout, and
+// others of `columns` rows temporarily.
 template <class T, int d>
 struct AttentionTile {
   static constexpr int pitch = tile_pitch<T>(d);
   static constexpr int row_bytes = pitch * static_cast<int>(sizeof(T));
-  // For scores of float, for each tile of rows.
+  // Scratch for float scores, per tile of rows.
   static constexpr int scratch_bytes(int rows) {
     return std::is_same_v<T, float> ? rows / tile_size * score_scratch * 4 : 0;
   }
@@ -203,13 +203,13 @@ struct TileSizes {
 inline constexpr TileSizes tile_sizes[] = {{64, 64}, {64, 32}, {64, 16},
                                            {32, 32}, {32, 16}, {16, 16}};
 
-// How many columns of scores the registers of a wave hold next to its sums of d columns. An operand
-// of WMMA takes twice the registers of the others', and a lane has no more than 256.
+// Columns of scores that fit in a wave's registers next to its accumulators of d columns. WMMA
+// operands take twice the registers of others, and a lane has at most 256.
 constexpr int most_columns(int d) {
   return !std::is_same_v<TileMap, WmmaMap> ? 64 : d <= 64 ? 32 : 16;
 }
 
-// The largest that fits; the smallest if none does.
+// Returns the largest size that fits, or the smallest if none does.
 template <class T, int d>
 constexpr TileSizes fitting_sizes(int held, int passing) {
   for (const TileSizes& s : tile_sizes)
@@ -219,19 +219,19 @@ constexpr TileSizes fitting_sizes(int held, int passing) {
   return {16, 16};
 }
 
-// How `rows` rows fall to the waves of a block; those without any only come to the barriers.
+// Split of `rows` rows among the waves of a block; waves without rows only join the barriers.
 template <int rows>
 struct RowsOfWaves {
   static constexpr int threads = rows >= 32 ? 2 * rows : widest_wave;
   static constexpr int waves = threads / wave_width;
   static constexpr int tiles =
-      rows / tile_size >= waves ? rows / tile_size / waves : 1;  // a wave's
+      rows / tile_size >= waves ? rows / tile_size / waves : 1;  // per wave
   GPU_FN static int first() { return wave_index() * tiles * tile_size; }
   GPU_FN static bool any() { return first() < rows; }
 };
 
-// Calls body.operator()<d>() with the smallest padded head_dim that kernels are made for: with caps
-// they are fewer, since few models have them, and those large heads.
+// Calls body.operator()<d>() with the smallest supported padded head_dim. Capped kernels exist for
+// fewer sizes, since few models use caps, and those have large heads.
 template <bool capped, class Body>
 void with_padded_head_dim(std::int64_t head_dim, const Body& body) {
   if constexpr (!capped) {
@@ -265,12 +265,12 @@ GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y)
   }
 }
 
-// Products of a query and a key as exponents of two. Without a cap this costs no register more.
+// Converts query-key products to base-2 exponents. Without a cap it needs no extra register.
 template <bool capped>
 class Exponents {
  public:
   struct Exponent {
-    float value, slope;  // slope: of the cap there
+    float value, slope;  // slope: derivative of the cap
   };
 
   template <class T>
@@ -290,8 +290,8 @@ class Exponents {
   float factor_, cap_;
 };
 
-// Adds slope x (key - query) to the scores of a tile whose upper left is this row and this column.
-// All is computed for each tile: held in registers, it would be there without ALiBi too.
+// Adds slope x (key - query) to a tile's scores, given its upper left row and column. Recomputed
+// per tile: values kept in registers would cost them even without ALiBi.
 template <bool keys_are_rows, class T, int rows, int columns>
 GPU_FN void add_distances(SumTile (&scores)[rows][columns], const Attention<T>& a, int head,
                           int row, int column) {
@@ -328,23 +328,23 @@ GPU_FN void add_weighted(SumTile (&sums)[rows][d / tile_size],
   }
 }
 
-// Dropout of the scores of a wave: a draw gives eight keys of a query, and lanes hold other pieces
-// than that, so each draws some and all read them from shared memory.
+// Dropout mask of a wave's scores: one draw covers eight keys of a query, unlike the lanes' layout,
+// so each lane draws a part and all read the mask from shared memory.
 template <int threads, int rows, int columns, bool keys_are_rows>
 class KeptScores {
  public:
   static constexpr int queries = (keys_are_rows ? columns : rows) * tile_size;
   static constexpr int eighths = (keys_are_rows ? rows : columns) * 2;
 
-  // Of the tile whose upper left is this query and this key. All lanes of the wave take part.
+  // Draws for the tile with this first query and key. All lanes of the wave participate.
   GPU_FN void draw(const AttentionMask& mask, int query, int key) {
-    sync_wave();  // what was drawn before has been read
+    sync_wave();  // the previous draws have been read
 #pragma unroll 1
     for (int i = lane(); i < queries * eighths; i += wave_width)
       bits()[i] = static_cast<std::uint8_t>(mask.kept(query + i % queries, key / 8 + i / queries));
     sync_wave();
   }
-  // Of query and key within the tile.
+  // Returns whether to keep the score of query and key, relative to the tile.
   GPU_FN bool at(int query, int key) const {
     return bits()[key / 8 * queries + query] >> key % 8 & 1;
   }

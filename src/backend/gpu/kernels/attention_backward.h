@@ -1,10 +1,10 @@
-// Attention backward: two kernels of the same kind recompute the probabilities from the saved
-// log-sum-exp. A block of one has some keys of a group and walks over the tiles of queries of the
-// group's heads, one head after the other: it makes dk and dv. A block of the other has some
-// queries of one head and walks over tiles of keys: it makes dq. So every sum has one owner and one
-// order, at seven products of tiles instead of five.
+// Attention backward: two similar kernels recompute the probabilities from the saved log-sum-exp. A
+// block of the first owns some keys of a group and walks over the query tiles of the group's heads,
+// head by head, computing dk and dv. A block of the second owns some queries of one head and walks
+// over tiles of keys, computing dq. Every sum thus has one owner and one order, at the cost of
+// seven tile products instead of five.
 //
-// Both have tensors a and b of their own rows, walk over tensors a and b of the others, and take
+// Both have tensors a and b of their own rows, walk over a and b of the other side, and compute
 // scores = a a^T and dweights = b b^T; a is k or q, b is v or dctx.
 #pragma once
 
@@ -16,32 +16,32 @@ namespace trireme::gpu {
 
 enum class Owner : std::uint8_t { keys, queries };
 
-// What the backward pass reads besides the inputs of the forward, and what it writes: gradients of
-// all positions or, where a rank has two chunks of each sequence, of `chunk` positions from each of
-// `firsts` on.
+// Inputs of the backward pass besides those of the forward, and its outputs: gradients of
+// all positions or, if a rank has two chunks of each sequence, of `chunk` positions
+// starting at each of `firsts`.
 template <class T>
 struct Gradients {
   const T* dctx;
   const float *lse, *delta;  // [batch, heads, queries]; delta is the sum of ctx * dctx
-  T *dq, *dk, *dv;           // laid out as q, k and v, but for the positions that are left out
+  T *dq, *dk, *dv;           // laid out like q, k and v, without the omitted positions
   int chunks, chunk;
   int firsts[2];
 
   GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
 };
 
-// Blocks for the rows of a chunk: one that is not a whole sequence may begin within a tile, since a
-// block's rows begin at a multiple of what tiles and draws of dropout have in common.
+// Blocks per chunk. A chunk that is not a whole sequence may begin within a tile, since a block's
+// rows start at a multiple of the alignment of tiles and dropout draws.
 inline constexpr int row_alignment = 16;
 constexpr int backward_cuts(int chunks, int chunk, int rows) {
   return (chunk + (chunks > 1 ? row_alignment - 1 : 0) + rows - 1) / rows;
 }
 
-// The rows of a block: some of a chunk of a sequence. Blocks whose rows see or are seen most come
-// first.
+// The rows of a block, part of a chunk of a sequence. Blocks with the most
+// visible pairs come first.
 template <Owner owner, int rows>
 struct BackwardPlace {
-  int sample, part, head;  // head: the first of the group for the owner of keys
+  int sample, part, head;  // head: first of the group if keys are owned
   int first;               // of the block
 
   template <class T>
@@ -66,8 +66,8 @@ struct BackwardSizes : AttentionTile<T, d> {
   static constexpr bool fits(int passing) {
     return AttentionTile<T, d>::bytes(rows, columns, 2, passing) <= most_shared_bytes;
   }
-  // How many tensors of the other side are there at a time: those of two tiles, of one, or a single
-  // one, which then comes again when it is needed again.
+  // Number of tensors of the other side in shared memory: those of two tiles, of one tile, or a
+  // single tensor that is reloaded when it is needed again.
   static constexpr int passing = fits(4) ? 4 : fits(2) ? 2 : 1;
   static constexpr int shared_bytes = AttentionTile<T, d>::bytes(rows, columns, 2, passing);
   static_assert(fits(passing));
@@ -117,7 +117,7 @@ class BackwardBlock {
       }
       sync_block();
       add_tile(now, buffer);
-      sync_block();  // nobody reads the buffer any more
+      sync_block();  // the buffer is no longer read
       if constexpr (passing != 4) begin_tile(next, next_buffer);
       now = next;
       buffer = next_buffer;
@@ -130,7 +130,7 @@ class BackwardBlock {
   struct Step {
     int head, first;
   };
-  // What the weights and gradients of a query need.
+  // Per-query values of the weights and gradients.
   struct Query {
     float lse, delta;  // lse times log2(e)
     KeyRange sees;
@@ -141,7 +141,7 @@ class BackwardBlock {
     return (std::int64_t{sample_} * a_.heads() + head) * a_.queries;
   }
 
-  // --- where things lie ---
+  // --- locations of operands ---
 
   GPU_FN Matrix<T> queries(int head, bool side_a) const {
     return side_a ? a_.matrix(a_.q + a_.q_offset(sample_, head), a_.q_pitch, a_.queries)
@@ -160,7 +160,7 @@ class BackwardBlock {
     stage<Sizes::columns, d, Waves::threads>(copies_, to, all.from(step.first, 0));
   }
 
-  // --- which tiles of the other side matter ---
+  // --- relevant tiles of the other side ---
 
   GPU_FN void look_at_visibility() {
     if constexpr (keys_are_rows) {
@@ -183,14 +183,14 @@ class BackwardBlock {
       end_ = seen_.causal && past < seen_.keys ? past : seen_.keys;
     }
   }
-  // The first tile from `step` on in which a query sees a key.
+  // Returns the first tile from `step` on with a visible query-key pair.
   GPU_FN Step next_seen(Step step) const {
     for (; step.head < last_head(); ++step.head, step.first = begin_)
       for (; step.first < end_; step.first += Sizes::columns)
         if (!keys_are_rows || !seen_.begins || any_query_sees(step.first)) return step;
     return step;
   }
-  // Whether a query of the tile begins to see before the end of the block's keys.
+  // Returns whether a query of the tile starts to see before the end of the block's keys.
   GPU_FN bool any_query_sees(int first) const {
     int least = seen_.keys;
     for (int i = lane(); i < Sizes::columns; i += wave_width)
@@ -213,7 +213,7 @@ class BackwardBlock {
     }
     copies_.commit();
   }
-  // Where only one tensor fits: brings the other one.
+  // If only one tensor fits: loads the other one.
   GPU_FN void exchange_other(const Step& step, bool side_a, T* buffer) {
     if constexpr (passing == 1) {
       sync_block();
@@ -254,9 +254,9 @@ class BackwardBlock {
     }
   }
 
-  // Scores become weights w = 2^(score - lse), gradients of weights become those of scores,
-  // w (dweight - delta), times the slope of a cap; dropout acts on w and dweight. The factor
-  // `scale` is left to the end. Without dropout there is no branch, which would cost registers.
+  // Converts scores to weights w = 2^(score - lse), and their gradients to those of scores, w
+  // (dweight - delta), times the slope of a cap; dropout applies to w and dweight. `scale` is
+  // applied at the end. Without dropout there is no branch, which would cost registers.
   template <bool drops>
   GPU_FN void differentiate(SumTile (&weights)[rows][columns], SumTile (&dscores)[rows][columns],
                             const Step& step) {
@@ -306,7 +306,7 @@ class BackwardBlock {
   }
 
   GPU_FN void store() const {
-    // The row of position 0 of the sequence, were it there.
+    // Row that position 0 of the sequence would have.
     const std::int64_t zero =
         (std::int64_t{sample_} * g_.chunks + part_) * g_.chunk - g_.first(part_);
     const int group = first_head_ / a_.queries_per_group;
@@ -344,8 +344,8 @@ class BackwardBlock {
   T *const own_a_, *const own_b_, *const other_;  // in shared memory
   float* const scratch_;
   Copies copies_;
-  int begin_ = 0, end_ = 0;           // of the other side's rows
-  Query own_[rows][score_row_slots];  // of the owner of queries
+  int begin_ = 0, end_ = 0;           // range of the other side's rows
+  Query own_[rows][score_row_slots];  // if queries are owned
   SumTile sums_a_[rows][d / tile_size] = {};
   SumTile sums_b_[keys_are_rows ? rows : 1][keys_are_rows ? d / tile_size : 1] = {};
 };
@@ -377,7 +377,7 @@ void launch_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g)
   launch_backward_of<Owner::queries, capped>(queue, a, g);
 }
 
-// launch_backward<true>(), in a file of its own.
+// Calls launch_backward<true>(), compiled in a separate file.
 template <class T>
 void run_capped_backward(Queue&, const Attention<T>&, const Gradients<T>&);
 

@@ -1,9 +1,9 @@
-// Attention forward with an online softmax (Dao 2023, arXiv:2307.08691): a block has some queries
-// of one head, and walks over tiles of keys. While scores are made the values come, while values
-// are added up the next keys do.
+// Attention forward with an online softmax (Dao 2023, arXiv:2307.08691): a block owns some queries
+// of one head and walks over tiles of keys. Values are copied while scores are computed, and the
+// next keys while values are accumulated.
 //
-// A query's result depends on its own row and the keys that it sees, in an order that their
-// positions fix: tiles in which it sees nothing change nothing.
+// A query's result depends only on its own row and its visible keys, in an order fixed by their
+// positions: tiles without a visible key change nothing.
 #pragma once
 
 #include <limits>
@@ -54,14 +54,14 @@ class ForwardBlock {
     copies.commit();
     for (int key = begin; key < block_.end; key += Sizes::columns) {
       copies.template wait_for_all_but<0>();
-      sync_block();  // the keys are there, and the values before them are no longer read
+      sync_block();  // the keys have arrived; the previous values are no longer read
       stage<Sizes::columns, d, Waves::threads>(copies, v_, v.from(key, 0));
       copies.commit();
       SumTile weights[rows][columns] = {};
       const bool sees = Waves::any() && key < wave_.end && key + Sizes::columns > wave_.begin;
       if (sees) weigh(weights, key);
       copies.template wait_for_all_but<0>();
-      sync_block();  // as above
+      sync_block();  // likewise, with keys and values swapped
       if (key + Sizes::columns < block_.end)
         stage<Sizes::columns, d, Waves::threads>(copies, k_, k.from(key + Sizes::columns, 0));
       copies.commit();
@@ -71,7 +71,7 @@ class ForwardBlock {
   }
 
  private:
-  // What any or all of the wave's queries, and any of the block's see.
+  // Computes the keys visible to any or all queries of the wave, and to any of the block.
   GPU_FN void look_at_visibility() {
     int least = seen_.keys, most = 0;
 #pragma unroll
@@ -100,7 +100,7 @@ class ForwardBlock {
     block_.end = end_of(first_row_ + Sizes::rows - 1);
   }
 
-  // Scores of the tile of keys from `key` on become weights 2^(score - largest).
+  // Converts scores of the tile of keys from `key` on to weights 2^(score - largest).
   GPU_FN void weigh(SumTile (&scores)[rows][columns], int key) {
     add_scores<d>(scores, q_ + Waves::first() * pitch, k_);
     if (!capped && a_.rule.alibi_heads > 0)
@@ -159,8 +159,8 @@ class ForwardBlock {
     if (a_.dropout.active) drop(scores, key);
   }
 
-  // All kernels with caps are launched for one. Without the branch clang mixes this with the
-  // product before, and spills at 256 elements of a head on gfx1100.
+  // Only launched with a cap, but the branch keeps clang from merging this code with the product
+  // before it, which spills at head_dim 256 on gfx1100.
   GPU_FN void cap(SumTile (&scores)[rows][columns]) const {
     if (a_.cap == 0) return;
     const Exponents<true> exponents(a_);
@@ -173,7 +173,7 @@ class ForwardBlock {
           scores[r][c].v[i] = exponents.of(scores[r][c].v[i]).value;
   }
 
-  // The sums of weights do not know of dropout.
+  // The sums of weights exclude dropout.
   GPU_FN void drop(SumTile (&weights)[rows][columns], int key) const {
     KeptScores<Waves::threads, rows, columns, false> kept;
     kept.draw(AttentionMask(a_.dropout, a_.rule.first_head + head_, a_.sample_id(sample_)),
@@ -226,12 +226,12 @@ class ForwardBlock {
   const Visibility seen_;
   T *const q_, *const k_, *const v_;  // in shared memory
   float* const scratch_;
-  KeyRange block_, wave_, all_;  // what any of the block's or the wave's, or all of the wave's see
+  KeyRange block_, wave_, all_;  // visible to any query of the block, any or all of the wave
   SumTile sums_[rows][d / tile_size] = {};
   float largest_[rows][score_row_slots], total_[rows][score_row_slots] = {};
 };
 
-// Late rows see most keys: they come first, so that the last blocks are short.
+// Late rows see the most keys; they run first, so that the last blocks are short.
 template <class T, int d, bool capped>
 GPU_KERNEL((ForwardSizes<T, d>::Waves::threads))
 forward_kernel(const Attention<T> a, T* ctx, float* lse) {

@@ -1,4 +1,4 @@
-// Attention, backward, also of a rank of context parallelism.
+// Attention backward, including context parallelism.
 #include "backend/gpu/kernels/attention_backward.h"
 #include "backend/gpu/kernels/table.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int lanes_of_row = 8, delta_threads = 256;
 
-// delta, in the order of lse_offset(), = the sums of ctx * dctx over the columns of each head.
+// delta, in the order of lse_offset(): sums of ctx * dctx over the columns of each head.
 template <class T>
 GPU_KERNEL(delta_threads)
 delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
@@ -63,7 +63,7 @@ void attention_delta(Queue& queue, const AttentionShape& shape, float* delta, co
   make_delta(queue, chunks_of(shape, ctx), delta, ctx, dctx);
 }
 
-// All but dqkv is of whole sequences.
+// All tensors but dqkv cover whole sequences.
 template <class T>
 void context_attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T* qkv,
                             const T* dctx, const float* lse, const float* delta, void*) {

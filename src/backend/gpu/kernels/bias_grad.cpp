@@ -1,4 +1,4 @@
-// The gradient of a bias: the sum over rows.
+// Gradient of a bias: a sum over rows.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// A block sums a chunk of rows of 256 columns: eight columns to a thread, every eighth row to a
-// lane of 32 threads.
+// A block sums a chunk of rows of 256 columns: eight columns per thread, every eighth
+// row per lane of 32 threads.
 constexpr int columns_wide = 32, lanes = 8;
 
 struct LaneSums {
@@ -35,7 +35,7 @@ bias_parts_kernel(float* parts, const T* dy, std::int64_t rows, std::int64_t col
   auto& shared = shared_memory<LaneSums>();
   for (int i = 0; i < 8; ++i) shared.of[mine][8 * column + i] = sum.v[i];
   sync_block();
-  const auto c = static_cast<int>(thread_index());  // one column to each thread
+  const auto c = static_cast<int>(thread_index());  // one column per thread
   if (first_column + c >= cols) return;
   float total = 0;
   for (int l = 0; l < lanes; ++l) total += shared.of[l][c];

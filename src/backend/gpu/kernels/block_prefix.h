@@ -1,4 +1,4 @@
-// Sums of what the threads before each thread of a block hold.
+// Exclusive prefix sums over the threads of a block.
 #pragma once
 
 #include "backend/gpu/language.h"
@@ -12,7 +12,7 @@ struct WaveTotals {
 };
 }  // namespace detail
 
-// The sum of the values of all threads before this one, and of all.
+// Sum of the values of all threads before this one, and of all threads.
 struct Prefix {
   std::int32_t before, all;
 };
@@ -31,7 +31,7 @@ GPU_FN Prefix block_prefix(std::int32_t value) {
     if (w < wave_index()) result.before += totals.of[w];
     result.all += totals.of[w];
   }
-  sync_block();  // the next call writes to the same memory
+  sync_block();  // the next call reuses the memory
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Attention of new positions against a cache.
+// Attention of new positions against a KV cache.
 #include "backend/gpu/kernels/attention.h"
 #include "backend/gpu/kernels/few_queries.h"
 #include "backend/gpu/kernels/table.h"
@@ -23,7 +23,7 @@ Attention<T> attention_of(const CachedAttentionShape& s, const T* qkv, const T* 
   return a;
 }
 
-// Element `column` of new row `row`: keys first, then values.
+// Copies element `column` of new row `row`: keys first, then values.
 template <class T>
 GPU_KERNEL(256)
 append_kernel(const CachedAttentionShape s, const T* qkv, T* key_cache, T* value_cache,

@@ -1,4 +1,4 @@
-// Attention whose scores have a cap, forward: compilers take minutes for the kernels of each file.
+// Soft-capped attention, forward, in a separate file because its kernels compile for minutes.
 #include "backend/gpu/kernels/attention_forward.h"
 
 namespace trireme::gpu {

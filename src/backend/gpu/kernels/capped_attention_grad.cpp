@@ -1,4 +1,4 @@
-// Attention whose scores have a cap, backward.
+// Soft-capped attention, backward.
 #include "backend/gpu/kernels/attention_backward.h"
 
 namespace trireme::gpu {

@@ -1,5 +1,5 @@
-// How often experts are chosen, and what follows from it for the next step. Counts are integers:
-// the order in which blocks add to them does not show.
+// Counts of the experts' choices, and the updates derived from them for the next step. Counts are
+// integers, so the order in which blocks add to them is irrelevant.
 #include "backend/gpu/kernels/choice_counts.h"
 
 #include "backend/gpu/kernels/routed_row.h"
@@ -10,13 +10,13 @@ namespace {
 
 constexpr int threads = 256;
 
-// Units of rows whose choices are counted apart, of which the first began earlier than row 0.
+// Units of rows whose choices are counted separately; the first one started before row 0.
 struct Units {
   std::int64_t count, rows, first_row;
   GPU_FN std::int64_t of(std::int64_t row) const { return (first_row + row) / rows; }
 };
 
-// places may be null: all choices count.
+// places may be null: all choices then count.
 template <class Count>
 GPU_KERNEL(threads)
 count_chosen_kernel(const RouterShape s, const Units units, Count* counts,
@@ -62,9 +62,9 @@ void routed_tokens(Queue& queue, const RouterShape& s, const RouterLosses& losse
   count_plain(queue, s, {units, losses.unit_rows, losses.first_row}, counts, plain, logits, chosen);
 }
 
-// --- where counts go ---
+// --- destinations of counts ---
 
-// One block.
+// Runs as one block.
 GPU_KERNEL(threads)
 add_totals_kernel(const RouterShape s, const std::int32_t* counts, const StepBlock* block,
                   std::int32_t layer) {
@@ -80,7 +80,7 @@ add_totals_kernel(const RouterShape s, const std::int32_t* counts, const StepBlo
   if (thread_index() == 0) kept[s.experts] += s.rows * s.top_k - all;
 }
 
-// sums (+)= counts, as gradients hold them.
+// sums (+)= counts, in the form in which gradients store them.
 GPU_KERNEL(threads)
 add_counts_kernel(float* sums, bool accumulate, const std::int32_t* counts, std::int64_t experts,
                   const StepBlock* block) {
@@ -97,7 +97,7 @@ void add_counts(Queue& queue, const RouterShape& s, float* sums, bool accumulate
          block);
 }
 
-// --- what follows ---
+// --- updates for the next step ---
 
 GPU_FN double sum_of_choices(const float* choices, std::int64_t experts) {
   double sum = 0;
@@ -111,7 +111,7 @@ update_router_bias_kernel(float* master, T* compute, const float* choices, doubl
                           std::int64_t experts) {
   const double sum = sum_of_choices(choices, experts);
   for_each(experts, [=](std::int64_t e) {
-    // Without the division of a mean, so that equal loads are equal.
+    // Avoids the division of a mean, so that equal loads compare equal.
     const double missing = sum - static_cast<double>(choices[e]) * static_cast<double>(experts);
     if (missing != 0) master[e] += static_cast<float>(missing > 0 ? rate : -rate);
     if (compute) compute[e] = from_float<T>(master[e]);

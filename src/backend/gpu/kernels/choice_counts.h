@@ -1,4 +1,4 @@
-// How often experts are chosen.
+// Counts the choices of experts.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace trireme::gpu {
 
-// What route_grad of a table counts. `scratch` has a number for each expert.
+// Counting parts of route_grad. `scratch` has one element per expert.
 
-// Adds the choices that each expert kept, and those that were dropped, to the totals of `layer`,
-// and the former to dbias, unless it is null.
+// Adds each expert's kept choices, and the dropped ones, to the totals of `layer`, and the kept
+// ones to dbias, unless it is null.
 void count_kept(Queue&, const RouterShape&, std::int32_t* scratch, float* dbias, bool accumulate,
                 const std::int32_t* chosen, const std::int32_t* places, const StepBlock* block,
                 std::int32_t layer);
 
-// dload (+)= the choices by plain score. plain: `chosen` is by plain score.
+// dload (+)= choices by plain score. plain: `chosen` is already by plain score.
 void count_load(Queue&, const RouterShape&, std::int32_t* scratch, float* dload, bool accumulate,
                 bool plain, const float* logits, const std::int32_t* chosen,
                 const StepBlock* block);

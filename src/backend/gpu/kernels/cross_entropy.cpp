@@ -1,5 +1,5 @@
-// Softmax statistics of rows of logits, the gradient of the cross-entropy in their place, both in
-// one, and what follows from the statistics. One block for each row of logits.
+// Softmax statistics of rows of logits, the in-place gradient of the cross-entropy, both fused, and
+// the loss from the statistics. One block per row of logits.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -10,12 +10,12 @@ namespace {
 constexpr int threads = 256;
 constexpr float lowest = -__builtin_inff();
 
-// The largest value so far and the sum of exp(x - largest).
+// Running maximum, and sum of exp(x - maximum).
 struct Softmax {
   float largest = lowest;
   double sum = 0;
 
-  // Takes in values whose largest is `most`; those that do not exist are `lowest`.
+  // Adds values whose maximum is `most`; missing values are `lowest`.
   GPU_FN void add(const Eight& x, float most) {
     raise(most);
     const float shift = this->shift();
@@ -29,7 +29,7 @@ struct Softmax {
   GPU_FN float shift() const { return largest == lowest ? 0.0f : largest; }
 };
 
-// Of one row, by all threads of the block.
+// Statistics of one row, computed by all threads of the block.
 template <class T>
 GPU_FN Softmax softmax_of_row(const T* x, std::int64_t vocab, bool aligned) {
   Softmax mine;
@@ -77,7 +77,7 @@ void softmax_stats(Queue& queue, float* largest, float* sum, float* target_logit
          logits, targets, vocab, ld, first_id, rows_are_aligned(ld, logits));
 }
 
-// A row of the gradient in place of its logits, by all threads of the block.
+// Replaces a row of logits by the gradient; called by all threads of the block.
 template <class T>
 GPU_FN void write_gradient(T* x, float lse, std::int64_t target, float scale, std::int64_t vocab,
                            std::int64_t ld, bool aligned) {
@@ -94,7 +94,7 @@ GPU_FN void write_gradient(T* x, float lse, std::int64_t target, float scale, st
   }
 }
 
-// Of the gradient of a row: see the kernel's entry in kernels.h.
+// Weight of a row in the gradient: see the kernel's entry in kernels.h.
 GPU_FN float weight_of_row(const StepBlock* block, const float* weights, std::int64_t row) {
   return static_cast<float>(weights ? block->grad_scale * weights[row] : block->sample_scale);
 }
@@ -128,7 +128,7 @@ classifier_kernel(T* logits, float* loss, const std::int32_t* targets, const flo
   const Softmax all = softmax_of_row(x, vocab, aligned);
   const float target_logit = logit_of(x, target, vocab);
   const float lse = all.largest + log(static_cast<float>(all.sum));
-  sync_block();  // all have read the target's logit, which one of them overwrites
+  sync_block();  // all threads have read the target's logit, which one of them overwrites
   if (thread_index() == 0) loss[row] = lse - target_logit;
   write_gradient(x, lse, target, weight_of_row(block, weights, row), vocab, ld, aligned);
 }

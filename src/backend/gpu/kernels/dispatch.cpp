@@ -1,6 +1,6 @@
-// The choices of all rows in the order of experts and, for one expert, of rows: a sort by counting,
-// in chunks of choices. A choice's place is that of its expert's first, plus the number of earlier
-// ones in all chunks before and in its own. Counts are integers, so that no order of blocks shows.
+// Counting sort of all choices by expert and, within an expert, by row, in chunks of choices. The
+// place of a choice is its expert's first place plus the number of earlier choices of the expert,
+// in earlier chunks and its own. Counts are integers, so the order of blocks is irrelevant.
 #include "backend/gpu/kernels/block_prefix.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -14,7 +14,7 @@ constexpr int threads = 256;
 struct Choices {
   const std::int32_t* chosen;
   std::int32_t *places, *offsets;
-  std::int32_t* counts;  // [chunks, experts]; later where the choices of a chunk begin
+  std::int32_t* counts;  // [chunks, experts]; later the first place of a chunk's choices
   std::int64_t block_choices, chunks_per_block, chunks;
   int experts, blocks;
   bool drops;
@@ -26,13 +26,13 @@ struct Choices {
     const std::int64_t left = block_choices - chunk % chunks_per_block * dispatch_chunk;
     return static_cast<int>(left < dispatch_chunk ? left : dispatch_chunk);
   }
-  // The expert of a choice; -1 if it was dropped.
+  // Expert of a choice; -1 if it was dropped.
   GPU_FN std::int32_t expert_of(std::int64_t choice) const {
     return drops && places[choice] < 0 ? -1 : chosen[choice];
   }
 };
 
-// One block for each chunk.
+// One block per chunk.
 GPU_KERNEL(threads)
 count_choices_kernel(const Choices c) {
   auto* const counts = dynamic_shared_memory<std::int32_t>();
@@ -48,7 +48,7 @@ count_choices_kernel(const Choices c) {
     c.counts[chunk * c.experts + e] = counts[e];
 }
 
-// Counts become places. One block.
+// Converts counts to places. Runs as one block.
 GPU_KERNEL(threads)
 place_experts_kernel(const Choices c) {
   std::int32_t carry = 0;
@@ -76,7 +76,7 @@ struct ChunkExperts {
   std::int32_t of[dispatch_chunk];
 };
 
-// One block for each chunk.
+// One block per chunk.
 GPU_KERNEL(threads)
 place_choices_kernel(const Choices c) {
   auto& experts = shared_memory<ChunkExperts>();
@@ -102,8 +102,8 @@ struct Candidates {
   float weights[threads];
 };
 
-// places becomes -1 where an expert of the unit is full, and 0 elsewhere: a choice counts those of
-// its unit and expert that come before it. Blocks x share unit y.
+// Sets places to -1 if the expert is full within the unit, else to 0: each choice counts the
+// preferred choices of its unit and expert. Blocks x share unit y.
 GPU_KERNEL(threads)
 drop_choices_kernel(std::int32_t* places, const std::int32_t* chosen, const float* weights,
                     std::int64_t unit_choices, std::int64_t capacity, bool by_weight) {
@@ -126,7 +126,7 @@ drop_choices_kernel(std::int32_t* places, const std::int32_t* chosen, const floa
       const float w = others.weights[i];
       before += w > weight || (w == weight && comes_first) ? 1 : 0;
     }
-    sync_block();  // the candidates are replaced
+    sync_block();  // the candidates are about to be replaced
   }
   if (exists) places[first + mine] = before < capacity ? 0 : -1;
 }

@@ -1,9 +1,9 @@
-// Which elements dropout keeps, as the CPU draws them (backend/cpu/kernels/dropout_mask.h): Philox
-// words are a pure function of (seed, step, site, sample, position, column).
+// Dropout masks, drawn as on the CPU (backend/cpu/kernels/dropout_mask.h): Philox words are a pure
+// function of (seed, step, site, sample, position, column).
 //
-// (seed, step, site, stream) give the key of a site; stream 0 is a hidden activation, stream 1 + h
-// attention head h. One counter gives eight draws of 16 bits, two in each word, the lower half
-// first. An element is kept if its draw lies below the threshold.
+// (seed, step, site, stream) determine a site's key; stream 0 is a hidden activation, stream 1 + h
+// attention head h. One counter gives eight 16-bit draws, two per word, lower half first. An
+// element is kept if its draw is below the threshold.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace trireme::gpu {
 
-// A dropout as kernels take it. Of attention, queries count from position first_row, and keys from
+// Kernel argument for dropout. For attention, queries count from position first_row, and keys from
 // first_column, a multiple of 8.
 struct DropoutSite {
   const StepBlock* block;
@@ -23,10 +23,10 @@ struct DropoutSite {
   std::int64_t seq_length, first_row, first_column;
   SequenceCut cut;
   std::uint32_t site, threshold;
-  float multiplier;  // of kept elements
+  float multiplier;  // for kept elements
   bool active;
 
-  // Whether eight columns of a thread can begin at a multiple of 16 bytes.
+  // Returns whether a thread's eight columns can be 16-byte aligned.
   bool is_aligned() const { return !active || first_column % 8 == 0; }
 
   explicit DropoutSite(const Dropout& d)
@@ -61,7 +61,7 @@ GPU_FN std::uint64_t site_key(const DropoutSite& site, std::uint32_t stream) {
   return words[0] | std::uint64_t{words[1]} << 32;
 }
 
-// Bit d: whether draw d of a counter is kept.
+// Bit d: draw d of the counter is kept.
 GPU_FN std::uint32_t kept_draws(std::uint64_t key, const Philox& counter, std::uint32_t threshold) {
   const Philox words = philox(key, counter);
   std::uint32_t bits = 0;
@@ -80,16 +80,16 @@ struct KeptBytes {
 
 }  // namespace detail
 
-// The mask of one hidden activation, eight columns to a thread of a block.
+// Mask of a hidden activation, eight columns per thread of a block.
 //
-// Columns 128 b + 16 d + l, with d < 8 and l < 16, take draw d of counter {16 b + l, position,
-// sample}. So sixteen neighboring threads that hold 128 columns need sixteen counters: each draws
-// for one and reads what the others drew.
+// Columns 128 b + 16 d + l, with d < 8 and l < 16, use draw d of counter {16 b + l, position,
+// sample}. Sixteen neighboring threads covering 128 columns thus need sixteen counters: each draws
+// one of them and reads the other threads' draws.
 template <int threads>
 class HiddenMask {
  public:
-  // Columns that the first thread of a block has to begin before those of the tensor, so that
-  // sixteen threads hold an aligned block of 128 columns of the whole layer.
+  // Number of columns by which a block's first thread starts before the tensor, so that sixteen
+  // threads cover an aligned group of 128 columns of the whole layer.
   GPU_FN static std::int64_t columns_before(const DropoutSite& site) {
     return site.active ? site.first_column % 128 : 0;
   }
@@ -97,7 +97,7 @@ class HiddenMask {
   GPU_FN explicit HiddenMask(const DropoutSite& site)
       : site_(site), key_(site.active ? detail::site_key(site, 0) : 0) {}
 
-  // Turns to row r of the tensor.
+  // Moves to row r of the tensor.
   GPU_FN void set_row(std::int64_t row) {
     if (!site_.active) return;
     const std::int64_t whole = site_.first_row + row;
@@ -105,9 +105,9 @@ class HiddenMask {
     position_ = static_cast<std::uint32_t>(site_.cut.position(whole % site_.seq_length));
   }
 
-  // x with what is dropped set to zero and the rest multiplied. x begins at column 8 i -
-  // columns_before, and i and the number of the thread differ by a multiple of 16. All threads of
-  // the wave take part. Without dropout: x.
+  // Returns x with dropped elements zeroed and kept ones scaled. x starts at column 8 i -
+  // columns_before; i and the thread's index are equal modulo 16. All threads of the wave
+  // participate. Without dropout: x.
   GPU_FN Eight apply(const Eight& x, std::int64_t column) {
     if (!site_.active) return x;
     const auto eighth = static_cast<std::uint32_t>((site_.first_column + column) / 8);
@@ -117,7 +117,7 @@ class HiddenMask {
         key_, {eighth, position_, detail::low_half(sample_), detail::high_half(sample_)},
         site_.threshold));
     sync_wave();
-    // Draw (eighth % 16) / 2 of the eight counters that begin at 8 (eighth % 2).
+    // Draw (eighth % 16) / 2 of the eight counters starting at 8 (eighth % 2).
     const unsigned in_block = thread_index() % 16;
     const std::uint64_t bits = *reinterpret_cast<const std::uint64_t*>(
                                    kept + (thread_index() - in_block) + in_block % 2 * 8) >>
@@ -133,11 +133,11 @@ class HiddenMask {
   const DropoutSite& site_;
   std::uint64_t key_, sample_ = 0;
   std::uint32_t position_ = 0;
-  int turn_ = 0;  // which bytes the next call takes: a thread may be one call ahead of others
+  int turn_ = 0;  // buffer of the next call: a thread may be one call ahead of others
 };
 
-// The mask of one head's attention probabilities. Query q and key k take draw k % 8 of counter {q,
-// k / 8, sample}; q and k are positions within the sample.
+// Mask of one head's attention probabilities. Query q and key k use draw k % 8 of counter {q, k /
+// 8, sample}; q and k are positions within the sample.
 class AttentionMask {
  public:
   // head counts within the whole layer; sample is the global sample id.
@@ -148,8 +148,8 @@ class AttentionMask {
         first_eighth_(static_cast<std::uint32_t>(site.first_column) / 8),
         threshold_(site.threshold) {}
 
-  // Bit j: whether key 8 * eighth + j is kept. What positions count from is added here, at the last
-  // moment: sums that are made earlier are held in registers throughout the kernel.
+  // Bit j: key 8 * eighth + j is kept. Offsets of positions are added here, as late as possible:
+  // sums computed earlier would occupy registers throughout the kernel.
   GPU_FN std::uint32_t kept(int query, int eighth) const {
     return detail::kept_draws(key_,
                               {first_query_ + static_cast<std::uint32_t>(recomputed(query)),

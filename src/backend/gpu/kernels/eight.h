@@ -1,5 +1,5 @@
-// How kernels read and write rows: eight neighboring elements at a time, which are 16 bytes of a
-// 16-bit type. Rows that are not aligned to 16 bytes and the ends of rows are read one by one.
+// Row access in groups of eight elements, which are 16 bytes of a 16-bit type. Rows that are not
+// 16-byte aligned and the ends of rows are accessed element by element.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace trireme::gpu {
 
-// In the type of arithmetic.
+// Eight values in the type of arithmetic.
 struct Eight {
   float v[8];
 };
 
-// Whether rows can be read 16 bytes at a time, if each begins `ld` elements after the one before.
-// Null is no row.
+// Returns whether rows with stride `ld` can be read 16 bytes at a time.
+// Null pointers are ignored.
 template <class... T>
 bool rows_are_aligned(std::int64_t ld, const T*... rows) {
   return (
@@ -22,10 +22,10 @@ bool rows_are_aligned(std::int64_t ld, const T*... rows) {
       ...);
 }
 
-// Columns [first, first + 8) of a row, of which those in [0, count) exist.
+// Columns [first, first + 8) of a row, of which only those in [0, count) exist.
 struct Columns {
   std::int64_t first, count;
-  bool packed;  // all of them, and aligned
+  bool packed;  // all eight exist and are aligned
 
   GPU_FN bool has(int i) const { return packed || (first + i >= 0 && first + i < count); }
   GPU_FN bool any() const { return first > -8 && first < count; }
@@ -34,7 +34,7 @@ GPU_FN Columns columns_at(std::int64_t first, std::int64_t count, bool aligned) 
   return {first, count, aligned && first >= 0 && first + 8 <= count};
 }
 
-// Zero for columns that do not exist.
+// Loads eight values; columns that do not exist give zero.
 template <class T>
 GPU_FN Eight load(const T* row, const Columns& at) {
   Eight result;
@@ -71,7 +71,7 @@ GPU_FN void store(T* row, const Columns& at, const Eight& values) {
   }
 }
 
-// What load() would give for what store() wrote.
+// Rounds to T: the values load() returns after store().
 template <class T>
 GPU_FN Eight rounded(Eight values) {
 #pragma unroll
@@ -82,7 +82,7 @@ GPU_FN Eight rounded(Eight values) {
 GPU_FN Eight zeros() {
   return {{0, 0, 0, 0, 0, 0, 0, 0}};
 }
-// f of each element of one or more.
+// Applies f elementwise to one or more operands.
 template <class F, class... Eights>
 GPU_FN Eight each(const F& f, const Eights&... x) {
   Eight result;
@@ -94,8 +94,8 @@ GPU_FN float sum_of(const Eight& x) {
   return ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3])) + ((x.v[4] + x.v[5]) + (x.v[6] + x.v[7]));
 }
 
-// Calls body(columns) for the eights of an array of `count` elements that fall to this thread of
-// the grid.
+// Calls body(columns) for the groups of eight, of an array of `count` elements, that are assigned
+// to this thread of the grid.
 template <class Body>
 GPU_FN void for_eights(std::int64_t count, bool aligned, const Body& body) {
   for_each((count + 7) / 8, [&](std::int64_t i) { body(columns_at(8 * i, count, aligned)); });

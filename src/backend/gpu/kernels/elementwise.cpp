@@ -1,5 +1,5 @@
-// Sums of two tensors with dropout, multiples, soft caps, the cast of master weights, and the
-// search for what is not finite.
+// Addition with dropout, scaling, soft caps, the cast of master weights, and the
+// search for non-finite values.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/kernels/tangent.h"
@@ -17,7 +17,7 @@ add_kernel(T* y, const T* a, const T* b, std::int64_t count, bool aligned) {
   });
 }
 
-// y = a + dropout(b), or dropout(b) if a is null. One block for each row.
+// y = a + dropout(b), or dropout(b) if a is null. One block per row.
 template <class T>
 GPU_KERNEL(128)
 add_dropped_kernel(T* y, const T* a, const T* b, std::int64_t cols, bool aligned,
@@ -109,7 +109,7 @@ void cast_from_master(Queue& queue, T* dst, const float* src, std::int64_t count
          rows_are_aligned(8, dst, src));
 }
 
-// index is -1 before, the largest of unsigned numbers.
+// index starts as -1, the largest unsigned number.
 template <class T>
 GPU_KERNEL(256)
 first_not_finite_kernel(std::int64_t* index, const T* x, std::int64_t count, bool aligned) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 128;
 
-// One block for each row.
+// One block per row.
 template <class T>
 GPU_KERNEL(threads)
 embedding_kernel(const EmbeddingOperands<T> a, bool aligned) {

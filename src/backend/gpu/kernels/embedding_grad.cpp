@@ -1,4 +1,4 @@
-// The gradient of an embedding table: rows of equal id are added in row order.
+// Gradient of an embedding table: rows of equal id are added in row order.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/sort_rows.h"
 #include "backend/gpu/kernels/table.h"
@@ -7,7 +7,7 @@
 namespace trireme::gpu {
 namespace {
 
-// One block for each row of the table and 8 * 64 columns.
+// One block per table row and 8 * 64 columns.
 template <class T>
 GPU_KERNEL(64)
 embedding_grad_kernel(float* dtable, bool accumulate, const T* dy, const std::int32_t* start,
@@ -20,7 +20,7 @@ embedding_grad_kernel(float* dtable, bool accumulate, const T* dy, const std::in
   if (!at.any()) return;
   Eight sum = accumulate ? load(dtable + id * cols, at) : zeros();
   const auto plus = [](float p, float q) { return p + q; };
-  constexpr int ahead = 4;  // rows that are on their way while others are added
+  constexpr int ahead = 4;  // rows loaded in advance while others are added
   std::int32_t i = begin;
   for (; i + ahead <= end; i += ahead) {
     Eight rows[ahead];

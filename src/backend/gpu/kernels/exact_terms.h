@@ -1,4 +1,4 @@
-// Exact sums as kernels see them: integers, to which blocks add in any order.
+// Exact sums in kernels: integers, to which blocks add in any order.
 #pragma once
 
 #include "backend/gpu/language.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::gpu {
 
-// Adds a term to the sum whose state (state_of) begins at `total`.
+// Adds a term to the sum whose state (state_of) starts at `total`.
 GPU_FN void add_term(std::int64_t* total, double term) {
   if (term == 0) return;
   const ExactSplit split = split_exactly(term);
@@ -16,7 +16,7 @@ GPU_FN void add_term(std::int64_t* total, double term) {
   atomic_add(total + ExactSum::word_count, 1);
 }
 
-// The value of a sum of terms that are not negative; NaN if one was not finite.
+// Value of a sum of non-negative terms; NaN if one was not finite.
 GPU_FN double value_of(const std::int64_t* total) {
   double value = 0, unit = 0x1p-1024, below = 0x1p-128;  // their product is that of word 0
   for (int i = 0; i < ExactSum::limb_count; ++i) {

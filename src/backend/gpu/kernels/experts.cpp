@@ -1,5 +1,5 @@
-// The rows' way to their experts and back, and what gates and mixes them there. One block for each
-// row, or for each row that is taken.
+// Permutation of rows to their experts and back, and the gating and mixing of rows. One block
+// per row, or per taken row.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -9,14 +9,14 @@ namespace {
 
 constexpr int threads = 128;
 
-// The columns of a row that fall to this thread, eight at a time.
+// Loops over the columns of a row assigned to this thread, eight at a time.
 template <class Body>
 GPU_FN void for_columns(std::int64_t cols, bool aligned, const Body& body) {
   for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * threads)
     body(columns_at(c, cols, aligned));
 }
 
-// Rows of y from offsets[experts] on become zero.
+// Zeroes the rows of y from offsets[experts] on.
 template <class T>
 GPU_KERNEL(threads)
 clear_rest_kernel(T* y, const std::int32_t* offsets, std::int64_t cols, std::int64_t experts,
@@ -53,7 +53,7 @@ void permute_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const s
          s.top_k, rows_are_aligned(s.cols, y, x));
 }
 
-// weights may be null: all 1.
+// weights may be null: all are 1.
 template <class T>
 GPU_KERNEL(threads)
 combine_rows_kernel(T* y, const T* x, const float* weights, const std::int32_t* places,
@@ -84,7 +84,7 @@ void unpermute_rows(Queue& queue, T* y, const T* x, const std::int32_t* places, 
   combine_rows(queue, y, x, static_cast<const float*>(nullptr), places, rows, cols, top_k);
 }
 
-// dx = factor * dy for a row; the product of dy and x, which all threads get.
+// dx = factor * dy for a row; returns the dot product of dy and x to all threads.
 template <class T>
 GPU_FN float scale_and_multiply(T* dx, const T* dy, const T* x, float factor, std::int64_t cols,
                                 bool aligned) {
@@ -159,7 +159,7 @@ void gate_rows_grad(Queue& queue, T* dx, float* dgates, const T* dy, const T* x,
          cols, rows_are_aligned(cols, dx, dy, x));
 }
 
-// The first of two shares that add up to 1; the other is that of the logits exchanged.
+// The first of two shares that sum to 1; for the other one, swap the logits.
 template <class T>
 GPU_FN float share_of(T own, T other) {
   return sigmoid(to_float(own) - to_float(other));

@@ -1,6 +1,6 @@
-// Attention of a few queries: one block for each query and each piece of its keys, and one that
-// joins the pieces. The keys are read once for each query, mostly from the second cache where
-// queries share them; what counts is that a long cache keeps all of the GPU busy.
+// Attention of a few queries: one block per query and piece of its keys, and one block that
+// combines the pieces. Keys are read once per query, mostly from L2 if queries share them; the goal
+// is that a long cache occupies the whole GPU.
 #pragma once
 
 #include "backend/gpu/few_queries.h"
@@ -9,7 +9,7 @@
 
 namespace trireme::gpu {
 
-// Which query a block works on: y counts heads and queries, z samples.
+// Query of a block: y counts heads and queries, z samples.
 struct QueryPlace {
   int sample, head, query;
 
@@ -59,7 +59,7 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
     if constexpr (capped) {
       score = a.cap * tangent(score * a.cap_part);
     } else {
-      // The query is the newest key that it sees.
+      // The query's own position is that of its latest visible key.
       if (a.rule.alibi_heads > 0)
         score += a.slope(at.head) * static_cast<float>(key - (seen.end - 1));
       score *= a.scale;
@@ -69,7 +69,7 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
   const float weight = sees ? exp(score - largest) : 0.0f;
   SplitWeights& weights = shared_memory<SplitWeights>();
   weights.of[thread] = weight;
-  const float sum = block_sum<split_keys>(weight);  // its barriers publish the weights too
+  const float sum = block_sum<split_keys>(weight);  // its barriers also publish the weights
   float* const part = parts + (at.row(a) * splits + split) * part_size(a.head_dim);
   if (thread == 0) {
     part[0] = largest;

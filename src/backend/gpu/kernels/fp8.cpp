@@ -1,5 +1,5 @@
-// Rounding to fp8 with a scale for each tile: the largest magnitudes, the rounded numbers or their
-// bytes as a product reads them, and the sums that are stored after it.
+// Rounding to fp8 with one scale per tile: the largest magnitudes (amax), the rounded numbers or
+// their bytes as operands of a product, and the storing of its sums.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -22,7 +22,7 @@ GPU_FN float largest_of(const T* row, const Columns& at) {
   return found;
 }
 
-// The last of `count` groups that `begins` holds for, as it does for the first one.
+// Returns the last of `count` groups for which `begins` is true; it is true for the first.
 template <class Begins>
 GPU_FN std::int64_t last_group(std::int64_t count, const Begins& begins) {
   std::int64_t low = 0, high = count;
@@ -36,7 +36,7 @@ GPU_FN std::int64_t last_group(std::int64_t count, const Begins& begins) {
   return low;
 }
 
-// Rows of a band; none in bands that are left over.
+// Rows of a band; empty for unused bands.
 struct Band {
   std::int64_t first, end;
 };
@@ -55,7 +55,7 @@ GPU_FN Band band_at(const Fp8Tiles& s, std::int64_t band) {
   const std::int64_t end = first + s.tile_rows;
   return {first, end < run_end ? end : run_end};
 }
-// The band of a row, or -1 if it belongs to no group.
+// Band of a row, or -1 if the row belongs to no group.
 GPU_FN std::int64_t band_of_row(const Fp8Tiles& s, std::int64_t row) {
   if (s.groups == 0) return s.band_of(row);
   if (row >= s.offsets[s.groups]) return -1;
@@ -65,7 +65,7 @@ GPU_FN std::int64_t band_of_row(const Fp8Tiles& s, std::int64_t row) {
 }
 
 // --- the largest magnitudes ---
-// Threads of a block stand in 16 lines of 16, each thread with eight columns, a line with 128.
+// A block has 16 lines of 16 threads; each thread has eight columns, each line 128.
 constexpr int threads = 256, across = 16, lines = threads / across;
 constexpr int patch_columns = 8 * across, patch_rows = 8 * lines;
 
@@ -73,7 +73,7 @@ std::int64_t patches_of(std::int64_t columns) {
   return (columns + patch_columns - 1) / patch_columns;
 }
 
-// Tiles of one row and 128 columns: a line has a tile.
+// Tiles of one row by 128 columns: one tile per line.
 template <class T>
 GPU_KERNEL(threads)
 largest_of_rows_kernel(float* largest, const T* x, const Fp8Tiles s, bool aligned) {
@@ -92,7 +92,7 @@ largest_of_rows_kernel(float* largest, const T* x, const Fp8Tiles s, bool aligne
   if (place == 0 && band < bands) largest[band * tiles + tile] = found;
 }
 
-// Tiles of one column: a thread has a tile.
+// Tiles of one column: one tile per thread.
 template <class T>
 GPU_KERNEL(threads)
 largest_of_columns_kernel(float* largest, const T* x, const Fp8Tiles s) {
@@ -107,9 +107,9 @@ largest_of_columns_kernel(float* largest, const T* x, const Fp8Tiles s) {
   largest[band * s.cols + column] = found;
 }
 
-// Tiles of any number of rows, and of 128 columns or all: a block has a patch of a tile. Magnitudes
-// have the order of their bits, and the largest is the same in any order. `largest` begins as
-// zeros.
+// Tiles of any number of rows, and of 128 or all columns: one block per patch of a tile.
+// Magnitudes compare like their bits, and the maximum is the same in any order.
+// `largest` must be zeroed before.
 template <class T>
 GPU_KERNEL(threads)
 largest_of_patches_kernel(float* largest, const T* x, const Fp8Tiles s, std::int64_t down,
@@ -158,7 +158,7 @@ GPU_FN float rounded(float x, float scale, const Fp8Rounding& round) {
   return round(x * scale) * (1 / scale);
 }
 
-// One block for each row.
+// One block per row.
 template <class T, class Y>
 GPU_KERNEL(row_threads)
 fp8_round_kernel(Y* y, const T* x, const float* largest, const Fp8Tiles s, bool aligned) {
@@ -191,7 +191,7 @@ void fp8_round(Queue& queue, const Fp8Tiles& s, const float* largest, Y* y, cons
 }
 
 // --- bytes ---
-// One block for each row.
+// One block per row.
 template <class T>
 GPU_KERNEL(row_threads)
 fp8_bytes_kernel(std::uint8_t* y, const T* x, const float* largest, const Fp8Tiles s,
@@ -228,7 +228,7 @@ fp8_bytes_kernel(std::uint8_t* y, const T* x, const float* largest, const Fp8Til
   }
 }
 
-// Transposed: a block brings a square by way of shared memory, so that it reads rows and writes
+// Transposed: a block moves a square through shared memory, so that it reads rows and writes
 // columns, four bytes at a time.
 constexpr int side = 64, word = 4;
 
@@ -242,7 +242,7 @@ fp8_transposed_kernel(std::uint8_t* y, const T* x, const float* largest, const F
                       std::int64_t chunk, std::int64_t squares) {
   auto& square = shared_memory<Square>();
   const auto thread = static_cast<int>(thread_index());
-  const std::int64_t number = block_index().y / squares;  // of the chunk
+  const std::int64_t number = block_index().y / squares;  // within the chunk
   const std::int64_t first_row = block_index().y % squares * side;
   const std::int64_t first_column = std::int64_t{block_index().x} * side;
   const std::int64_t rows = chunk - first_row < side ? chunk - first_row : side;
@@ -256,7 +256,7 @@ fp8_transposed_kernel(std::uint8_t* y, const T* x, const float* largest, const F
       return fp8_scale(of_column[band * tiles], round.largest(), s.power_of_2_scales);
     };
     const std::int64_t band = s.band_of(begin);
-    const bool same = s.band_of(begin + rows - 1) == band;  // of all rows, as is usual
+    const bool same = s.band_of(begin + rows - 1) == band;  // all rows share a band, as is usual
     const float scale = scale_of(band);
     for (std::int64_t line = thread / side; line < rows; line += threads / side) {
       const std::int64_t row = begin + line;
@@ -293,7 +293,7 @@ void fp8_bytes(Queue& queue, const Fp8Tiles& s, const float* largest, std::uint8
          fp8_transposed_kernel<T>, y, x, largest, s, chunk, squares);
 }
 
-// Zero for what is left of a row.
+// Zero-fills the rest of a row.
 GPU_KERNEL(threads)
 fp8_inverse_scales_kernel(float* y, const float* largest, const Fp8Tiles s, std::int64_t chunk,
                           std::int64_t ld, std::int64_t count) {
@@ -316,7 +316,7 @@ void fp8_inverse_scales(Queue& queue, const Fp8Tiles& s, const float* largest, f
 }
 
 // --- sums ---
-// y = x + bias; one block for each row.
+// y = x + bias; one block per row.
 template <class T>
 GPU_KERNEL(row_threads)
 store_sums_kernel(T* y, const float* x, const T* bias, std::int64_t cols, bool aligned) {

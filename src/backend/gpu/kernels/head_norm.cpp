@@ -1,5 +1,5 @@
-// RMSNorm of queries and keys, head by head, and its gradient. Some lanes of a wave share a head
-// and hold eight elements each.
+// RMSNorm of queries and keys per head, and its gradient. Several lanes of a wave share a head and
+// hold eight elements each.
 #include "backend/gpu/kernels/all_heads_norm.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int block_threads = 256;
 
-// One head of one row, and what of it falls to this lane.
+// One head of one row, and this lane's part of it.
 template <class T>
 struct Head : HeadPlace<T> {
   std::int64_t row;
@@ -67,12 +67,12 @@ struct HeadSums {
   float of[block_threads / lanes][lanes * 8];
 };
 
-// parts[column] = the sum over the units of a block, in their order.
+// parts[column] = sum over the units of a block, in their order.
 template <int lanes>
 GPU_FN void store_sums(float* parts, const Eight& mine, int head_dim) {
   const int thread = static_cast<int>(thread_index());
   auto& shared = shared_memory<HeadSums<lanes>>();
-  sync_block();  // what was there before has been read
+  sync_block();  // the previous contents have been read
 #pragma unroll
   for (int i = 0; i < 8; ++i) shared.of[thread / lanes][thread % lanes * 8 + i] = mine.v[i];
   sync_block();
@@ -82,7 +82,7 @@ GPU_FN void store_sums(float* parts, const Eight& mine, int head_dim) {
   parts[std::int64_t{block_index().x} * head_dim + thread] = total;
 }
 
-// A block takes a chunk of rows; its units take the heads in turns.
+// One block per chunk of rows, whose units take the heads in turn.
 template <class T, int lanes>
 GPU_KERNEL(block_threads)
 head_norm_grad_kernel(const HeadNormArguments<T> a) {
@@ -122,7 +122,7 @@ head_norm_grad_kernel(const HeadNormArguments<T> a) {
   store_sums<lanes>(a.key_parts, dkey, a.head_dim);
 }
 
-// Calls body.operator()<lanes>() with as many lanes as hold a head of at most 256 elements.
+// Calls body.operator()<lanes>() with the number of lanes for a head of at most 256 elements.
 template <class Body>
 void with_lanes(std::int64_t head_dim, const Body& body) {
   if (head_dim <= 64)

@@ -1,4 +1,4 @@
-// Arguments of the kernels of norms of queries and keys.
+// Arguments of the query and key norm kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ template <class T>
 struct HeadNormArguments {
   T* to;  // y or dx
   const T *x, *dy;
-  float* rstd;  // [rows, norms]; written by the forward pass, where it is not null
+  float* rstd;  // [rows, norms]; written by the forward pass if not null
   const T *query_weight, *key_weight;
   std::int64_t rows;
   int groups, queries_per_group, head_dim;
-  float eps, one;                  // one: what is added to a weight, 0 or 1
-  bool aligned, aligned_parts;     // heads of the tensors, and of the parts
-  std::int64_t chunk_rows;         // of the backward pass
-  float *query_parts, *key_parts;  // [chunks, widths of the weights]
-  // Of norms over heads that ranks share, [rows, 2]: written, or those of all ranks.
+  float eps, one;                  // one: offset added to a weight, 0 or 1
+  bool aligned, aligned_parts;     // alignment of the tensors' heads, and of the parts
+  std::int64_t chunk_rows;         // backward pass only
+  float *query_parts, *key_parts;  // [chunks, weight widths]
+  // Sums [rows, 2] of norms over heads shared by ranks: output, or input reduced over the ranks.
   float* sums;
   bool counts_keys;
-  float all_queries, all_keys;  // elements that a norm over all heads is the mean of
+  float all_queries, all_keys;  // elements per all-heads norm
 
   HeadNormArguments(const HeadNormShape& s, T* out, const T* in, const T* out_grad,
                     const T* of_queries, const T* of_keys)
@@ -49,17 +49,17 @@ struct HeadNormArguments {
         all_queries(static_cast<float>(s.heads_together(false) * s.head_dim)),
         all_keys(static_cast<float>(s.heads_together(true) * s.head_dim)) {}
 
-  // Of a group and of a row, values among them.
+  // Number of heads per group and per row, values included.
   GPU_FN int in_group() const { return queries_per_group + 2; }
   GPU_FN int heads() const { return groups * in_group(); }
 };
 
-// A head of a row.
+// One head of a row.
 template <class T>
 struct HeadPlace {
-  int group, number;  // its number within the group
+  int group, number;  // index within the group
   bool is_key, is_value;
-  const T* weight;  // of its kind; a value has none
+  const T* weight;  // for its kind of head; values have none
 
   GPU_FN HeadPlace(const HeadNormArguments<T>& a, int head)
       : group(head / a.in_group()),

@@ -1,5 +1,5 @@
-// Steps of Newton-Schulz iterations between their products: scale a matrix to norm 1, add multiples
-// of two matrices, and bring the result back into the shape and type of the update.
+// Elementwise steps of Newton-Schulz iterations: scaling a matrix to norm 1, adding multiples of
+// two matrices, and converting the result to the shape and type of the update.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/table.h"
@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// A block brings a square of a matrix to another by way of shared memory, so that both are read and
-// written in rows.
+// A block copies a square of a matrix through shared memory, so that both
+// matrices are accessed by rows.
 constexpr int side = 32, lines = 8;
 
 struct Square {
@@ -70,7 +70,7 @@ scale_matrix_kernel(float* y, const T* x, float factor, std::int64_t rows, std::
   map_square(y, x, rows, cols, transpose, [=](float value) { return factor * value; });
 }
 
-// y is [rows, cols]; x is that or its transpose.
+// y is [rows, cols]; x has that shape or its transpose.
 template <class T>
 void scale_matrix(Queue& queue, float* y, const T* x, double factor, std::int64_t rows,
                   std::int64_t cols, bool transpose) {

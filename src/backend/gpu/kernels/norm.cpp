@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, fused with the residual addition before them. One block for each row.
+// LayerNorm and RMSNorm, fused with the preceding residual addition. One block per row.
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -6,7 +6,7 @@
 namespace trireme::gpu {
 namespace {
 
-// Eights of a row that a thread holds in registers; it reads the others again where it needs them.
+// Groups of eight elements that a thread keeps in registers; it rereads the rest when needed.
 constexpr int held = 2;
 
 template <class T>
@@ -17,25 +17,25 @@ struct NormArguments {
   T* sum;
   const T* delta;
   std::int64_t cols;
-  float eps, one;  // what is added to the weights
+  float eps, one;  // one: offset added to the weights
   bool centered, aligned;
   DropoutSite dropout;
 };
 
-// One row as the threads of a block share it.
+// One row, shared by the threads of a block.
 template <class T, int threads>
 struct NormRow {
   const NormArguments<T>& a;
   HiddenMask<threads>& mask;
   std::int64_t offset;  // of the row
-  int before;           // columns of the first thread before the row's
-  int steps;            // in which the block passes over the row
+  int before;           // columns by which the first thread starts before the row
+  int steps;            // passes of the block over the row
 
   GPU_FN Columns columns(int step) const {
     return columns_at(8 * (step * threads + static_cast<int>(thread_index())) - before, a.cols,
                       a.aligned);
   }
-  // What is normalized: x, or x + dropout(delta), which is stored. All threads call it.
+  // Returns the norm's input: x, or x + dropout(delta), which is stored. All threads call it.
   GPU_FN Eight first_reading(int step, const Eight& x, const Eight& delta) const {
     if (!a.delta) return x;
     const Columns at = columns(step);
@@ -51,7 +51,7 @@ struct NormRow {
   GPU_FN Eight reading(int step) const {
     return load((a.delta ? a.sum : a.x) + offset, columns(step));
   }
-  // body(columns, x) for all that falls to this thread.
+  // Calls body(columns, x) for everything assigned to this thread.
   template <class Body>
   GPU_FN void visit(const Eight (&x)[held], const Body& body) const {
 #pragma unroll
@@ -132,7 +132,7 @@ void norm(Queue& queue, const NormShape& shape, T* y, float* mean, float* rstd, 
                            shape.kind == NormKind::layer_norm,
                            aligned,
                            site};
-  // As few threads as hold a row in registers, but enough for long ones.
+  // Uses as few threads as hold a row in registers, but enough for long rows.
   if (shape.cols <= 8 * held * 64)
     launch(queue, one_block_each(shape.rows, 64), norm_kernel<T, 64>, a);
   else if (shape.cols <= 8 * held * 256)

@@ -1,5 +1,5 @@
-// Gradients of LayerNorm and RMSNorm. Each block takes a chunk of rows from end to end: it holds
-// the sums of the weights' gradients in registers while the rows pass.
+// Gradients of LayerNorm and RMSNorm. Each block processes one chunk of rows and accumulates the
+// weight gradients in registers meanwhile.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
@@ -9,8 +9,8 @@
 namespace trireme::gpu {
 namespace {
 
-// Eights of a row that a thread holds in registers, with as many sums; the other sums are held in
-// the workspace.
+// Groups of eight elements that a thread keeps in registers, with as many sums; further sums
+// are kept in the workspace.
 constexpr int held = 2;
 
 template <class T>
@@ -21,7 +21,7 @@ struct NormGradArguments {
   const T *weight, *dres;
   float *weight_parts, *bias_parts;  // [chunks, cols]; bias_parts may be null
   std::int64_t rows, cols, chunk_rows;
-  float one;  // what is added to the weights
+  float one;  // offset added to the weights
   bool centered, aligned;
   bool aligned_parts;
 };
@@ -31,7 +31,7 @@ struct PairParts {
   float first[2][threads / narrowest_wave], second[2][threads / narrowest_wave];
 };
 
-// Sums two values over the block. Calls take turns with the memory, so that one barrier is enough.
+// Sums two values over the block. Calls alternate buffers, so that one barrier is enough.
 template <int threads>
 GPU_FN void block_sums(float& first, float& second, int turn) {
   auto& shared = shared_memory<PairParts<threads>>();
@@ -49,7 +49,7 @@ GPU_FN void block_sums(float& first, float& second, int turn) {
   }
 }
 
-// What the gradient of one row needs besides the row itself.
+// Per-row values of the gradient, besides the row itself.
 struct RowGrad {
   float mean, rstd;
   float grad_mean;       // mean of dy * weight; 0 for RMSNorm
@@ -137,7 +137,7 @@ class GradChunk {
     return grad;
   }
 
-  // dx of eight columns; adds their part of the gradients of weight and bias.
+  // Computes dx of eight columns; adds their contributions to the weight and bias gradients.
   GPU_FN void apply(const RowGrad& grad, const Columns& at, const Eight& x, const Eight& dy,
                     Eight& dweight, Eight& dbias) const {
     const Eight weight = load(a_.weight, at);
@@ -159,7 +159,7 @@ class GradChunk {
   }
 
   const NormGradArguments<T>& a_;
-  int steps_;  // in which the block passes over a row
+  int steps_;  // passes of the block over a row
   float *weight_part_, *bias_part_;
   std::int64_t offset_ = 0;  // of the row
   Eight dweight_[held], dbias_[held];

@@ -1,4 +1,4 @@
-// One step of an optimizer on a range of parameters, with the cast of the compute copy.
+// One optimizer step on a range of parameters, with the cast to the compute copy.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -6,7 +6,7 @@
 namespace trireme::gpu {
 namespace {
 
-// The rule's scalars, which follow from the step's.
+// Scalars of the update rule, derived from the step's.
 struct AdamScalars {
   float grad_scale, joined_decay, kept, beta1, beta2, rest1, rest2, rate, root_scale, eps;
 
@@ -83,7 +83,7 @@ void sgd(Queue& queue, const SgdStep& step, float* master, float* velocity, cons
          rows_are_aligned(8, master, velocity, grad, compute));
 }
 
-// -1, 0 or 1; NaN stays NaN.
+// Returns -1, 0 or 1; NaN for NaN.
 GPU_FN float sign(float x) {
   return x > 0 ? 1.0f : x < 0 ? -1.0f : x;
 }

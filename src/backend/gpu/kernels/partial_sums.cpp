@@ -1,4 +1,4 @@
-// Sums of partial results.
+// Reduction of partial sums.
 #include "backend/gpu/kernels/partial_sums.h"
 
 #include "backend/gpu/launch.h"
@@ -12,7 +12,7 @@ struct LaneSums {
   float of[summing_lanes][summed_columns];
 };
 
-// Lane l of a column adds the parts l, l + 8 and so on; then the lanes are added in order.
+// Lane l of a column adds parts l, l + 8 and so on; then the lanes are added in order.
 GPU_KERNEL(summed_columns* summing_lanes)
 add_parts_kernel(float* dst, bool accumulate, const float* parts, std::int64_t chunks,
                  std::int64_t cols) {

@@ -1,4 +1,4 @@
-// The second stage of reductions over rows: partial sums of chunks of rows are added in order.
+// Second stage of reductions over rows: adds the chunks' partial sums in order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace trireme::gpu {
 
-// dst[c] (+)= the sum of parts[i][c] over `chunks` rows i of `cols`, in a fixed order.
+// dst[c] (+)= sum of parts[i][c] over the `chunks` rows i of `cols`, in a fixed order.
 void add_parts(Queue&, float* dst, bool accumulate, const float* parts, std::int64_t chunks,
                std::int64_t cols);
 

@@ -1,13 +1,13 @@
-// Ring attention (Liu et al. 2023): keys and values of one rank after the other pass by a rank's
-// two chunks of queries of each sequence.
+// Ring attention (Liu et al. 2023): the keys and values of all ranks circulate past a rank's two
+// query chunks of each sequence.
 //
-// A chunk of queries and one of keys, which it sees wholly or, where they are the same, causally,
-// is a small attention of its own: the kernels of attention compute it as one of sequences as long
-// as a chunk. What it gives, in the storage type, is merged in fp32 with what other chunks gave, by
-// the log-sum-exps of both: each weight is at most one, so the error does not grow with their
-// number. Positions count from the chunk's first: documents begin that much earlier, a slope adds
-// the same to all scores of a pair, which only its log-sum-exp has to know, and dropout is told
-// where the chunks lie, so that it drops what it would in whole sequences.
+// A query chunk and a key chunk, fully visible to it or, for the same chunk, causally, form a small
+// attention: the attention kernels compute it with sequences of a chunk's length. The result, in
+// the storage type, is merged in fp32 with those of other chunks by their log-sum-exps: weights are
+// at most one, so the error does not grow with the number of chunks. Positions count from the
+// chunk's start: document starts shift accordingly; an ALiBi slope adds the same to all scores of a
+// pair, which only affects its log-sum-exp; and dropout is given the chunks' positions, so that it
+// drops the same elements as in whole sequences.
 #include "backend/gpu/kernels/ring.h"
 
 #include <limits>
@@ -23,14 +23,14 @@ namespace {
 
 constexpr int threads = 256, lanes_of_row = 8;
 
-// A chunk of queries, one of the rank's two, and a chunk of keys, one of those that pass.
+// A query chunk, one of the rank's two, and one of the circulating key chunks.
 struct Pair {
   int queries, keys;
-  int ahead;         // positions that the keys begin after the queries: none or fewer
-  bool comes_first;  // nothing has been summed for these queries yet
+  int ahead;         // first key position minus first query position; never positive
+  bool comes_first;  // first pair of these queries
 };
 
-// The rows of a pair and what is kept of them for the rank.
+// Rows of a pair, and the corresponding rows of the rank's buffers.
 struct RingRows {
   int batch, chunk, groups, queries_per_group, head_dim;
 
@@ -43,17 +43,17 @@ struct RingRows {
 
   GPU_FN int heads() const { return groups * queries_per_group; }
   GPU_FN std::int64_t statistics() const { return std::int64_t{batch} * heads() * chunk; }
-  // The row of the rank's buffers of position i of a chunk.
+  // Row of position i of a chunk in the rank's buffers.
   GPU_FN std::int64_t own_row(std::int64_t sample, int half, std::int64_t i) const {
     return (2 * sample + half) * chunk + i;
   }
 };
 
-// A number of a query and a head, of which a pair has [batch, heads, chunk].
+// A per-query, per-head value; a pair has [batch, heads, chunk] of them.
 struct Statistic {
   std::int64_t sample;
   int head, position;
-  std::int64_t own;  // its place among the rank's: [batch, groups, 2, queries per group, chunk]
+  std::int64_t own;  // index in the rank's: [batch, groups, 2, queries per group, chunk]
 
   GPU_FN Statistic(const RingRows& r, int half, std::int64_t index)
       : sample(index / r.chunk / r.heads()),
@@ -65,7 +65,7 @@ struct Statistic {
   }
 };
 
-// What the slope of a head adds to the scaled scores of a pair, for its chunks' distance.
+// ALiBi term of a pair's scaled scores, from the head's slope and the chunks' distance.
 GPU_FN float distance_score(const Attention<float>& alibi, const Pair& pair, int head) {
   return alibi.rule.alibi_heads == 0
              ? 0.0f
@@ -74,7 +74,7 @@ GPU_FN float distance_score(const Attention<float>& alibi, const Pair& pair, int
 
 // --- forward ---
 
-// sums and lse of all keys before, and those of the pair, become those of both.
+// Merges the pair's sums and lse into those of all previous keys.
 template <class T>
 GPU_KERNEL(threads)
 merge_kernel(const RingRows r, const Pair pair, const Attention<float> alibi, float* sums,
@@ -110,7 +110,7 @@ merge_kernel(const RingRows r, const Pair pair, const Attention<float> alibi, fl
   }
 }
 
-// The first key of the pair that each query sees.
+// First visible key of the pair for each query.
 GPU_KERNEL(threads)
 first_visible_kernel(const RingRows r, std::int64_t seq, int query, int key, std::int32_t* pair,
                      const std::int32_t* whole) {
@@ -132,7 +132,7 @@ statistics_kernel(const RingRows r, const Pair pair, const Attention<float> alib
   });
 }
 
-// Adds the gradients of a pair to those of the rank's queries and of the keys and values.
+// Adds a pair's gradients to those of the rank's queries and of the keys and values.
 template <class T>
 GPU_KERNEL(threads)
 add_grads_kernel(const RingRows r, const Pair pair, float* dq, float* dkv, const T* dqkv,
@@ -159,8 +159,8 @@ add_grads_kernel(const RingRows r, const Pair pair, float* dq, float* dkv, const
   });
 }
 
-// Columns of groups as they are summed, and as they lie in the result: `count` heads in each group,
-// from head `first` of `of` there.
+// Column groups of the sums and of the result: `count` heads per group, which start at head
+// `first` of the result's `of`.
 struct Heads {
   int count, first, of;
 };
@@ -189,9 +189,9 @@ void write(Queue& queue, const AttentionShape& s, const Heads& heads, T* y, cons
          rows_are_aligned(s.head_dim, y) && rows_are_aligned(s.head_dim, a, b));
 }
 
-// --- the pairs of a turn ---
+// --- the pairs of a ring step ---
 
-// What a pair of chunks needs in the scratch.
+// Scratch of a pair of chunks.
 template <class T>
 class Pairs {
  public:
@@ -203,11 +203,11 @@ class Pairs {
         first_(first),
         scratch_(static_cast<std::byte*>(scratch)),
         places_(shape, sizeof(T), backward),
-        // Whose data are not read.
+        // Only the rule is used; the data are not read.
         alibi_(attention_of(shape, static_cast<const float*>(scratch))) {}
 
-  // Calls body(pair) where queries see keys. Chunks are as long as each other: a later one is seen
-  // by nobody.
+  // Calls body(pair) for each pair with visible keys. Chunks have equal lengths, so a later
+  // chunk is not visible at all.
   template <class Body>
   void each(const Body& body) const {
     for (int queries = 0; queries < 2; ++queries)
@@ -222,7 +222,7 @@ class Pairs {
     return reinterpret_cast<V*>(scratch_ + places_.*part);
   }
 
-  // Sequences as long as a chunk, with the queries and the keys of the pair.
+  // Shape with sequences of a chunk's length, for the queries and keys of the pair.
   AttentionShape shape_of(const Pair& pair, const T* qkv, const T* kv) const {
     const std::int64_t chunk = s_.cut.chunk, group = (s_.queries_per_group + 2) * s_.head_dim;
     const std::int64_t of_queries = s_.queries_per_group * s_.head_dim;

@@ -1,4 +1,4 @@
-// Ring attention, made of the entries of attention.
+// Ring attention, built on the attention entries of the kernel table.
 #pragma once
 
 #include "backend/kernels.h"

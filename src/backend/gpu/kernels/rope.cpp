@@ -1,4 +1,4 @@
-// Rotary position embedding, in place in the buffer of queries, keys and values.
+// Rotary position embedding, in place in the qkv buffer.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -13,7 +13,7 @@ struct RopeShape {
   bool aligned, aligned_heads;
 };
 
-// One block for each row; a thread rotates eight pairs of a head at a time.
+// One block per row; a thread rotates eight pairs of a head at a time.
 template <class T>
 GPU_KERNEL(128)
 rope_kernel(T* qkv, const RopeShape s, const float* cos, const float* sin,
@@ -40,7 +40,7 @@ rope_kernel(T* qkv, const RopeShape s, const float* cos, const float* sin,
   }
 }
 
-// One block for each row; a thread multiplies eight elements of a query at a time.
+// One block per row; a thread multiplies eight elements of a query at a time.
 template <class T>
 GPU_KERNEL(128)
 query_factor_kernel(T* qkv, const RopeShape s, const float* factors,

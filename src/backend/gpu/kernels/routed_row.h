@@ -1,5 +1,5 @@
-// One row of a router: its scores, and the experts that they choose. A block has a row; thread t
-// has the experts t, t + routing_threads and so on.
+// One row of a router: its scores, and the experts they select. One block per row; thread t handles
+// the experts t, t + routing_threads and so on.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace trireme::gpu {
 
 inline constexpr int routing_threads = 64;
 
-// What a softmax over all logits is made of.
+// Statistics of a softmax over all logits.
 struct SoftmaxStats {
   float largest, sum;
 };
@@ -48,12 +48,12 @@ class RoutedRow {
   GPU_FN float score(int expert) const { return scores_[expert]; }
   GPU_FN float logit(int expert) const { return logits_[expert]; }
   GPU_FN std::int32_t chosen(int j) const { return chosen_[j]; }
-  // Room for a number of each expert, which is free when nothing is chosen any more.
+  // Scratch for one number per expert, free once the selection is done.
   GPU_FN float& value(int expert) { return values_[expert]; }
 
-  // All threads call what follows.
+  // All threads of the block must call the following functions.
 
-  // Values are the logits, or their sigmoids.
+  // Computes values: the logits, or their sigmoids.
   GPU_FN void make_scores() {
     if (s_.sigmoid) {
       for_experts([&](int e) { values_[e] = scores_[e] = 1.0f / (1.0f + exp(-logits_[e])); });
@@ -74,7 +74,7 @@ class RoutedRow {
     return {largest, block_sum<routing_threads>(sum)};
   }
 
-  // The top_k experts of the largest values, of the best groups where `grouped`.
+  // Selects the top_k experts by value, from the best groups if `grouped`.
   GPU_FN void choose(bool grouped) {
     grouped = grouped && s_.groups > 1;
     const int size = static_cast<int>(s_.experts / s_.groups);
@@ -87,7 +87,7 @@ class RoutedRow {
          [&](int e) { return !grouped || open_[e / size]; });
   }
 
-  // The weight of choice j before it is multiplied by what all are multiplied by, from scores.
+  // Weight of choice j from scores, before the common factor.
   GPU_FN float share_of_scores(int j) const { return scores_[chosen_[j]] / divisor(); }
   GPU_FN float divisor() const {
     if (!s_.normalize || s_.top_k == 1) return 1;
@@ -95,7 +95,7 @@ class RoutedRow {
     for (int j = 0; j < s_.top_k; ++j) sum += scores_[chosen_[j]];
     return sum + 1e-20f;
   }
-  // The same from the softmax over the chosen experts.
+  // Same, from the softmax over the chosen experts.
   GPU_FN float share_of_logits(int j) const {
     float largest = -__builtin_inff(), sum = 0;
     for (int i = 0; i < s_.top_k; ++i)
@@ -108,7 +108,7 @@ class RoutedRow {
     return (by_logits ? share_of_logits(j) : share_of_scores(j)) * static_cast<float>(s_.scaling);
   }
 
-  // Takes a choice that was made before.
+  // Restores an earlier selection.
   GPU_FN void set_chosen(const std::int32_t* chosen) {
     for_choices([&](int j) { chosen_[j] = chosen[j]; });
     sync_block();
@@ -120,15 +120,15 @@ class RoutedRow {
     return s_.top_k > s_.top_groups ? s_.top_k : s_.top_groups;
   }
 
-  // Larger for larger values and, of equal ones, for smaller numbers.
+  // Sort key: larger for larger values and, among equal ones, for smaller numbers.
   GPU_FN static std::uint64_t rank(float value, int number) {
-    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0f);  // of both zeros the same
+    const auto bits = std::bit_cast<std::uint32_t>(value + 0.0f);  // equal for both zeros
     const std::uint32_t rising = bits >> 31 ? ~bits : bits | 0x80000000u;
     return std::uint64_t{rising} << 32 | ~static_cast<std::uint32_t>(number);
   }
 
-  // The numbers of the `count` largest of those that `allowed` says yes to, rising, into chosen_;
-  // of equal ones the first. Each is marked.
+  // Writes the indices of the `count` largest allowed values, ascending, to chosen_; ties go to the
+  // first. Marks each of them.
   template <class Allowed>
   GPU_FN void pick(int count, const float* values, std::uint8_t* marks, int among,
                    const Allowed& allowed) {
@@ -154,8 +154,8 @@ class RoutedRow {
     sync_block();
   }
 
-  // The sum of the best scores of each group, as many as it may give. Biased sigmoids count with
-  // their bias.
+  // Sums the best scores of each group, as many as a group may contribute. Biased
+  // sigmoids include their bias.
   GPU_FN void sum_groups(int size) {
     const int each = static_cast<int>(s_.top_k / s_.top_groups), count = each < size ? each : size;
     const float* const scores = s_.sigmoid ? values_ : scores_;
@@ -178,13 +178,13 @@ class RoutedRow {
 
   const RouterShape& s_;
   const float* const logits_;
-  // In shared memory.
+  // Pointers to shared memory.
   float *const scores_, *const values_, *const sums_;
   std::int32_t *const picked_, *const chosen_;
   std::uint8_t *const taken_, *const open_;
 };
 
-// A block for each row.
+// One block per row.
 inline Launch over_rows(const RouterShape& s) {
   Launch size = one_block_each(s.rows, routing_threads);
   size.shared_bytes = RoutedRow::shared_bytes(s);

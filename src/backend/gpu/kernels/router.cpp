@@ -1,5 +1,5 @@
-// The products of a router. Both gradients are sums of rows, each with a factor of its own: a block
-// makes a few of these sums at a time, so that they share what it reads of the rows.
+// Products of a router. Both gradients are weighted sums of rows: a block computes a few of these
+// sums at a time, which share the rows it reads.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -14,25 +14,25 @@ void router(Queue& queue, float* logits, const T* x, const T* weight, std::int64
   multiply_to_float(queue, logits, x, weight, rows, experts, cols);
 }
 
-// Sums that a block makes at a time.
+// Sums that a block computes at a time.
 constexpr int shared_sums = 4;
 
 unsigned tiles_of(std::int64_t count, std::int64_t each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
 
-// The factor of each term in each of these sums.
+// Factors of the terms in each of these sums.
 struct Factors {
   const float* dlogits;  // of the first sum and term
   std::int64_t sum_pitch, term_pitch;
-  std::int64_t sums;  // that exist from the first on
+  std::int64_t sums;  // number of existing sums, from the first on
 
   GPU_FN float of(int sum, std::int64_t term) const {
     return sum < sums ? dlogits[sum * sum_pitch + term * term_pitch] : 0.0f;
   }
 };
 
-// Adds up eight columns of the terms `first`, first + step and so on, in that order.
+// Adds eight columns of the terms `first`, first + step and so on, in that order.
 template <class T>
 GPU_FN void add_terms(Eight (&sums)[shared_sums], const Factors& factors, const T* terms,
                       std::int64_t cols, const Columns& at, std::int64_t first, std::int64_t end,
@@ -50,11 +50,11 @@ GPU_FN void add_terms(Eight (&sums)[shared_sums], const Factors& factors, const 
   }
 }
 
-// --- of x: the sums are rows, the terms experts in order ---
+// --- gradient of x: the sums are rows, the terms experts in order ---
 
 constexpr int threads = 128;
 
-// One block for each `shared_sums` rows and 8 * threads columns.
+// One block per `shared_sums` rows and 8 * threads columns.
 template <class T>
 GPU_KERNEL(threads)
 router_input_grad_kernel(T* dx, const T* dres, const float* dlogits, const T* weight,
@@ -86,17 +86,17 @@ void router_input_grad(Queue& queue, T* dx, const T* dres, const float* dlogits,
          rows_are_aligned(cols, dx, dres, weight));
 }
 
-// --- of the weight: the sums are experts, the terms rows ---
+// --- gradient of the weight: the sums are experts, the terms rows ---
 
-// Few experts and columns have to fill a GPU, so a block takes 64 columns only. Every 32nd row
-// falls to the same threads, a lane; then the lanes are added in order.
+// Few experts and columns have to fill a GPU, so a block takes only 64 columns. Each lane adds
+// every 32nd row; then the lanes are added in order.
 constexpr int columns_wide = 8, lanes = 32;
 
 struct LaneSums {
   float of[lanes][8 * columns_wide];
 };
 
-// One block for each `shared_sums` experts and 8 * columns_wide columns.
+// One block per `shared_sums` experts and 8 * columns_wide columns.
 template <class T>
 GPU_KERNEL(columns_wide* lanes)
 router_weight_grad_kernel(float* dweight, bool accumulate, const float* dlogits, const T* x,
@@ -121,7 +121,7 @@ router_weight_grad_kernel(float* dweight, bool accumulate, const float* dlogits,
       float& sum = dweight[(first + s) * cols + first_column + thread];
       sum = accumulate ? sum + total : total;
     }
-    sync_block();  // the next sums are written to the same memory
+    sync_block();  // the memory is reused for the next sums
   }
 }
 

@@ -1,5 +1,5 @@
-// The choice of experts and its gradient, with the losses of a router. One block for each row: a
-// row's results depend on that row only.
+// Selection of experts and its gradient, with the router losses. One block per row: a row's results
+// depend on that row only.
 #include "backend/gpu/kernels/choice_counts.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/routed_row.h"
@@ -33,21 +33,21 @@ void route(Queue& queue, const RouterShape& shape, float* weights, std::int32_t*
   launch(queue, over_rows(shape), route_kernel<T>, shape, weights, chosen, logits, bias);
 }
 
-// --- the gradient; choices of units are counted before, where there is an auxiliary loss ---
+// --- gradient; with an auxiliary loss, the units' choices are counted before ---
 
 template <class T>
 struct RouteGrad {
   float* dlogits;
   const float *dweights, *logits;
   const std::int32_t* chosen;
-  const std::int64_t* counts;  // [units, experts]; null without an auxiliary loss of them
-  const T* load;               // [experts], over its mean: takes their place if it is not null
+  const std::int64_t* counts;  // [units, experts]; null without an auxiliary loss of units
+  const T* load;               // [experts], over its mean: replaces counts if not null
   const StepBlock* block;
-  double aux_coeff, z_coeff, loss_rows, sequences;  // of a unit
+  double aux_coeff, z_coeff, loss_rows, sequences;  // per unit
   std::int64_t unit_rows, first_row;
 };
 
-// From the gradient of the weights to the value of each expert: that of its logit.
+// Converts the gradient of the weights to that of the logits, in each expert's value.
 GPU_FN void weights_grad(const RouterShape& s, RoutedRow& r, const float* dweights) {
   const auto scaling = static_cast<float>(s.scaling);
   const bool by_logits = s.normalize && !s.sigmoid;
@@ -75,8 +75,8 @@ GPU_FN void weights_grad(const RouterShape& s, RoutedRow& r, const float* dweigh
   sync_block();
 }
 
-// Adds the gradient of the auxiliary loss; returns what the row adds to that loss, as far as it
-// does not depend on coefficients.
+// Adds the gradient of the auxiliary loss; returns the row's contribution to that loss,
+// without the coefficients.
 template <class T>
 GPU_FN double add_aux_grad(const RouterShape& s, const RouteGrad<T>& g, RoutedRow& r,
                            std::int64_t row, double scale) {
@@ -87,7 +87,7 @@ GPU_FN double add_aux_grad(const RouterShape& s, const RouteGrad<T>& g, RoutedRo
     r.for_experts([&](int e) { total += static_cast<double>(r.score(e)); });
     total = block_sum<routing_threads>(total);
   }
-  // The share of an expert in the choices that the loss looks at.
+  // Expert's share of the choices that the loss considers.
   const std::int64_t* const counts =
       g.load ? nullptr : g.counts + (g.first_row + row) / g.unit_rows * s.experts;
   const double choices = static_cast<double>(s.top_k) * g.loss_rows;
@@ -105,7 +105,7 @@ GPU_FN double add_aux_grad(const RouterShape& s, const RouteGrad<T>& g, RoutedRo
   return share;
 }
 
-// The same for the z-loss.
+// Same for the z-loss.
 template <class T>
 GPU_FN double add_z_grad(const RouteGrad<T>& g, RoutedRow& r, double scale) {
   const SoftmaxStats stats = r.softmax();
@@ -139,7 +139,7 @@ route_grad_kernel(const RouterShape s, const RouteGrad<T> g) {
 template <class T>
 void route_grad(Queue& queue, const RouterShape& s, const RouterLosses& losses,
                 const RouteGradOperands<T>& o) {
-  // Nothing lies yet where the gradient will: there is room for a number of each expert.
+  // The gradient is not written yet: its memory has room for one number per expert.
   auto* const scratch = reinterpret_cast<std::int32_t*>(o.dlogits);
   count_kept(queue, s, scratch, o.dbias, o.accumulate, o.chosen, o.places, o.block, o.layer);
   if (o.dload) {

@@ -1,5 +1,5 @@
-// Rows picked by their numbers, and the gradient; blocks of elements in another order, and added
-// up.
+// Gathering of rows by index, and its gradient; copies and sums of blocks
+// of elements with strides.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 128;
 
-// One block for each row that is taken.
+// One block per taken row.
 template <class T>
 GPU_KERNEL(threads)
 gather_kernel(T* y, const T* x, const std::int32_t* numbers, std::int64_t cols, bool aligned) {
@@ -31,8 +31,8 @@ struct Numbers {
   std::int32_t of[threads];
 };
 
-// One block for each row of dx and 8 * threads columns. It looks through all numbers, as many at a
-// time as it has threads, and adds the rows of those that are its own, rounding each time.
+// One block per row of dx and 8 * threads columns. It scans all numbers, one per thread at a time,
+// and adds the rows with its own number, rounding each time.
 template <class T>
 GPU_KERNEL(threads)
 gather_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t taken,
@@ -53,7 +53,7 @@ gather_grad_kernel(T* dx, const T* dy, const std::int32_t* numbers, std::int64_t
             each([](float p, float q) { return p + q; }, sum, load(dy + (first + i) * cols, at)));
       }
     }
-    sync_block();  // the numbers are replaced
+    sync_block();  // the numbers are about to be replaced
   }
   if (at.any()) store(dx + row * cols, at, sum);
 }
@@ -69,7 +69,7 @@ void gather_grad(Queue& queue, T* dx, const T* dy, const std::int32_t* numbers, 
          rows_are_aligned(columns, dx, dy));
 }
 
-// Where block (i, j, k) begins.
+// Offset of block (i, j, k).
 GPU_FN std::int64_t place_of(std::int64_t first, const std::int64_t (&strides)[3], std::int64_t i,
                              std::int64_t j, std::int64_t k) {
   return first + i * strides[0] + j * strides[1] + k * strides[2];

@@ -1,6 +1,6 @@
-// A sort by counting. A row's place among those of its id is the number of earlier ones, which is
-// counted by looking at all of them: for as many rows as a step has, that is little work, and it
-// keeps their order.
+// Counting sort. A row's rank among those of its id is the number of earlier ones,
+// found by scanning all rows: for the number of rows in a step this is cheap, and
+// it makes the sort stable.
 #include "backend/gpu/kernels/sort_rows.h"
 
 #include "backend/gpu/kernels/block_prefix.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// counts[i] = how many rows hold id i; zeros before.
+// counts[i] = number of rows with id i; must be zeroed before.
 GPU_KERNEL(threads)
 count_ids_kernel(std::int32_t* counts, const std::int32_t* ids, std::int64_t rows,
                  std::int64_t first_id, std::int64_t local_ids) {
@@ -21,10 +21,10 @@ count_ids_kernel(std::int32_t* counts, const std::int32_t* ids, std::int64_t row
   });
 }
 
-// Each count becomes the sum of those before it. One block.
+// Exclusive prefix sums of the counts. Runs as one block.
 GPU_KERNEL(threads)
 sums_before_kernel(std::int32_t* counts, std::int64_t count) {
-  constexpr int each = 16;  // of one thread
+  constexpr int each = 16;  // per thread
   std::int32_t carry = 0;
   for (std::int64_t first = 0; first < count; first += threads * each) {
     const std::int64_t mine = first + std::int64_t{thread_index()} * each;

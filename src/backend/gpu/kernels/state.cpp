@@ -1,4 +1,4 @@
-// Sums of gradients and optimizer states: bit for bit the CPU's.
+// Sums of gradients and optimizer states, bitwise equal to the CPU's.
 #include <algorithm>
 #include <type_traits>
 
@@ -11,8 +11,8 @@ namespace {
 
 // --- plain sums ---
 
-// Neighboring elements [first, first + n) of an array, loaded and stored as one where all exist
-// and are aligned.
+// Neighboring elements [first, first + n) of an array, accessed as one if
+// all exist and are aligned.
 template <class T, int n>
 struct Neighbors {
   T v[n];
@@ -47,7 +47,7 @@ bool are_aligned(std::size_t bytes, const T*... p) {
   return ((reinterpret_cast<std::uintptr_t>(p) % bytes == 0) && ...);
 }
 
-// bf16 is added in float.
+// Adds bf16 in float.
 template <class T>
 GPU_FN T plus(T a, T b) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -124,8 +124,8 @@ GPU_FN float unfixed(std::int64_t sum, double unit) {
   return static_cast<float>(static_cast<double>(sum) * unit);
 }
 
-// Float i lies in the memory of sum i / 2. So a round turns [begin, 2 begin) into floats, which
-// lie where the sums of the round before were. The first rounds are one block's.
+// Float i lies in the memory of sum i / 2. A round therefore converts [begin, 2 begin), whose
+// floats overwrite the sums of the round before. The first rounds run in one block.
 constexpr int first_threads = 256;
 constexpr std::int64_t first_rounds = 8192;
 
@@ -135,7 +135,7 @@ first_floats_kernel(std::int64_t* sums, std::int64_t count, const StepBlock* blo
   auto* const floats = reinterpret_cast<float*>(sums);
   const std::int64_t mine = thread_index();
   const float value = mine < count ? unfixed(sums[mine], unit) : 0.0f;
-  sync_block();  // all have read what is overwritten now
+  sync_block();  // all threads have read what is overwritten next
   if (mine < count) floats[mine] = value;
   for (std::int64_t begin = first_threads; begin < first_rounds; begin *= 2) {
     sync_block();
@@ -180,8 +180,8 @@ void widen(Queue& queue, float* dst, const bf16* src, std::int64_t count) {
          are_aligned(16, dst) && are_aligned(8, src));
 }
 
-// to[i] = from[i], or to[i] + from[i], rounded: a group of elements that share random bits to each
-// thread.
+// to[i] = from[i], or to[i] + from[i], rounded: each thread handles a group of
+// elements that share random bits.
 template <bool adds>
 GPU_KERNEL(256)
 narrow_kernel(bf16* to, const float* from, std::int64_t count, const Rounding rounding,
@@ -292,7 +292,7 @@ void reduce_parts(Queue& queue, DType dtype, bool maximum, void* dst, const void
 
 // --- pieces of rows ---
 
-// `rows` pieces of `words` words each; strides are in words too.
+// Copies `rows` rows of `words` words each; strides are in words too.
 template <class Word>
 GPU_KERNEL(256)
 copy_rows_kernel(Word* dst, std::int64_t dst_stride, const Word* src, std::int64_t src_stride,
@@ -311,7 +311,7 @@ void copy_rows_of(Queue& queue, void* dst, std::int64_t dst_stride, const void* 
          dst_stride / size, static_cast<const Word*>(src), src_stride / size, bytes / size, rows);
 }
 
-// By the widest words that all pieces are made of: elements have two bytes or more.
+// Uses the widest words that divide all rows; elements have at least two bytes.
 void copy_rows(Queue& queue, void* dst, std::int64_t dst_stride, const void* src,
                std::int64_t src_stride, std::int64_t bytes, std::int64_t rows) {
   if (rows * bytes == 0) return;

@@ -1,4 +1,4 @@
-// The tables.
+// The GPU's kernel tables.
 #include "backend/gpu/kernels/table.h"
 
 #include "backend/gpu/kernels/ring.h"
@@ -12,7 +12,7 @@ const Kernels<T>& kernels() {
 #define TRIREME_SET(name) set_##name(filled);
     TRIREME_GPU_KERNEL_FILES(TRIREME_SET)
 #undef TRIREME_SET
-    set_ring(filled);  // made of other entries
+    set_ring(filled);  // built from other entries
     return filled;
   }();
   return table;
@@ -21,7 +21,7 @@ template const Kernels<float>& kernels();
 template const Kernels<bf16>& kernels();
 template const Kernels<f16>& kernels();
 
-// No GPU computes in double: the entries stay empty, and such configurations are refused.
+// GPUs do not compute in double: the entries stay empty, and such configurations are rejected.
 template <>
 const Kernels<double>& kernels() {
   static const Kernels<double> none{};

@@ -1,4 +1,4 @@
-// How a GPU fills its tables: each file of this folder sets the entries of its kernels.
+// Fills a GPU's kernel tables: each file of this folder sets the entries of its kernels.
 #pragma once
 
 #include "backend/kernels.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::gpu {
 
-// The files of kernels/ that set entries of the table, each in a function set_<name>.
+// Files of kernels/ that set table entries, each in a function set_<name>.
 // clang-format off
 #define TRIREME_GPU_KERNEL_FILES(X)                                                           \
   X(elementwise) X(norm) X(norm_grad) X(head_norm) X(activation) X(rope) X(embedding) X(embedding_grad)    \
@@ -27,7 +27,7 @@ const StateKernels& state_kernels();
 
 }  // namespace trireme::gpu
 
-// Instantiates one of the above for every storage type of GPUs.
+// Instantiates one of these functions for each storage type of GPUs.
 // NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot be parenthesised.
 #define TRIREME_GPU_INSTANTIATE(setter)         \
   template void setter<float>(Kernels<float>&); \

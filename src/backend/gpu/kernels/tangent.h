@@ -1,11 +1,11 @@
-// tanh for soft caps, without a branch and without a division.
+// Branch-free tanh without division, for soft caps.
 #pragma once
 
 #include "backend/gpu/language.h"
 
 namespace trireme::gpu {
 
-// By a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
+// Uses a polynomial where 1 - 2 / (e^2x + 1) would lose digits (Cephes, tanhf).
 GPU_FN float tangent(float x) {
   constexpr float twice_log2_of_e = 2.88539008f;
   const float square = x * x;

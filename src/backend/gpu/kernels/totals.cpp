@@ -1,5 +1,5 @@
-// Accumulators of a step. Sums are exact: terms are split into limbs, which are added as integers,
-// so that the order of blocks does not matter.
+// Accumulators of a step. Sums are exact: terms are split into limbs that are added as integers, so
+// the order of blocks does not matter.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/table.h"
@@ -8,15 +8,15 @@
 namespace trireme::gpu {
 namespace {
 
-// Squares that are added up in double; every slice of a parameter begins at a multiple.
+// Squares summed in double; every slice of a parameter begins at a multiple.
 constexpr int square_block = 256;
-// Lanes that add one such block, half of a wave where waves are wide: the same order everywhere.
+// Lanes that sum one such block; half a wave if waves are wide. The order is the same everywhere.
 constexpr int square_lanes = square_block / 8;
 static_assert(square_lanes == narrowest_wave);
 
 constexpr int square_threads = 256, groups = square_threads / square_lanes;
 
-// A sum of each group of lanes.
+// One sum per group of lanes.
 struct GroupSums {
   std::int64_t words[groups][exact_state_count];
 };
@@ -29,7 +29,7 @@ add_squares_kernel(std::int64_t* total, const float* x, std::int64_t count, bool
   for (int w = member; w < exact_state_count; w += square_lanes) shared.words[group][w] = 0;
   sync_wave();
   const std::int64_t step = std::int64_t{grid_size().x} * groups * square_block;
-  // All lanes of a wave go as often round.
+  // All lanes of a wave run the same number of iterations.
   for (std::int64_t first = std::int64_t{block_index().x} * groups * square_block; first < count;
        first += step) {
     const Columns at = columns_at(first + group * square_block + 8 * member, count, aligned);
@@ -59,7 +59,7 @@ add_squares_kernel(std::int64_t* total, const float* x, std::int64_t count, bool
 }
 
 void add_squares(Queue& queue, ExactSum* total, const float* x, std::int64_t count) {
-  // Fewer blocks than over() gives, since each ends with a sum over its groups.
+  // Uses fewer blocks than over(), since each ends with a sum over its groups.
   const std::int64_t blocks = (count + groups * square_block - 1) / (groups * square_block);
   launch(queue, one_block_each(blocks < 1024 ? blocks : 1024, square_threads), add_squares_kernel,
          state_of(total), x, count, rows_are_aligned(8, x));

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, for the record of opaque algorithms of libraries.
+// Hexadecimal encoding of opaque library algorithms, for records.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline std::string bytes_as_text(const void* data, std::size_t size) {
   return text;
 }
 
-// False if the text is not `size` bytes.
+// Returns false if the text does not encode `size` bytes.
 inline bool text_as_bytes(const std::string& text, void* data, std::size_t size) {
   if (text.size() != 2 * size) return false;
   const std::string digits = "0123456789abcdef";

@@ -1,5 +1,5 @@
-// A product of a linear layer as libraries say it, whose matrices are stored column by column: what
-// is [r, c] row by row is c x r there.
+// A product of a linear layer in the column-major convention of BLAS libraries: a row-major [r,
+// c] matrix is c x r there.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,9 @@
 
 namespace trireme::gpu {
 
-// D [m, n] = op(A) op(B), summed over k. A is the second operand of LinearProduct::run, B the first
-// one, and a column of D is a row of its destination. Leading dimensions are the stored rows, and m
-// for D.
+// D [m, n] = op(A) op(B), summed over k. A is the second operand of LinearProduct::run and B
+// the first; a column of D is a row of the destination. The leading dimensions are the stored
+// row counts, and m for D.
 struct ColumnMajor {
   struct Stored {
     std::int64_t rows, columns;
@@ -24,7 +24,7 @@ struct ColumnMajor {
 
 inline ColumnMajor column_major(const ProductKey& key) {
   const LinearShape s = key.shape();
-  if (key.fp8.is_used()) {  // both operands have rows that are summed over
+  if (key.fp8.is_used()) {  // the rows of both operands run along k
     ColumnMajor what = column_major({key.product, key.bias, key.compute, s.rows, s.in, s.out});
     what.a = {what.k, what.m, true};
     what.b = {what.k, what.n, false};
@@ -41,25 +41,25 @@ inline ColumnMajor column_major(const ProductKey& key) {
   return {};
 }
 
-// The type of the destination.
+// Type of the destination.
 inline DType result_type(Product product, DType compute) {
   return product == Product::weight_grad ? DType::f32 : compute;
 }
 
-// Of an element of an operand.
+// Size of an operand's element in bytes.
 inline std::int64_t operand_bytes(const ProductKey& key) {
   return key.fp8.is_used() ? 1 : size_of(key.compute);
 }
 
-// What the address of a matrix is a multiple of: values begin at multiples of 64 bytes, and parts
-// of them at some row.
+// Guaranteed alignment of a matrix: values are 64-byte aligned, and parts
+// of them begin at any row.
 inline std::uint32_t alignment_of(std::int64_t row_length, std::int64_t element) {
   constexpr std::uint64_t most = 64;
   const auto bytes = static_cast<std::uint64_t>(row_length * element);
   return static_cast<std::uint32_t>(std::uint64_t{1} << std::countr_zero(bytes | most));
 }
 
-// Whether operands lie as heuristics were told.
+// Returns whether the operands have the alignment the heuristics were told.
 inline bool are_aligned(const ProductKey& key, const void* dst, const void* a, const void* b) {
   const ColumnMajor what = column_major(key);
   const auto is_aligned = [](const void* p, std::int64_t row_length, std::int64_t element) {

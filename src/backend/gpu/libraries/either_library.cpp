@@ -1,4 +1,4 @@
-// Algorithms of the second library have its mark in front.
+// Algorithms of the second library are marked by a prefix.
 #include "backend/gpu/libraries/either_library.h"
 
 #include <string_view>

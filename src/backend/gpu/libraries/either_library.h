@@ -1,4 +1,4 @@
-// Two libraries of matrix products as one: what the first has no algorithm for is the second's.
+// Combines two GEMM libraries: the second computes what the first has no algorithm for.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace trireme::gpu {
 
-// Either may be null; then it is the other.
+// Either may be null; the result is then the other one.
 std::unique_ptr<ProductLibrary> either_library(std::unique_ptr<ProductLibrary> first,
                                                std::unique_ptr<ProductLibrary> second);
 

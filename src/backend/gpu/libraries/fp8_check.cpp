@@ -1,4 +1,4 @@
-// One small shape, whose sizes are all blocks of 128.
+// Checks one small shape, whose sizes are multiples of 128.
 #include "backend/gpu/libraries/fp8_check.h"
 
 #include "backend/gpu/libraries/fp8_on_host.h"
@@ -10,8 +10,8 @@ namespace {
 
 constexpr LinearShape of_blocks{256, 128, 384};
 
-// Units of 8-bit numbers keep fewer bits of a sum than fp32 has: 14 on Hopper, as DeepSeek-AI found
-// (2024, arXiv 2412.19437), until it is added to a sum in fp32.
+// Tensor cores keep fewer bits of an fp8 sum than fp32: 14 on Hopper (DeepSeek-AI 2024, arXiv
+// 2412.19437), until it is added to a sum in fp32.
 template <class C>
 double allowed_of_bytes() {
   return std::max(allowed_of<C>(), 0x1p-9);
@@ -22,7 +22,7 @@ float drawn(std::uint32_t& state) {
   return static_cast<float>(state >> 8) * 0x1p-23f - 1;
 }
 
-// On the host, and there.
+// An operand in host memory and in device memory.
 struct BytesOnBoth {
   std::vector<std::uint8_t> bytes;
   std::vector<float> scales;
@@ -48,7 +48,7 @@ struct BytesOnBoth {
   }
 };
 
-// The operands of a product and what it should be.
+// The operands of a product and the expected result.
 class Fp8Trial {
  public:
   Fp8Trial(Device& device, Product product, const Fp8Bytes& bytes)
@@ -60,7 +60,7 @@ class Fp8Trial {
         workspace_(device,
                    gpu::linear_workspace(device.target().device, DType::f32, product, of_blocks)) {}
 
-  // C is the type of the result and of a bias.
+  // C is the type of the result and of the bias.
   template <class C>
   double error(const Fp8Product& tested) {
     const bool adds_bias = tested.computes(true) && key_.product == Product::forward;
@@ -81,7 +81,7 @@ class Fp8Trial {
     constexpr auto element = static_cast<std::int64_t>(sizeof(C));
     OnDevice bias(device_, static_cast<std::int64_t>(columns) * element);
     OnDevice result(device_, static_cast<std::int64_t>(sums_.size()) * element);
-    // Of the size of the sums, so that one that is left out shows.
+    // As large as the sums, so that a missing bias or summand is detected.
     const auto fill = [](std::uint32_t seed) {
       return [seed](C* to, std::int64_t count) {
         std::uint32_t state = seed;
@@ -112,7 +112,7 @@ class Fp8Trial {
   OnDevice workspace_;
 };
 
-// All types of results with one set of operands, which are made when a product wants them.
+// All result types with one set of operands, which are created on demand.
 class Comparison {
  public:
   Comparison(Device& device, const MakeFp8Product& tested, std::vector<Disagreement>& found)

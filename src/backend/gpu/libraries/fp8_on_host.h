@@ -1,5 +1,5 @@
-// Products of bytes in fp8 from their definition (Fp8Operand in device.h), on the host: the
-// reference of a library, and a substitute for one.
+// Products of fp8 bytes by definition (Fp8Operand in device.h), on the host: the reference for
+// libraries, and a substitute for one.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace trireme::gpu {
 
 inline constexpr std::int64_t fp8_block = 128;
 
-// Which numbers of an operand have a scale together: all, 128 of a row, or a square of a weight.
+// Numbers of an operand that share a scale: all, 128 of a row, or a square of a weight.
 enum class SharedScale : std::uint8_t { all, row, square };
 
-// A matrix of bytes: `rows` rows of `steps` numbers that are summed over.
+// A matrix of fp8 bytes: `rows` rows of `steps` numbers along the summed dimension.
 struct Fp8Matrix {
   Fp8Type type;
   SharedScale shared;
@@ -38,7 +38,7 @@ struct Fp8Matrix {
   }
 };
 
-// The operands of a product. Its result has the rows of a, and the rows of b as columns.
+// The operands of a product. The result has the rows of a as rows and the rows of b as columns.
 inline Fp8Matrix fp8_matrix_a(const ProductKey& key) {
   const ColumnMajor what = column_major(key);
   const bool whole = key.fp8.scales == Fp8Recipe::tensorwise;
@@ -68,8 +68,8 @@ inline std::vector<float> numbers_of(const Fp8Matrix& matrix, const std::uint8_t
   return numbers;
 }
 
-// The sum of the products of two rows: 128 at a time in float and in eight lanes, which is fast and
-// exact to seven digits, then in double.
+// Dot product of two rows: 128 numbers at a time in float in eight lanes, which is fast and
+// accurate to seven digits, then in double.
 inline double sum_of_products(const float* p, const float* q, std::int64_t count) {
   double sum = 0;
   for (std::int64_t begin = 0; begin < count; begin += fp8_block) {
@@ -84,7 +84,7 @@ inline double sum_of_products(const float* p, const float* q, std::int64_t count
   return sum;
 }
 
-// [rows of a, rows of b]
+// Returns [rows of a, rows of b].
 inline std::vector<double> product_on_host(const ProductKey& key, const Fp8Operand& a,
                                            const Fp8Operand& b) {
   const Fp8Matrix left = fp8_matrix_a(key), right = fp8_matrix_b(key);

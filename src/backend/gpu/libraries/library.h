@@ -1,5 +1,5 @@
-// Interface of a vendor's library of matrix products: an algorithm for each product, named by a
-// text that the same version understands again.
+// Interface of a vendor's GEMM library: one algorithm per product, identified by a text that the
+// same library version can parse.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace trireme::gpu {
 
-// A product of one shape, with a bias or without. Calls come from one thread at a time.
+// A product of one shape, with or without a bias. Not thread-safe.
 class LibraryProduct : public LinearProduct {
  public:
-  // The algorithm that the library's heuristic names first; empty if the library cannot compute the
-  // product. Equal in every process on the same device and version.
+  // The first algorithm of the library's heuristic; empty if the library cannot compute the
+  // product. The same in every process with the same device and version.
   virtual std::string first_answer() const = 0;
-  // Uses an algorithm from now on, and must have been called before run(). False: the library does
-  // not know it, or it does not fit.
+  // Selects an algorithm; required before run(). Returns false if the library does not
+  // know it or it does not fit.
   virtual bool use(const std::string& algorithm) = 0;
-  // Whether run() can have operands at these addresses: an algorithm may want them aligned as rows
-  // of the matrices are.
+  // Returns whether run() accepts operands at these addresses: an algorithm may require the
+  // alignment of the matrix rows.
   virtual bool takes(const void* /*dst*/, const void* /*a*/, const void* /*b*/) const {
     return true;
   }
-  // Where operands are bytes: the inverses of their scales in the next run().
+  // For fp8 operands: the inverse scales of the next run().
   virtual void take_scales(const float* /*a*/, const float* /*b*/) const {}
 };
 
@@ -33,13 +33,13 @@ class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
 
-  // With its version: "cuBLASLt 130100".
+  // Name with version: "cuBLASLt 130100".
   virtual std::string name() const = 0;
-  // Null if the library has no such product. The library outlives it.
+  // Returns null if the library has no such product. The library must outlive the product.
   virtual std::unique_ptr<LibraryProduct> product(const ProductKey& key) = 0;
 };
 
-// The stream of a queue as the library's header types it, behind a pointer.
+// Returns the queue's stream in the library's type, as an opaque pointer.
 using StreamOf = void* (*)(Queue&);
 
 }  // namespace trireme::gpu

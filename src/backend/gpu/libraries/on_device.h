@@ -1,5 +1,5 @@
-// Common to comparisons of a library on a device: operands in its memory, and the tolerance of
-// results.
+// Helpers for checks of a library on a device: operands in device memory,
+// and tolerances of results.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace trireme::gpu {
 
-// An operand in the device's memory.
+// An operand in device memory.
 class OnDevice {
  public:
   OnDevice(Device& device, std::int64_t bytes)
@@ -25,14 +25,14 @@ class OnDevice {
 
   void* get() const { return memory_; }
 
-  // fill(elements, their count)
+  // Calls fill(elements, count).
   template <class T, class Fill>
   void write(const Fill& fill) {
     device_.write(memory_, bytes_, [&](std::byte* host) {
       fill(reinterpret_cast<T*>(host), bytes_ / static_cast<std::int64_t>(sizeof(T)));
     });
   }
-  // Numbers between -1 and 1 that look random and differ from operand to operand.
+  // Fills with pseudo-random numbers in [-1, 1], different for each seed.
   template <class T>
   void draw(std::uint32_t seed) {
     write<T>([&](T* values, std::int64_t count) {
@@ -58,7 +58,7 @@ class OnDevice {
   std::byte* memory_;
 };
 
-// What two roundings to T may differ by, of the largest element; sums of 200 products in fp32.
+// Tolerance relative to the largest element: two roundings to T, and sums of 200 products in fp32.
 template <class T>
 constexpr double allowed_of() {
   if constexpr (std::is_same_v<T, bf16>) return 0x1p-7;

@@ -1,4 +1,4 @@
-// Finds the vendor's library of matrix products.
+// Locates the vendor's GEMM library.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 namespace trireme::gpu {
 
 struct OpenedLibrary {
-  std::unique_ptr<ProductLibrary> library;  // null: there is none, or it is not wanted
-  std::string note;                         // a line for the user that says why, or empty
-  std::string path;                         // of its file
-  bool is_missing = false;                  // it is wanted and there is none
+  std::unique_ptr<ProductLibrary> library;  // null: not found or disabled
+  std::string note;                         // message for the user with the reason, or empty
+  std::string path;                         // of the library's file
+  bool is_missing = false;                  // wanted but not found
 };
 
-// There must be a device. TRIREME_GPU_LIBRARIES=0 in the environment: no library.
+// Requires a device. TRIREME_GPU_LIBRARIES=0 in the environment disables libraries.
 OpenedLibrary open_library();
 
 }  // namespace trireme::gpu

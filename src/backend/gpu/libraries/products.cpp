@@ -1,4 +1,4 @@
-// The table of choices.
+// Table of the products and their algorithms.
 #include "backend/gpu/libraries/products.h"
 
 #include "backend/gpu/libraries/fp8_check.h"
@@ -22,7 +22,7 @@ std::string name_of(const ProductClass& of) {
   return fmt::format("{}{} in {}", record_name(of.product), bytes, trireme::name_of(of.compute));
 }
 
-// A product with or without a bias, and who computes it.
+// A product with or without a bias, and its implementation.
 class Products::Chosen {
  public:
   Chosen(std::shared_ptr<const LinearProduct> own, std::unique_ptr<LibraryProduct> library)
@@ -37,14 +37,14 @@ class Products::Chosen {
   }
   const std::string& algorithm() const { return algorithm_; }
   bool is_own() const { return algorithm_ == own_algorithm; }
-  // The own kernel takes operands that lie anywhere.
+  // The built-in kernel takes operands of any alignment.
   const LinearProduct& product(const void* dst, const void* a, const void* b) const {
     return is_own() || !library_->takes(dst, a, b) ? *own_ : *library_;
   }
   const LibraryProduct& of_library() const { return *library_; }
 
  private:
-  // Who has no algorithm for a shape leaves it to the own kernel.
+  // Falls back to the built-in kernel if the library has no algorithm for the shape.
   void use_first_answer() {
     const std::string answer = library_->first_answer();
     if (!answer.empty() && library_->use(answer)) algorithm_ = answer;
@@ -55,7 +55,7 @@ class Products::Chosen {
   std::string algorithm_ = own_algorithm;
 };
 
-// What a caller holds: whether there is a bias shows when it runs.
+// The object that callers hold: whether there is a bias is known only in run().
 class Products::Linear final : public LinearProduct {
  public:
   Linear(std::shared_ptr<const LinearProduct> own, std::shared_ptr<const Chosen> plain,
@@ -64,7 +64,7 @@ class Products::Linear final : public LinearProduct {
 
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
-    // No layer adds both a bias and what was there; not every library can.
+    // No layer needs both a bias and accumulation, and not every library supports both.
     const LinearProduct& product = !bias        ? plain_->product(dst, a, b)
                                    : accumulate ? *own_
                                                 : with_bias_->product(dst, a, b);
@@ -76,7 +76,7 @@ class Products::Linear final : public LinearProduct {
   std::shared_ptr<const Chosen> plain_, with_bias_;
 };
 
-// For products of bytes the caller has another way than the own kernel.
+// The caller has a fallback for fp8 products other than the built-in kernel.
 class Products::Fp8Linear final : public Fp8Product {
  public:
   Fp8Linear(std::shared_ptr<const Chosen> plain, std::shared_ptr<const Chosen> with_bias)
@@ -174,7 +174,7 @@ std::vector<std::string> Products::check(Device& device) {
     lines.push_back(fmt::format("{} on {}, {}: {}; the own kernel takes its place",
                                 library_->name(), device_, gpu::name_of(found.of), what));
   }
-  chosen_.clear();  // what the check made is no product of the run
+  chosen_.clear();  // discards the products of the check
   return lines;
 }
 

@@ -1,5 +1,5 @@
-// Selects the implementation of each product of linear layers: a vendor's library with an algorithm
-// that is kept, or the own kernel.
+// Selects the implementation of each linear-layer product: a vendor's library with a recorded
+// algorithm, or the built-in kernel.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@
 
 namespace trireme::gpu {
 
-// Makes products of linear layers: the own kernel's, or a library's.
+// Creates linear-layer products, by the built-in kernel or by a library.
 using MakeProduct =
     std::function<std::shared_ptr<const LinearProduct>(DType compute, Product, const LinearShape&)>;
 
-// What is right or wrong together: all shapes of a product.
+// All shapes of a product; checks pass or fail for a whole class.
 struct ProductClass {
   Product product;
   DType compute;
@@ -28,29 +28,29 @@ struct ProductClass {
 // "forward in bf16", "weight_grad of bytes in e4m3 and e5m2 (blockwise) in f32"
 std::string name_of(const ProductClass&);
 
-// Calls come from one thread at a time.
+// Not thread-safe.
 class Products {
  public:
-  // Without a library everything is the own kernel's. `device`: its model.
+  // Without a library the built-in kernel computes everything. `device` is the GPU model.
   Products(std::string device, MakeProduct own, std::unique_ptr<ProductLibrary> library);
   ~Products();
 
   std::shared_ptr<const LinearProduct> linear(DType compute, Product, const LinearShape&);
-  // Null without a library.
+  // Returns null without a library.
   std::shared_ptr<const Fp8Product> fp8_linear(DType compute, Product, const LinearShape&,
                                                const Fp8Bytes&);
 
-  // As Device::choices() and take(). Products that exist follow what is taken.
+  // See Device::choices() and take(). take() also updates existing products.
   LibraryChoices choices() const;
   void take(const LibraryChoices&);
 
-  // Compares the library with the own kernel on `device`, one small shape for each of the three
-  // products and each storage type, and what it makes of bytes in fp8 with sums of the host, before
-  // any other product is made. Where they disagree the own kernel computes from then on. Returns a
-  // line for each.
+  // Checks the library before any other product is created: against the built-in kernel
+  // on `device`, with one small shape per product and storage type, and for fp8 against
+  // sums on the host. Classes that disagree use the built-in kernel from then on. Returns
+  // one line for each of them.
   std::vector<std::string> check(Device& device);
 
-  // "cuBLASLt 130100", with what check() has switched off; "own products" without a library.
+  // "cuBLASLt 130100", plus what check() disabled; "own products" without a library.
   std::string signature() const;
 
  private:

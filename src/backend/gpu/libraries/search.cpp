@@ -1,4 +1,4 @@
-// The list of folders, and dlopen.
+// Builds the list of folders and loads libraries with dlopen.
 #include "backend/gpu/libraries/search.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-// Newer versions first, as far as their names say.
+// Lists newer versions first, judging by their names.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -46,18 +46,18 @@ class Folders {
     if (!fs::is_directory(folder, error)) return;
     if (std::ranges::find(all_, folder) == all_.end()) all_.push_back(folder);
   }
-  // What an installed CUDA or ROCm has.
+  // Adds the library folders of a CUDA or ROCm installation.
   void add_installation(const fs::path& folder) {
     for (const char* below : {"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"})
       add(folder / below);
   }
-  // PREFIX/lib/python3.11/site-packages/nvidia/cublas/lib, and what Conda puts into PREFIX/lib.
+  // PREFIX/lib/python3.11/site-packages/nvidia/cublas/lib, and Conda's libraries in PREFIX/lib.
   void add_python(const fs::path& prefix) {
     for (const fs::path& version : entries(prefix / "lib")) {
       if (!begins(version, "python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"}) {
         for (const fs::path& package : entries(version / packages / "nvidia")) add(package / "lib");
-        add(version / packages / "torch" / "lib");  // of PyTorch for ROCm
+        add(version / packages / "torch" / "lib");  // PyTorch for ROCm
       }
     }
   }
@@ -67,8 +67,8 @@ class Folders {
   std::vector<fs::path> all_;
 };
 
-// The folder above bin/ of the first python3 on the PATH, links followed in the folder alone: a
-// virtual environment's python3 is a link out of it.
+// Folder above bin/ of the first python3 on the PATH. Links are resolved in the folder only, since
+// a virtual environment's python3 is a link out of it.
 fs::path python_prefix(const std::string& path) {
   std::error_code error;
   for (const std::string& folder : parts_of(path)) {
@@ -90,7 +90,7 @@ std::string path_of(void* handle, const std::string& name) {
   return name;
 }
 
-// "libcublasLt.so" of "libcublasLt.so.13".
+// Returns "libcublasLt.so" for "libcublasLt.so.13".
 std::string stem_of(const std::string& name) {
   return name.substr(0, name.find(".so") + 3);
 }

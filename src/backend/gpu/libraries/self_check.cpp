@@ -1,4 +1,4 @@
-// One small shape through both.
+// Runs one small shape through both implementations.
 #include "backend/gpu/libraries/self_check.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace trireme::gpu {
 namespace {
 
-// Three sizes that differ, so that a wrong transpose or leading dimension shows; multiples of 16,
-// as those of models are.
+// Three different sizes, so that a wrong transpose or leading dimension is detected; multiples of
+// 16, like those of real models.
 constexpr LinearShape shape{96, 160, 224};
 
 // The operands of a product; T is their storage type, C that of its result.
@@ -35,7 +35,7 @@ class Trial {
     bias_.template draw<T>(3);
   }
 
-  // The largest difference, with what a layer may want: a bias, or a sum with what was there.
+  // Largest difference over the variants used by layers: plain, with bias, with accumulation.
   double error(const MakeProduct& tested, const MakeProduct& trusted) {
     double error = difference(run(tested, false), run(trusted, false));
     error = std::max(error, difference(run(tested, true), run(trusted, true)));

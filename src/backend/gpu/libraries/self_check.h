@@ -1,4 +1,4 @@
-// Compares two ways to compute the products of linear layers on one device.
+// Compares two implementations of linear-layer products on one device.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace trireme::gpu {
 
-// A class of products whose results differ by more than rounding explains. Both are shares of the
-// largest element; NaN counts as a difference.
+// A class of products whose results differ by more than rounding explains. Errors are relative to
+// the largest element; NaN counts as a difference.
 struct Disagreement {
   ProductClass of;
   double error, allowed;
-  std::string failure;  // of a call, where there is no result
+  std::string failure;  // of a call that produced no result
 };
 
-// Runs each of the three products in each storage type of GPUs, on one small shape, with and
-// without bias and sum. Takes some memory of the device for as long as it runs.
+// Runs the three products in each GPU storage type on one small shape, with and without bias and
+// accumulation. Allocates some device memory while it runs.
 std::vector<Disagreement> disagreements(Device& device, const MakeProduct& tested,
                                         const MakeProduct& trusted);
 

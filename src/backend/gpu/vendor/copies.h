@@ -1,4 +1,4 @@
-// copies.h with cp.async of NVIDIA's processors, and as plain copies elsewhere.
+// copies.h with NVIDIA's cp.async; plain synchronous copies elsewhere.
 #pragma once
 
 namespace trireme::gpu {
@@ -9,7 +9,7 @@ inline constexpr int copy_stages = 3;
 
 class Copies {
  public:
-  // to gets the 16 bytes at from, or zeros. from may be read either way.
+  // Copies 16 bytes, or writes zeros if not valid; from must be readable in both cases.
   template <class T>
   GPU_FN void copy_pack(T* to, const T* from, bool valid) {
     const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -18,7 +18,7 @@ class Copies {
                  : "memory");
   }
   GPU_FN void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  // Returns when all groups but the newest `groups` are there.
+  // Waits for all groups but the newest `groups`.
   template <int groups>
   GPU_FN void wait_for_all_but() {
     asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");

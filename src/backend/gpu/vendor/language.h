@@ -1,4 +1,4 @@
-// The words of language.h as nvcc and HIP's clang know them.
+// The kernel language (language.h) for nvcc and HIP's clang.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 #endif
 
 #define GPU_FN __device__ __forceinline__
-// The second argument of launch bounds means different things to the two.
+// The second argument of __launch_bounds__ has different meanings in CUDA and HIP.
 #define GPU_KERNEL(threads) __global__ __launch_bounds__(threads) void
 
 namespace trireme::gpu {
@@ -20,14 +20,14 @@ namespace trireme::gpu {
 #if defined(__HIP__) && defined(__HIP_DEVICE_COMPILE__) && !defined(__GFX9__)
 inline constexpr int wave_width = 32;  // RDNA
 #elif defined(__HIP__)
-inline constexpr int wave_width = 64;  // CDNA; the host's pass sees it too and must not ask
+inline constexpr int wave_width = 64;  // CDNA; the host pass sees this too and must not use it
 #else
 inline constexpr int wave_width = 32;
 #endif
 
-// x, as a number that the compiler knows nothing of. Addresses that follow from it are then made
-// where they are used: of those that change nothing in a loop the compilers otherwise hold dozens
-// in registers, one each, until sums are spilled.
+// Returns x, opaque to the optimizer, so that addresses derived from it are computed where they are
+// used. Otherwise compilers hoist dozens of loop-invariant addresses into registers, one each,
+// until accumulators spill.
 GPU_FN int recomputed(int x) {
 #if defined(__HIP_DEVICE_COMPILE__)
   asm volatile("" : "+v"(x));
@@ -65,7 +65,7 @@ GPU_FN void sync_wave() {
 #endif
 }
 
-// The value of another lane. All lanes of the wave take part.
+// Returns another lane's value. All lanes of the wave participate.
 template <class V>
 GPU_FN V shuffle_xor(V v, int mask) {
 #if TRIREME_HIP
@@ -83,23 +83,23 @@ GPU_FN V shuffle(V v, int from) {
 #endif
 }
 
-// Shared memory of the block, one piece for each type that is asked for. Holds nothing at first.
+// Shared memory of the block, one object per type. Initially uninitialized.
 template <class T>
 GPU_FN T& shared_memory() {
   __shared__ T memory;
   return memory;
 }
-// What the launch asked for, aligned to 16 bytes.
+// Dynamic shared memory of the launch, aligned to 16 bytes.
 template <class T>
 GPU_FN T* dynamic_shared_memory() {
   extern __shared__ __align__(16) unsigned char trireme_dynamic_shared[];
   return reinterpret_cast<T*>(trireme_dynamic_shared);
 }
 
-// The hardware stops at an unaligned access by itself.
+// No-op: the hardware traps unaligned accesses.
 GPU_FN void check_aligned(const void*, std::uintptr_t) {}
 
-// Integers alone: what they become does not depend on the order.
+// For integers only: their sum does not depend on the order.
 GPU_FN void atomic_add(std::int64_t* to, std::int64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
@@ -113,7 +113,7 @@ GPU_FN void atomic_max(std::uint32_t* to, std::uint32_t value) {
   atomicMax(to, value);
 }
 
-// Conversions by the processor's instructions, where it has them.
+// Conversions by hardware instructions where available.
 GPU_FN float half_to_float(f16 x) {
 #if TRIREME_HIP
   return static_cast<float>(std::bit_cast<_Float16>(x.bits));
@@ -163,7 +163,7 @@ GPU_FN double sqrt(double x) {
 GPU_FN double round_to_even(double x) {
   return rint(x);
 }
-// 1 / x, to the last digit or next to it.
+// 1 / x, correct to within one unit in the last place.
 GPU_FN float reciprocal(float x) {
 #if TRIREME_HIP
   return __builtin_amdgcn_rcpf(x);

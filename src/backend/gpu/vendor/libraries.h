@@ -1,9 +1,9 @@
-// The libraries whose headers the build has found: plug-ins are compiled for those only.
+// Libraries whose headers the build found; plug-ins are compiled for those only.
 #pragma once
 
 #include "backend/gpu/which.h"
 
-// The folder of the vendor's libraries that the build has found.
+// Folder of the vendor's libraries found by the build.
 #ifndef TRIREME_VENDOR_LIBRARIES
 #define TRIREME_VENDOR_LIBRARIES ""
 #endif

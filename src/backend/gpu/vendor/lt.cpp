@@ -1,4 +1,4 @@
-// Descriptors, algorithms and calls.
+// cuBLASLt and hipBLASLt descriptors, algorithms and calls.
 #include "backend/gpu/vendor/libraries.h"
 
 #if TRIREME_HAS_LT
@@ -44,7 +44,7 @@ DataType data_type(DType dtype) {
   }
 }
 
-// The types of bytes that the library knows, of those of its vendor's processors.
+// The library's fp8 data types, among those of its vendor's processors.
 std::optional<DataType> byte_type(Fp8Type type) {
   switch (type) {
     case Fp8Type::e4m3:
@@ -62,28 +62,28 @@ std::optional<DataType> byte_type(Fp8Type type) {
   }
 }
 
-// cuBLASLt scales blocks since 12.9, hipBLASLt does not.
+// cuBLASLt has supported block scaling since 12.9; hipBLASLt does not.
 #if !TRIREME_HIP && CUBLAS_VERSION >= 120900
 constexpr bool scales_blocks = true;
 #else
 constexpr bool scales_blocks = false;
 #endif
 
-// Whether a product of bytes can be said in the library's words; which processors have it, and for
-// which types together, its heuristic says. Tensor cores want sizes that are multiples of 16.
+// Returns whether the library's API can express an fp8 product. Its heuristic decides which GPUs
+// and type combinations are supported. Tensor cores need sizes that are multiples of 16.
 bool has_words_for(const ProductKey& key) {
   if (!key.fp8.is_used()) return true;
   const bool fits = key.rows % 16 == 0 && key.in % 16 == 0 && key.out % 16 == 0;
   const bool known = byte_type(key.fp8.a) && byte_type(key.fp8.b);
   const bool scaled = key.fp8.scales == Fp8Recipe::tensorwise || scales_blocks;
   const bool biased = key.bias && result_type(key.product, key.compute) == DType::f32;
-  return fits && known && scaled && !biased;  // results in fp32 take biases in bf16 alone
+  return fits && known && scaled && !biased;  // with fp32 results the bias must be bf16
 }
 
-// Workspaces begin at multiples of 64 bytes; the libraries' own begin at multiples of this.
+// Workspaces start at multiples of 64 bytes; the libraries require multiples of this.
 constexpr std::uintptr_t workspace_alignment = 256;
 
-// What the library was made with.
+// The library's handle and settings.
 struct Context {
   Functions functions;
   LT(Handle_t) handle;
@@ -91,7 +91,7 @@ struct Context {
   std::int64_t workspace;  // usable bytes of it
 };
 
-// A descriptor of the library, destroyed with it.
+// Owns a library descriptor and destroys it.
 template <class Handle>
 class Owned {
  public:
@@ -144,7 +144,7 @@ class LtProduct final : public LibraryProduct {
            void* workspace) const override;
 
  private:
-  // Sums are in fp32 whatever the operands are, without the shortcut of TF32.
+  // Sums are always in fp32, without TF32.
   void describe();
   void describe_scales();
   void lay_out(Owned<LT(MatrixLayout_t)>& matrix, DataType type, std::int64_t rows,
@@ -177,16 +177,16 @@ void LtProduct::describe() {
   set(LT_CONSTANT(MATMUL_DESC_TRANSA), operation(what_.a.transposed));
   set(LT_CONSTANT(MATMUL_DESC_TRANSB), operation(what_.b.transposed));
   if (key_.fp8.is_used()) describe_scales();
-  // Activations, and gradients of biases, would be further epilogues here.
+  // Activations and bias gradients would be further epilogues here.
   if (!key_.bias) return;
   set(LT_CONSTANT(MATMUL_DESC_EPILOGUE), static_cast<std::uint32_t>(LT_CONSTANT(EPILOGUE_BIAS)));
   set(LT_CONSTANT(MATMUL_DESC_BIAS_DATA_TYPE), static_cast<std::int32_t>(data_type(result_)));
-  // Heuristics read the alignment of the bias off its address.
+  // Heuristics derive the alignment of the bias from its address.
   set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER),
       reinterpret_cast<const void*>(std::uintptr_t{alignment_of(0, size_of(result_))}));
 }
 
-// Sums stay in fp32, without the library's fast accumulation.
+// Accumulates in fp32, with the library's fast accumulation disabled.
 void LtProduct::describe_scales() {
 #if !TRIREME_HIP && CUBLAS_VERSION >= 120900
   if (key_.fp8.scales == Fp8Recipe::blockwise) {
@@ -196,7 +196,7 @@ void LtProduct::describe_scales() {
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, rows);
   }
 #endif
-  // Heuristics want to see that there are scales, and how they are aligned.
+  // Heuristics need to see that scales exist, and their alignment.
   const auto* const somewhere = reinterpret_cast<const float*>(std::uintptr_t{64});
   take_scales(somewhere, somewhere);
 }
@@ -208,7 +208,7 @@ void LtProduct::set_preferences(LT(MatmulPreference_t) preference) const {
   };
   set(LT_CONSTANT(MATMUL_PREF_MAX_WORKSPACE_BYTES), static_cast<std::uint64_t>(c_.workspace));
 #if !TRIREME_HIP
-  // Where the sum over k is cut into parts, they are added in fp32 and in a step of their own.
+  // Split-k partial sums are added in fp32, in a separate step.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(what_.a.rows, operand_bytes(key_)));
@@ -233,7 +233,7 @@ std::string LtProduct::first_answer() const {
   return found ? bytes_as_text(&answer.algo, sizeof(answer.algo)) : "";
 }
 
-// Both libraries let an algorithm be stored as its bytes and used again by the same version.
+// In both libraries an algorithm can be stored as bytes and reused with the same version.
 bool LtProduct::use(const std::string& algorithm) {
   LT(MatmulAlgo_t) given = {};
   if (!text_as_bytes(algorithm, &given, sizeof(given))) return false;

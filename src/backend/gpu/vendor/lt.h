@@ -9,11 +9,11 @@
 
 namespace trireme::gpu::lt {
 
-// The functions of a loaded library; nothing where one is missing.
+// Looks up the library's functions; empty if one is missing.
 std::optional<Functions> functions_of(void* library);
 
-// There must be a device: hipBLASLt ends the process where it finds none. `workspace`: the bytes
-// that products get. Throws Error if the library cannot start.
+// Requires a device, since hipBLASLt terminates the process without one. `workspace`: bytes per
+// product. Throws Error if the library cannot be initialized.
 std::unique_ptr<ProductLibrary> make_library(const Functions&, StreamOf, std::int64_t workspace);
 
 }  // namespace trireme::gpu::lt

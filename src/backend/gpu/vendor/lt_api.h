@@ -44,7 +44,7 @@ using Stream = cudaStream_t;
 #define TRIREME_LT_FUNCTIONS(X) TRIREME_LT_COMMON(X) X(MatmulAlgoCheck)
 #endif
 
-// The functions of the library, which is loaded at run time: the plug-in starts without it.
+// Functions of the library, which is loaded at run time so that the plug-in starts without it.
 struct Functions {
 #define TRIREME_LT_MEMBER(name) decltype(&LT(name)) name;
   TRIREME_LT_FUNCTIONS(TRIREME_LT_MEMBER)

@@ -1,12 +1,12 @@
-// What matrix units multiply and add in bf16 in a clock, by the vendors' data sheets.
+// Peak bf16 flops of the matrix units per clock, from the vendors' data sheets.
 #pragma once
 
 #include <string_view>
 
 namespace trireme::gpu {
 
-// Flops of a multiprocessor; 0 for those whose matrix units do not know bf16. H100: 989 TFLOP/s are
-// 132 multiprocessors x 4096 x 1.83 GHz.
+// Flops per clock and SM; 0 if the matrix units do not support bf16. H100: 989 TFLOP/s =
+// 132 SMs x 4096 x 1.83 GHz.
 constexpr double flops_per_clock_of_nvidia(int major, int minor) {
   switch (major) {
     case 8:
@@ -23,8 +23,8 @@ constexpr double flops_per_clock_of_nvidia(int major, int minor) {
   }
 }
 
-// Flops of a compute unit: MI250X 191.5 TFLOP/s a die of 110 at 1.7 GHz, MI300X 1307 TFLOP/s of 304
-// at 2.1 GHz, RX 7900 122.8 TFLOP/s of 96 at 2.5 GHz.
+// Flops per clock and compute unit (CU): MI250X 191.5 TFLOP/s per die of 110 CUs at 1.7 GHz, MI300X
+// 1307 TFLOP/s of 304 at 2.1 GHz, RX 7900 122.8 TFLOP/s of 96 at 2.5 GHz.
 constexpr double flops_per_clock_of_amd(std::string_view architecture) {
   if (architecture.starts_with("gfx90a")) return 1024;
   if (architecture.starts_with("gfx94")) return 2048;

@@ -1,5 +1,5 @@
-// The functions of NCCL as ours. The declarations are those of NCCL 2.13 and of RCCL
-// 2.13, as their documents give them; where the header is there they are checked against it.
+// Adapts NCCL's functions to CollectiveTable. The declarations follow the documentation of NCCL
+// 2.13 and RCCL 2.13; if the header is available they are checked against it.
 #include "backend/gpu/vendor/nccl.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 namespace trireme::gpu {
 namespace {
 
-// Handed over by value.
+// Passed by value.
 struct UniqueId {
   char bytes[128];
 };
@@ -67,7 +67,7 @@ struct Library {
 };
 Library nccl;
 
-// False if the library lacks it; then `problem` says which.
+// Returns false if the library lacks the function, named in `problem`.
 template <class Function>
 bool find(void* handle, const char* name, Function& function, std::string& problem) {
   function = reinterpret_cast<Function>(dlsym(handle, name));

@@ -1,6 +1,6 @@
-// The collectives of NCCL and RCCL, which have the same functions: asked for when they are needed,
-// so that the program runs where they are not installed, and declared here, so that it builds
-// there.
+// NCCL and RCCL, which have the same functions. The library is loaded on demand, so
+// that programs run without it, and its functions are declared here, so that the build
+// does not need its headers.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace trireme::gpu {
 
-// What the library's calls need of the runtime.
+// Functions of the runtime that calls of the library need.
 struct NcclDevice {
   void* (*stream_of)(Queue&);
-  void (*use_selected)();  // makes the selected device that of this thread
+  void (*use_selected)();  // makes the selected device current in this thread
 };
 
-// Where NCCL or RCCL is; loaded once and for all.
+// Locates NCCL or RCCL; loaded only once.
 const FoundLibrary& find_nccl();
 
-// Its functions: null where there is none or it lacks one, with the reason in `problem`.
+// Returns its functions, or null, with the reason in `problem`, if the library or one is missing.
 const CollectiveTable* load_nccl(const FoundLibrary& library, const NcclDevice& device,
                                  std::string& problem);
 

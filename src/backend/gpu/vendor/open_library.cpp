@@ -23,7 +23,7 @@
 namespace trireme::gpu {
 namespace {
 
-// Adds what it finds to the paths, and why it finds nothing to the problems.
+// Adds the path of the library found, or else the reason to the problems.
 [[maybe_unused]] void* load(const std::vector<std::string>& names, OpenedLibrary& opened) {
   const FoundLibrary found = find_library(names, search_places(TRIREME_VENDOR_LIBRARIES));
   std::string& text = found.handle ? opened.path : opened.note;
@@ -43,7 +43,7 @@ bool are_wanted() {
   return wanted == "1";
 }
 
-// Names with the version of the headers first: another one may mean other structures.
+// Prefers the version of the headers: another version may have different structures.
 #if TRIREME_HAS_LT
 std::unique_ptr<ProductLibrary> open_lt(OpenedLibrary& opened) {
 #if TRIREME_HIP
@@ -69,7 +69,7 @@ std::unique_ptr<ProductLibrary> open_rocblas(OpenedLibrary& opened) {
 }
 #endif
 
-// A library that cannot start is as one that is missing.
+// A library that fails to initialize is treated as missing.
 template <class Open>
 [[maybe_unused]] std::unique_ptr<ProductLibrary> started(const Open& open, OpenedLibrary& opened) {
   try {

@@ -21,7 +21,7 @@ using Properties = cudaDeviceProp;
 constexpr std::size_t link_bytes = 64 << 20;
 constexpr int link_turns = 4;
 
-// 13000 of CUDA is 13.0; HIP's numbers have two more digits.
+// CUDA's 13000 is 13.0; HIP's version numbers have two more digits.
 std::string version_text(int version) {
 #if TRIREME_HIP
   return std::to_string(version / 10'000'000) + "." + std::to_string(version / 100'000 % 100);
@@ -52,7 +52,7 @@ GpuReport report_of(int device) {
   return gpu;
 }
 
-// Memory, a stream and two points in time on one GPU, for as long as the object lives.
+// Memory, a stream and two events on one GPU, owned by the object.
 class End {
  public:
   explicit End(int device) : device_(device) {
@@ -74,7 +74,7 @@ class End {
 
   double gigabytes_per_second_to(const End& other) const {
     GPU_CALL(SetDevice, device_);
-    copy_to(other);  // the first one opens the way
+    copy_to(other);  // warm-up: the first copy opens the path
     GPU_CALL(EventRecord, begin_, stream_);
     for (int turn = 0; turn < link_turns; ++turn) copy_to(other);
     GPU_CALL(EventRecord, end_, stream_);
@@ -111,7 +111,7 @@ LinkReport measure(int from, int to) {
   return link;
 }
 
-// What one GPU alone needs nobody for is no fault.
+// A missing collective library is no fault on a machine with one GPU.
 LibraryReport collectives(int gpus) {
   LibraryReport library{.what = "collectives", .instead = "MPI by way of the host's memory"};
   if (const CollectiveTable* const table = runtime::collectives(library.problem)) {

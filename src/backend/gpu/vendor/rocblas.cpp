@@ -1,4 +1,4 @@
-// The one call of rocBLAS.
+// Calls rocBLAS, which needs one function only.
 #include "backend/gpu/vendor/libraries.h"
 
 #if TRIREME_HAS_ROCBLAS
@@ -19,7 +19,7 @@ namespace trireme::gpu::rocblas {
 namespace {
 
 void check(rocblas_status status, const char* call) {
-  // Degraded: a faster kernel would want more workspace than is planned.
+  // perf_degraded: a faster kernel would need more workspace than planned.
   if (status == rocblas_status_success || status == rocblas_status_perf_degraded) return;
   fail("{} failed with status {}", call, static_cast<int>(status));
 }
@@ -35,7 +35,7 @@ rocblas_datatype data_type(DType dtype) {
   }
 }
 
-// What the library was made with.
+// The library's handle and settings.
 struct Context {
   Functions functions;
   rocblas_handle handle;
@@ -43,7 +43,7 @@ struct Context {
   std::int64_t workspace;
 };
 
-// rocBLAS chooses by itself, and equally for equal sizes; "standard" says so in the record.
+// rocBLAS selects kernels itself, the same for equal sizes; records say "standard".
 constexpr const char* standard = "standard";
 
 class RocblasProduct final : public LibraryProduct {
@@ -68,8 +68,8 @@ class RocblasProduct final : public LibraryProduct {
   const DType result_;
 };
 
-// rocBLAS adds no bias: the product is added to one that is in place already. Each copy doubles the
-// rows that are there.
+// rocBLAS has no bias epilogue: the product accumulates onto rows filled with the bias. Each copy
+// doubles the number of filled rows.
 void RocblasProduct::fill_with_bias(Queue& queue, std::byte* dst, const void* bias) const {
   const std::int64_t row = what_.m * size_of(result_);
   queue.copy(dst, bias, row);
@@ -79,7 +79,7 @@ void RocblasProduct::fill_with_bias(Queue& queue, std::byte* dst, const void* bi
 
 void RocblasProduct::run(Queue& queue, void* dst, const void* a, const void* b, const void* bias,
                          bool accumulate, void* workspace) const {
-  TRIREME_CHECK(!(key_.bias && accumulate));  // the one place is taken
+  TRIREME_CHECK(!(key_.bias && accumulate));  // the destination can hold only one of them
   if (key_.bias) fill_with_bias(queue, static_cast<std::byte*>(dst), bias);
   const auto size = [](std::int64_t count) { return static_cast<rocblas_int>(count); };
   const auto operation = [](bool transposed) {
@@ -102,7 +102,7 @@ class Library final : public ProductLibrary {
   Library(const Functions& functions, StreamOf stream_of, std::int64_t workspace)
       : context_{functions, nullptr, stream_of, workspace} {
     ROCBLAS_CALL(functions, create_handle, &context_.handle);
-    // Atomics would add in an order that differs from call to call; they are allowed by default.
+    // Disables atomics, whose summation order varies between calls; they are enabled by default.
     ROCBLAS_CALL(functions, set_atomics_mode, context_.handle, rocblas_atomics_not_allowed);
   }
   ~Library() override { context_.functions.destroy_handle(context_.handle); }

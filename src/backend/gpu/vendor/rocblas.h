@@ -1,4 +1,4 @@
-// Matrix products by rocBLAS, for devices of AMD's without hipBLASLt.
+// Matrix products by rocBLAS, for AMD devices without hipBLASLt.
 // https://rocm.docs.amd.com/projects/rocBLAS
 #pragma once
 
@@ -16,17 +16,17 @@ namespace trireme::gpu::rocblas {
   X(set_workspace) X(gemm_ex)
 // clang-format on
 
-// The functions of the library, which is loaded at run time: the plug-in starts without it.
+// Functions of the library, which is loaded at run time so that the plug-in starts without it.
 struct Functions {
 #define TRIREME_ROCBLAS_MEMBER(name) decltype(&rocblas_##name) name;
   TRIREME_ROCBLAS_FUNCTIONS(TRIREME_ROCBLAS_MEMBER)
 #undef TRIREME_ROCBLAS_MEMBER
 };
 
-// The functions of a loaded library; nothing where one is missing.
+// Looks up the library's functions; empty if one is missing.
 std::optional<Functions> functions_of(void* library);
 
-// `workspace`: the bytes that products get. Throws Error if the library cannot start.
+// `workspace`: bytes per product. Throws Error if the library cannot be initialized.
 std::unique_ptr<ProductLibrary> make_library(const Functions&, StreamOf, std::int64_t workspace);
 
 }  // namespace trireme::gpu::rocblas

@@ -27,7 +27,7 @@ using Properties = cudaDeviceProp;
 constexpr auto clock_rate = cudaDevAttrClockRate;
 #endif
 
-// Shared memory that a kernel may use without asking for it, with what it declares.
+// Dynamic plus static shared memory available to a kernel without opt-in.
 constexpr std::size_t shared_without_asking = 48 << 10;
 
 #ifndef TRIREME_GPU_ARCHITECTURES
@@ -42,7 +42,7 @@ std::string version_text(int version) {
 #endif
 
 int selected = -1;                       // none yet
-thread_local int device_of_thread = -1;  // as we have set it
+thread_local int device_of_thread = -1;  // as last set by us
 
 int current_device() {
   int device = 0;
@@ -50,7 +50,7 @@ int current_device() {
   return device;
 }
 
-// Asks for more shared memory than a kernel has without asking: once for each kernel and size.
+// Opts in to more shared memory than the default, once per kernel and size.
 void allow_shared(const void* kernel, std::size_t bytes) {
   static std::mutex mutex;
   static std::map<const void*, std::size_t> allowed;
@@ -80,7 +80,7 @@ void check(GPU_API(Error_t) code, const char* call) {
   const std::string why = GPU_API(GetErrorString)(code);
   std::size_t free = 0, total = 0;
   if (GPU_API(MemGetInfo)(&free, &total) == GPU_API(Success)) fail("{} failed: {}", call, why);
-  // After a fault every call fails, until the process ends.
+  // After a fault every call fails until the process ends.
   fail(
       "the GPU is lost to this process: {} failed: {}; start again from the last checkpoint, and "
       "look "
@@ -180,7 +180,7 @@ std::string why_no_device() {
   int driver = 0, count = 0;
   const auto driver_code = GPU_API(DriverGetVersion)(&driver);
 #if TRIREME_HIP
-  // HIP may know its version without a driver, which is reached through this file.
+  // HIP may report its version without a driver; the driver is accessed through this file.
   if (driver_code != hipSuccess || driver == 0 || access("/dev/kfd", F_OK) != 0)
     return "no AMD driver is loaded on this machine";
 #else
@@ -225,13 +225,13 @@ void* allocate(std::int64_t bytes) {
   use_selected();
   const auto code = GPU_API(Malloc)(&memory, static_cast<std::size_t>(bytes));
   if (code == GPU_API(ErrorMemoryAllocation)) {
-    static_cast<void>(GPU_API(GetLastError)());  // or the next call would report it
+    static_cast<void>(GPU_API(GetLastError)());  // else the next call would report it
     return nullptr;
   }
   check(code, TRIREME_GPU_TEXT(GPU_API(Malloc)));
   return memory;
 }
-// What gives something back is called while an error ends the run, which has said what is wrong.
+// Ignores errors: release is called while an error, already reported, ends the run.
 void release(void* memory, std::int64_t) {
   static_cast<void>(GPU_API(Free)(memory));
 }
@@ -257,7 +257,7 @@ void release_pinned(void* memory, std::int64_t) {
 #endif
 }
 
-// Streams wait for nothing but what they are told to.
+// Non-blocking streams: they wait only for explicit events.
 Stream make_stream(bool urgent) {
   static const bool checked = (require_device(), true);
   static_cast<void>(checked);
@@ -312,7 +312,7 @@ bool has_passed(Event event) {
   use_selected();
   const auto code = GPU_API(EventQuery)(event);
   if (code == GPU_API(ErrorNotReady)) {
-    // Or a library that asks after its own next call takes it for an error of that.
+    // Otherwise a library that checks after its next call would take it for its own error.
     static_cast<void>(GPU_API(GetLastError)());
     return false;
   }

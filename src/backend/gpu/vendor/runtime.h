@@ -1,5 +1,5 @@
-// The types of runtime.h as CUDA and HIP know them, and how their functions are called: every one
-// of CUDA's that is used here has a twin in HIP that differs in the prefix of its name.
+// The types of runtime.h for CUDA and HIP, and the way their functions are called: every CUDA
+// function used here has a HIP counterpart with another prefix.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ namespace trireme::gpu::runtime {
 using Stream = GPU_API(Stream_t);
 using Event = GPU_API(Event_t);
 
-// An error that names the call, if it failed.
+// Throws an error that names the call, if it failed.
 void check(GPU_API(Error_t) code, const char* call);
-// Makes the selected device, if one is, that of this thread: every thread begins with the first.
+// Makes the selected device, if any, current in this thread: threads start with device 0.
 void use_selected();
 #define GPU_CALL(name, ...)                 \
   (::trireme::gpu::runtime::use_selected(), \
@@ -29,7 +29,7 @@ void use_selected();
 #define TRIREME_GPU_TEXT(x) TRIREME_GPU_TEXT_OF(x)
 #define TRIREME_GPU_TEXT_OF(x) #x
 
-// Launches a kernel; `arguments` points to each of its arguments, which are copied.
+// Launches a kernel; `arguments` points to each of the arguments, which are copied.
 void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
             std::size_t shared_bytes, Stream);
 

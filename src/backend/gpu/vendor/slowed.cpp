@@ -8,8 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// Bits and functions as in NVML's API reference, "Clocks event reasons". Idle GPUs and clocks that
-// a user has set are not worth a word.
+// Bits and functions as in NVML's API reference, "Clocks event reasons". Idle GPUs and user-set
+// clocks are not reported.
 struct Reason {
   unsigned long long bit;
   const char* text;

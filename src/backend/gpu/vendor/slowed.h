@@ -1,12 +1,12 @@
-// Why a GPU runs slower than it could, as NVIDIA's management library says; AMD's tells it in other
-// ways on each generation, so there it is not known.
+// Reasons for throttling of a GPU, from NVML. AMD reports them differently on each generation,
+// so they are unknown there.
 #pragma once
 
 #include <string>
 
 namespace trireme::gpu {
 
-// "heat, power brake"; empty if nothing slows it, or if nobody knows. `bus` as in GpuReport.
+// "heat, power brake"; empty if not throttled or unknown. `bus` as in GpuReport.
 std::string slowed_by(const std::string& bus);
 
 }  // namespace trireme::gpu

@@ -1,4 +1,4 @@
-// tile.h with the matrix units of NVIDIA's and AMD's processors.
+// tile.h on the matrix units of NVIDIA and AMD GPUs.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@ namespace trireme::gpu::detail {
 
 #if TRIREME_CUDA
 
-// Four 8 x 8 matrices, whose rows of 16 bytes the lanes name: lanes 0 to 7 the first matrix's.
+// ldmatrix: loads four 8 x 8 matrices; lanes 0 to 7 give the first one's 16-byte rows, and so on.
 template <bool transposed, class Tile, class T>
 GPU_FN Tile load_matrices(const T* row) {
   const auto at = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -27,7 +27,7 @@ GPU_FN Tile load_matrices(const T* row) {
   return std::bit_cast<Tile>(Four{a, b, c, d});
 }
 
-// Row (or step) of this lane within 16, where matrices 1 and 3 follow 0 and 2 downwards ...
+// Row (or step) of this lane within 16 when matrices 1 and 3 are below 0 and 2 ...
 GPU_FN int down() {
   return lane() % 8 + 8 * (lane() / 8 % 2);
 }
