@@ -117,7 +117,7 @@ struct ModelConfig {
   std::vector<std::int64_t> window_layers;  // layers with the sliding window; empty: all
   bool attention_sinks = false;             // learned sink logit per head, without a value
   bool order_head = true;                   // bert: sentence-order prediction head and pooler
-  bool token_types = true;                  // bert: segment embeddings; used by order_head
+  bool token_types = true;                  // bert: segment embeddings; default: as order_head
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;

@@ -25,10 +25,10 @@ struct ConversionReport {
   std::int64_t made_of = 0;  // source tensors: one may be split into or joined from several
 };
 
-// Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,
-// the configuration), its tokenizer's files and config.toml. Without the states of an optimizer it
-// is one of step 0, from which training begins; with them training resumes from their step. `to`
-// must not hold a checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
+// Creates a run's folder `to` with one checkpoint (weights in the types of the model's files, and
+// the configuration), the tokenizer's files and config.toml. Without optimizer states the
+// checkpoint has step 0, from which training starts; with them, training resumes from their step.
+// `to` must not contain a checkpoint. Refused (exit code 2): incomplete files.
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool);
 enum class HuggingFaceFiles : std::uint8_t {

@@ -28,8 +28,8 @@ class DcpFolder {
   std::uint64_t bytes() const { return bytes_; }  // of all files
   const DcpTensor* find(std::string_view name) const;
 
-  // The file of torch.save that holds a chunk, or a value. Refused (exit code 2): see
-  // parse_torch_file; a chunk that is not what the .metadata says. Several threads may ask at once.
+  // Opens the torch.save item that contains a chunk or a value. Refused (exit code 2): see
+  // parse_torch_file; a chunk that contradicts the .metadata. Thread-safe.
   std::shared_ptr<const TorchFile> open(const DcpTensor& tensor, const DcpChunk& chunk) const;
   // Returns null if there is no such value.
   std::shared_ptr<const TorchFile> open(std::string_view value) const;

@@ -1,4 +1,4 @@
-// A Hugging Face folder's weights: one file or shards with an index, of safetensors or torch.save.
+// Weights of a Hugging Face folder: one file or indexed shards, in safetensors or torch.save.
 #pragma once
 
 #include <map>
