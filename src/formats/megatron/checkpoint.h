@@ -23,8 +23,8 @@ struct MegatronArgument {
 // has no arguments.
 std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId root);
 
-// Refused (exit code 2): files of ranks that were not saved together, since values with these keys,
-// or arguments that say the layout and the size of the model, differ.
+// Refused (exit code 2): rank files that were not saved together, because values of these keys, or
+// arguments for the layout and the size of the model, differ.
 void require_one_step(const std::vector<std::shared_ptr<const TorchFile>>& ranks,
                       std::initializer_list<const char*> keys);
 

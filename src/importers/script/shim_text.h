@@ -1,4 +1,4 @@
-// Functions in bash that the shims consist of, by subject.
+// Bash functions that make up the shims, by subject.
 #pragma once
 
 namespace trireme::script {
