@@ -39,8 +39,8 @@ constexpr std::size_t kMostProcesses = 500;
 constexpr std::size_t kMostOutput = 16 << 10;
 constexpr std::size_t kMostCalls = 1000;
 constexpr std::size_t kLongestReport = 256 << 20;
-constexpr std::chrono::seconds kAfterwards{2};  // for what still runs when the script has ended
-constexpr int kClock = 6;                       // times a limit of processor time, by the clock
+constexpr std::chrono::seconds kAfterwards{2};  // for processes that outlive the script
+constexpr int kClock = 6;                       // wall-clock limit / CPU time limit
 
 bool write_text(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);

@@ -84,8 +84,8 @@ class Layers {
     for (const char* name : {"root", "upper", "work", "calls", "memory"})
       mkdir((run_ / name).c_str(), 0755);
     root_ = run_ / "root";
-    // Only what belongs to a user of the namespace can be changed below an overlay, and for others
-    // than root that is the user alone: the overlay has to begin at a folder of the user's.
+    // Below an overlay only files of the namespace's users can be changed, for non-root users only
+    // their own: overlays must start at folders that the user owns.
     const char* home = std::getenv("HOME");
     if (geteuid() != 0) mounts_.push_back(fs::current_path());
     if (geteuid() != 0 && home && *home == '/') mounts_.emplace_back(home);

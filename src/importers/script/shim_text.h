@@ -4,6 +4,6 @@
 namespace trireme::script {
 
 extern const char* const shim_queues;     // batch systems: their variables, files and scripts
-extern const char* const shim_launchers;  // srun, mpirun, containers: the command among their words
+extern const char* const shim_launchers;  // srun, mpirun, containers: finding the command to run
 
 }  // namespace trireme::script

@@ -189,7 +189,7 @@ void deny_administration(Filter& filter) {
   filter.deny_all(EPERM, {SYS_iopl, SYS_ioperm});
 #endif
   filter.deny(SYS_clone, EPERM, {has_any(0, kNewNamespaces)});
-  filter.deny(kClone3, ENOSYS);  // its flags cannot be seen; libraries fall back to clone
+  filter.deny(kClone3, ENOSYS);  // the filter cannot see its flags; libraries fall back to clone
   // Requests that inject characters into a terminal's input.
   for (const std::uint32_t request : {0x5412U, 0x541cU})
     filter.deny(SYS_ioctl, EPERM, {is(1, request)});
