@@ -26,7 +26,7 @@ std::int64_t smallest_limit(const fs::path& root, const std::string& group, cons
 }  // namespace
 
 std::int64_t control_group_memory_bytes(const std::string& groups, const std::string& root) {
-  // In a container's cgroup namespace the root has the container's limits.
+  // The root of a container's cgroup namespace has the container's limits.
   std::int64_t limit = std::min(smallest_limit(root, "", "memory.max"),
                                 smallest_limit(root + "/memory", "", "memory.limit_in_bytes"));
   std::ifstream lines(groups);

@@ -9,9 +9,9 @@
 namespace trireme {
 
 // Returns a message fragment such as "it looks like a DeepSpeed checkpoint
-// ('mp_rank_00_model_states.pt'), ...", or "" if nothing is recognized. Looks at names only, at
-// most a few thousand of them, in the folder and two levels below it. The ending of a name (.pt,
-// .ckpt) is enough only in the folder itself.
+// ('mp_rank_00_model_states.pt'), ...", or "" if nothing is recognized. Checks only names, at most
+// a few thousand, in the folder and two levels below it. File extensions (.pt, .ckpt) alone are
+// sufficient only in the folder itself.
 std::string describe_foreign(const fs::path& path);
 
 // Same, for a folder that trireme convert could not read, so that converting is no advice: "..., of

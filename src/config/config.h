@@ -15,7 +15,7 @@ struct RunConfig {
   std::string dir = "runs/default";  // folder of checkpoints and metrics
   std::int64_t seed = 1234;
   Precision precision = Precision::bf16;
-  StateType gradient_dtype = StateType::fp32;  // of gradient sums; fp32 is fp64 with fp64
+  StateType gradient_dtype = StateType::fp32;  // of gradient sums; fp32: fp64 with fp64
   DeviceKind device = DeviceKind::cpu;
   std::string memory;      // limit per process, "64GiB"; "": the machine's
   double peak_tflops = 0;  // per device, for the log; 0: known peak
@@ -320,7 +320,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 Config parse_config(const std::string& text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
-// Which of `keys` changed, as "model.rope_base: 10000.0, was 500000.0".
+// Changed values among `keys`, formatted as "model.rope_base: 10000.0, was 500000.0".
 std::vector<std::string> changes(const Config& before, const Config& now,
                                  const std::vector<std::string>& keys);
 

@@ -41,7 +41,7 @@ struct ScheduleEntry {
   bool in_groups;
 };
 
-// In the order of ScheduleKind.
+// All schedules in the order of ScheduleKind.
 std::span<const ScheduleEntry> all_schedules();
 const ScheduleEntry& entry_of(ScheduleKind kind);
 inline bool splits_backward(ScheduleKind kind) {

@@ -48,7 +48,7 @@ struct ZeroParameter {
   std::vector<std::int64_t> shape;
   std::int64_t count = 1;
 };
-// By optimizer group (param_shapes).
+// Parameters by optimizer group (param_shapes).
 std::vector<std::vector<ZeroParameter>> read_param_shapes(const TorchFile& model);
 // Refused (exit code 2): a file with frozen (untrained) parameters.
 void refuse_frozen_parameters(const TorchFile& model);

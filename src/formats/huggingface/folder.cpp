@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// In the lookup order of transformers, which is also the order of HuggingFaceFiles.
+// Sorted by the lookup order of transformers, which is also the order of HuggingFaceFiles.
 struct WeightNames {
   const char *single, *index, *stem, *ending;
 };

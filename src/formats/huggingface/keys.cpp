@@ -13,7 +13,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"transformers_version"},
     {"unsloth_fixed"},
     {"unsloth_version"},
-    // How weights are stored and executed, among equivalent ways.
+    // Storage and execution of the weights, among equivalent ways.
     {"_attn_implementation"},
     {"_attn_implementation_autoset"},
     {"_attn_implementation_internal"},

@@ -63,7 +63,7 @@ void states(Draft& draft) {
   if (draft.has(flag)) draft.set_text("offload.optimizer", "host", flag);
 }
 
-// Where saved activations are stored; must follow recomputation().
+// Location of saved activations; must follow recomputation().
 void saved_activations(Draft& draft) {
   constexpr const char* num_layers = "--cpu-offloading-num-layers";
   const std::int64_t layers = draft.integer(num_layers, 0);

@@ -148,7 +148,7 @@ void read_clipping(Reader& reader) {
   reader.set("optimizer.clip_grad", clip.value_or(1), "gradient_clipping");
 }
 
-// What is offloaded, and where to. One folder is used for all files.
+// Offload devices and paths. One folder is used for all files.
 void read_offload(Reader& reader, std::int64_t stage) {
   std::string folder;
   for (const auto& [what, ours] :
@@ -188,7 +188,7 @@ void read_checkpointing(Reader& reader) {
     reader.set_text("offload.activations", "host", section + "cpu_checkpointing");
 }
 
-// In the oldest form the section is a boolean: true means stage 1.
+// The section's oldest form is a boolean: true means stage 1.
 std::int64_t read_stage(Reader& reader) {
   const std::string section = "zero_optimization";
   if (reader.json().contains(section) && reader.json()[section].is_boolean())

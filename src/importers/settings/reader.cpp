@@ -245,7 +245,7 @@ void Reader::lose_others() {
       const std::string key = path.empty() ? name : path + "." + name;
       const bool consumed = std::ranges::any_of(
           sections_, [&](const std::string& section) { return key.starts_with(section); });
-      const bool is_path = name.find('.') != name.npos;  // "fp16.enabled" in one word is no key
+      const bool is_path = name.find('.') != name.npos;  // a single word "fp16.enabled" is no key
       if (!is_path && (consumed || seen_.contains(key))) continue;
       if (value.is_object() && !value.empty()) {
         visit(value, key);
