@@ -150,7 +150,7 @@ struct DataConfig {
   bool skip_bad_rows = false;                          // for sources
   std::int64_t tokenizer_threads = 1;                  // per source
   std::string cache_dir;                               // "": next to the data
-  std::string tokenizer;                               // kind; fields.cpp lists them
+  std::string tokenizer;                               // kind; see docs/tokenizers.md
   std::string vocab_file, merge_file, tokenizer_model;
   std::string tokenizer_pattern;  // split pattern for a tiktoken file; "": detected
   std::int64_t prefetch = 4;      // micro-batches to prefetch
