@@ -1,4 +1,4 @@
-// Messages and exit codes for errors of the standard library and of the system.
+// Maps exceptions of the standard library and errno values to messages and exit codes.
 #include "base/as_error.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Turns any exception into one of our errors: the same message and exit code wherever it is caught.
+// Converts any exception to an Error, with the same message and exit code wherever it is caught.
 #pragma once
 
 #include <exception>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// The exit code for a call to the system that failed with this errno: bad input where a name that
-// the user gave does not exist or may not be used, else a failure (a full or broken disk).
+// Exit code for a system call that failed with this errno: bad_input if a name that the user gave
+// does not exist or is not accessible, otherwise failed (for example a full disk).
 ExitCode exit_code_of(int system_error);
 
-// An Error as it is; of the file system's errors the paths and the reason.
+// Returns an Error unchanged; for filesystem errors, the message has the paths and the reason.
 Error as_error(const std::exception& caught);
 
 }  // namespace trireme

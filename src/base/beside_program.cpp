@@ -1,4 +1,4 @@
-// The folders of the program, of the library, and of the build, in order.
+// Searches the folders of the program, of the shared library and of the build, in that order.
 #include "base/beside_program.h"
 
 #include <dlfcn.h>
@@ -18,19 +18,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Folder of the shared library that this code is a part of; empty if it is a part of the program.
+// Folder of the shared library that contains this code; empty if it is linked into the program.
 fs::path folder_of_library() {
   static const char here = 0;
   Dl_info info{};
   link_map* library = nullptr;
   const bool found =
       dladdr1(&here, &info, reinterpret_cast<void**>(&library), RTLD_DL_LINKMAP) != 0;
-  if (!found || !library || !*library->l_name) return {};  // the program's own name is empty
+  if (!found || !library || !*library->l_name) return {};  // the main program has an empty name
   std::error_code error;
   return fs::canonical(library->l_name, error).parent_path();
 }
 
-// The script that started this program with a loader of its own, or null.
+// The script that started this program with its own loader, or null.
 const char* script_of_archive() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

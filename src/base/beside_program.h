@@ -1,4 +1,4 @@
-// Programs and their files: the parts that this one loads, what starts it again, others on PATH.
+// Finds files installed with the program, executables on PATH, and the command to restart it.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// Finds `file`: next to the program or in the lib folder of its installation; if another program
-// has loaded the shared library, next to that or in the lib folder of its installation; or in
-// `built`, where the build has put it, except in portable archives. Empty if nowhere.
+// Finds `file` next to the program or in the lib folder of its installation; if another program has
+// loaded the shared library, next to the library or in its lib folder; or in `built`, the folder of
+// the build (ignored in portable archives). Empty if not found.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
 
-// The executable files of that name in the folders of PATH, in their order.
+// Executable files of that name in the folders of PATH, in PATH's order.
 std::vector<std::filesystem::path> find_on_path(const std::string& name);
 
-// The words that start this program again: its file and its arguments. Where it was started with a
-// loader of its own, as in a portable archive, the script that did so (TRIREME_PROGRAM) and the
+// The command line that restarts this program: its file and its arguments. If a portable
+// archive started it with its own loader, the archive's script (TRIREME_PROGRAM) and the
 // arguments.
 std::vector<std::string> own_command();
 

@@ -1,10 +1,10 @@
-// Enumerations with names, made by one table: what a setting can be, and how it is written.
+// Enumerations with named values, generated from one table: a setting's values and spellings.
 //
 //   #define TRIREME_COLORS(X) X(red, "red") X(green, "green")
 //   TRIREME_CHOICE(Color, TRIREME_COLORS)
 //
-// A value whose name is "" stands for a setting that leaves the choice to others; it is not
-// offered.
+// A value named "" means that the choice is made elsewhere (for example by the model family); it is
+// not offered to the user.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@
 #include <type_traits>
 #include <vector>
 
-// A table may say more of each value after its name.
+// Table rows may have further columns after the name.
 #define TRIREME_CHOICE_VALUE(value, name, ...) value,
 #define TRIREME_CHOICE_NAME(value, name, ...) name,
 
-// The names of an enumeration that the table has made elsewhere, in the order of its values.
+// Names of an enumeration defined elsewhere from the same table, in the order of its values.
 #define TRIREME_CHOICE_NAMES(Type, TABLE)                            \
   inline constexpr auto Type##_names =                               \
       std::to_array<std::string_view>({TABLE(TRIREME_CHOICE_NAME)}); \
@@ -47,7 +47,7 @@ constexpr std::string_view name_of(T value) {
   return choice_names(value)[static_cast<std::size_t>(value)];
 }
 
-// Nothing where no value has this name.
+// Returns nullopt if no value has this name.
 template <Choice T>
 constexpr std::optional<T> find_choice(std::string_view name) {
   const std::span<const std::string_view> names = choice_names(T{});
@@ -56,7 +56,7 @@ constexpr std::optional<T> find_choice(std::string_view name) {
   return std::nullopt;
 }
 
-// The names of those that are offered.
+// Names of the values offered to the user.
 template <Choice T>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;
@@ -65,7 +65,7 @@ std::vector<std::string> names_of() {
   return names;
 }
 
-// All values, in order, of one that leaves no choice to others.
+// All values in order, for an enumeration that has no value named "".
 template <Choice T>
 std::vector<T> values_of() {
   std::vector<T> values;

@@ -28,10 +28,10 @@ constexpr int size_of(DType dtype) {
   return 0;
 }
 
-// Names as in configurations, in the style of safetensors: "f32", "bf16", ...
+// Names used in configurations, in the style of safetensors: "f32", "bf16", ...
 std::string_view name_of(DType dtype);
 
-// The upper half of a float; conversion from float rounds to nearest even and keeps NaN.
+// Upper half of a float; conversion from float rounds to nearest even and keeps NaN.
 struct bf16 {
   std::uint16_t bits;
   bf16() = default;
@@ -58,7 +58,7 @@ constexpr f16::operator float() const {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16;
   const std::uint32_t magnitude = static_cast<std::uint32_t>(bits & 0x7fff) << 13;
   if ((bits & 0x7c00) == 0x7c00) return std::bit_cast<float>(sign | magnitude | 0x7f800000);
-  // Scaling by 2^112 moves the exponent bias and makes subnormals right.
+  // Scaling by 2^112 corrects the exponent bias and normalizes subnormals.
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }

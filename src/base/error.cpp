@@ -1,4 +1,4 @@
-// Reports a broken invariant.
+// Reports a violated invariant.
 #include "base/error.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
-// How a term is split into the limbs of an ExactSum: for it, and for kernels that add to one by
-// integer atomics.
+// Splits a term into the limbs of an ExactSum; shared with kernels that accumulate by integer
+// atomics.
 #pragma once
 
 #include <bit>
@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-// A term's contribution to three neighboring limbs, or to the count of what is not finite.
+// A term's contribution to three adjacent limbs, or to the count of non-finite terms.
 struct ExactSplit {
-  int first;  // word
+  int first;  // index of the first word
   std::int64_t words[3];
 };
 
-// The smallest double is 2^-1074, and 2^-1152 the unit of limb 0: so the last bit of a double whose
-// exponent field holds e counts 2^(e + 77) units.
+// The smallest double is 2^-1074 and the unit of limb 0 is 2^-1152, so the last bit of a double
+// with exponent field e is worth 2^(e + 77) units.
 constexpr ExactSplit split_exactly(double term) {
   const auto bits = std::bit_cast<std::uint64_t>(term);
   const int field = static_cast<int>(bits >> 52 & 0x7ff);
@@ -25,7 +25,7 @@ constexpr ExactSplit split_exactly(double term) {
   const std::uint64_t fraction = bits & 0xfffffffffffff;
   const std::uint64_t size = field == 0 ? fraction : fraction | std::uint64_t{1} << 52;
   const int shift = (field == 0 ? 1 : field) + 77, bit = shift % 32;
-  // 53 bits, shifted by up to 31, in three limbs.
+  // The 53-bit significand, shifted by up to 31 bits, spans three limbs.
   const std::uint64_t low = (size << bit) & 0xffffffff;
   const std::uint64_t rest = bit == 0 ? size >> 32 : size >> (32 - bit);
   const std::int64_t sign = bits >> 63 ? -1 : 1;
@@ -35,8 +35,8 @@ constexpr ExactSplit split_exactly(double term) {
        sign * static_cast<std::int64_t>(rest >> 32)}};
 }
 
-// An ExactSum as integers: its words and, last, the number of terms that were added since it was
-// normalized, which has to stay below 2^30.
+// An ExactSum as integers: its words, then the number of terms added since the last normalization,
+// which must stay below 2^30.
 inline constexpr int exact_state_count = ExactSum::word_count + 1;
 static_assert(std::is_standard_layout_v<ExactSum> &&
               sizeof(ExactSum) == exact_state_count * sizeof(std::int64_t));

@@ -1,4 +1,4 @@
-// Long accumulators.
+// Exact summation in a long accumulator.
 #include "base/exact_sum.h"
 
 #include <cmath>
@@ -39,7 +39,7 @@ void ExactSum::normalize() {
   for (int i = 0; i + 1 < limb_count; ++i) {
     const std::int64_t sum = words_[i] + carry;
     words_[i] = sum & limb_mask;
-    carry = sum >> 32;  // rounds down: limbs become positive, the top one keeps the sign
+    carry = sum >> 32;  // floors: lower limbs become non-negative, the top one keeps the sign
   }
   words_[limb_count - 1] += carry;
   additions_ = 0;

@@ -1,5 +1,5 @@
-// A sum of doubles without rounding: any order and any grouping of the terms give the same bits.
-// Losses and gradient norms are summed with it, so that they do not know the layout.
+// Exact sum of doubles: the result is bitwise independent of the order and grouping of the terms.
+// Used for losses and gradient norms, so that they do not depend on the parallel layout.
 #pragma once
 
 #include <array>
@@ -8,22 +8,22 @@
 
 namespace trireme {
 
-// A fixed-point number that covers the whole range of double (Kulisch's long accumulator): limb i
-// counts units of 2^(32 i - 1152). Between normalizations a limb may hold more than 32 bits, so
-// that sums of limbs, also those of other ranks, need no carries.
+// Fixed-point accumulator that covers the whole range of double (Kulisch's long accumulator). Limb
+// i has units of 2^(32 i - 1152). Between normalizations a limb may exceed 32 bits, so limbs can be
+// added, also across ranks, without carries.
 class ExactSum {
  public:
   static constexpr int limb_count = 70;
-  // Limbs and, last, the number of terms that were not finite.
+  // The limbs, followed by the number of non-finite terms.
   static constexpr int word_count = limb_count + 1;
 
   void add(double term);
   void add(const ExactSum& other);
 
-  // The sum, rounded; NaN if a term was not finite.
+  // The sum rounded to double; NaN if any term was not finite.
   double value() const;
 
-  // All state as integers, ready to be summed with those of up to 2^30 other sums.
+  // The whole state as integers, which may be added to those of up to 2^30 other sums.
   std::span<std::int64_t, word_count> normalized_words();
 
  private:

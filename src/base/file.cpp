@@ -1,4 +1,4 @@
-// Files on a POSIX system.
+// File operations on POSIX systems.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -143,7 +143,7 @@ std::string read_file(const fs::path& path, std::uint64_t max_bytes) {
 void sync_folder(const fs::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_errno("open folder", folder);
-  // EINVAL: a file system whose folders cannot be synced has nothing to sync.
+  // EINVAL: this file system does not support syncing a folder.
   const bool synced = ::fsync(fd) == 0 || errno == EINVAL;
   const int error = errno;
   ::close(fd);
@@ -161,7 +161,7 @@ NewFile::NewFile(const fs::path& path, std::string_view suffix)
       file_(temporary_, File::Mode::create) {}
 
 NewFile::~NewFile() {
-  std::error_code ignored;  // the error that led here says more
+  std::error_code ignored;  // the original error is more informative
   if (!temporary_.empty()) fs::remove(temporary_, ignored);
 }
 

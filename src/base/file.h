@@ -1,4 +1,4 @@
-// Files: whole reads, memory maps and durable writes, with messages that name the path.
+// Files: whole reads, memory maps and durable writes, with error messages that name the path.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// Reads a whole file; refuses one larger than `max_bytes`.
+// Reads a whole file; fails if it is larger than `max_bytes`.
 std::string read_file(const fs::path& path, std::uint64_t max_bytes = std::uint64_t{1} << 32);
 
-// An open file descriptor. Movable; closes itself.
+// Open file descriptor. Movable; closed on destruction.
 class File {
  public:
   enum class Mode { read, create, append };
@@ -30,7 +30,7 @@ class File {
 
   bool is_open() const { return fd_ >= 0; }
   const fs::path& path() const { return path_; }
-  // Whether path() still leads to this file: it was not renamed, removed or replaced.
+  // Whether path() still refers to this file, i.e. it was not renamed, removed or replaced.
   bool is_at_path() const;
   std::uint64_t size() const;
   void write(const void* bytes, std::size_t count);
@@ -38,7 +38,7 @@ class File {
   void read_at(std::uint64_t offset, void* bytes, std::size_t count) const;
   void truncate(std::uint64_t size);
   void sync();
-  // Closes now and reports an error that the system kept until then.
+  // Closes the file now and reports deferred write errors.
   void close();
 
  private:
@@ -47,9 +47,9 @@ class File {
   fs::path path_;
 };
 
-// A new file that is written under a temporary name in the same folder and takes its final name
-// only when it is complete: after a crash either the old or the new content is there. It is removed
-// if it is destroyed without keep(), so that a failure leaves nothing.
+// A file written under a temporary name in the same folder and renamed to its final name only when
+// complete, so that a crash leaves either the old or the new content. The destructor removes it
+// unless keep() was called, so that a failure leaves nothing behind.
 class NewFile {
  public:
   // Creates `path` + `suffix`.
@@ -58,38 +58,38 @@ class NewFile {
   NewFile(NewFile&& other) noexcept;
 
   File& file() { return file_; }
-  const fs::path& path() const { return path_; }  // the final one
-  // Makes the content durable. Nothing is written any more.
+  const fs::path& path() const { return path_; }  // final path
+  // Makes the content durable. No writes may follow.
   void complete();
-  // Completes the file if that was not done, renames it and makes the new name durable.
+  // Calls complete() if necessary, renames the file and makes the new name durable.
   void keep();
-  // Only renames it: for content that may be lost in a crash and is checked by its reader.
+  // Renames without syncing: for content that its reader verifies and that a crash may lose.
   void keep_unsynced();
 
  private:
   fs::path path_;
-  fs::path temporary_;  // empty once it is kept or moved from
-  File file_;           // open until it is complete
+  fs::path temporary_;  // empty after keep() or a move
+  File file_;           // open until complete()
 };
 
-// Writes `bytes` as a NewFile.
+// Writes `bytes` durably through a NewFile.
 void write_file_durably(const fs::path& path, std::string_view bytes);
 
-// Several files that belong together: renamed only when all of them are written.
+// Writes several related files; renames them only after all have been written.
 void write_files_durably(std::initializer_list<std::pair<fs::path, std::string_view>> files);
 
-// Renames a file or a folder, replacing a file of that name, and makes the new name durable.
+// Renames a file or a folder, replaces an existing file, and makes the new name durable.
 void rename_durably(const fs::path& from, const fs::path& to);
 
-// Makes the entries of a folder durable.
+// Makes the entries of a folder durable (fsync).
 void sync_folder(const fs::path& folder);
-// The same for the folder that holds `path`.
+// Same for the folder that contains `path`.
 void sync_parent(const fs::path& path);
 
-// Creates a folder with its parents and makes the names of all that it created durable.
+// Creates a folder and its parents, and makes the names of all new folders durable.
 void make_folders(const fs::path& folder);
 
-// A file mapped for reading. Movable; unmaps itself.
+// Read-only memory-mapped file. Movable; unmapped on destruction.
 class MappedFile {
  public:
   MappedFile() = default;

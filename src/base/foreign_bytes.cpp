@@ -1,4 +1,4 @@
-// Magic numbers of other formats, and the beginnings of wide texts.
+// Detects foreign formats by magic numbers, and wide text encodings by their first characters.
 #include "base/foreign_bytes.h"
 
 #include <algorithm>
@@ -49,8 +49,8 @@ std::uint32_t little_u32(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// The header of a .lzma file has no magic number: properties, a dictionary of 2^n or 2^n + 2^(n-1)
-// bytes, and a size that is unknown or below 256 GiB, as the xz tools look at it.
+// A .lzma header has no magic number: it has properties, a dictionary size of 2^n or 2^n + 2^(n-1)
+// bytes, and an uncompressed size that is unknown or below 256 GiB (the heuristic of the xz tools).
 bool is_lzma(std::string_view bytes) {
   if (bytes.size() < 13 || static_cast<unsigned char>(bytes[0]) >= 9 * 5 * 5) return false;
   const std::uint32_t dictionary = little_u32(bytes, 1);
@@ -67,7 +67,7 @@ bool is_tar(std::string_view bytes) {
   return bytes.size() > 262 && bytes.substr(257, 5) == "ustar" && bytes[0] != '\0';
 }
 
-// bzip2's magic number could begin a text; a block or the end of the file follows it.
+// bzip2's magic number could begin a text, so the block or end marker after it is checked too.
 bool is_bzip2(std::string_view bytes) {
   return bytes.size() >= 10 && bytes[3] >= '1' && bytes[3] <= '9' &&
          (bytes.substr(4, 6) == "1AY&SY" || bytes.substr(4, 6) == "\x17\x72\x45\x38\x50\x90");
@@ -83,7 +83,7 @@ std::optional<ForeignBytes> compressed(std::string_view bytes) {
     if (magic.bytes == "BZh" && !is_bzip2(bytes)) continue;
     return as_compressed(magic.what, magic.command);
   }
-  // Frames to be skipped, 0x184D2A50 to 5F, which zstd and lz4 share.
+  // Skippable frames, 0x184D2A50 to 0x184D2A5F, which zstd and lz4 share.
   if (bytes.size() >= 8 && (little_u32(bytes, 0) & 0xFFFFFFF0) == 0x184D2A50) {
     return as_compressed("compressed with zstd or lz4 (it begins with a skippable frame)",
                          "zstd -d");
@@ -92,8 +92,8 @@ std::optional<ForeignBytes> compressed(std::string_view bytes) {
   return std::nullopt;
 }
 
-// Whether two characters of ASCII stand first, each in `width` bytes of which one, at `value_at`,
-// is not NUL.
+// Whether the bytes begin with two ASCII characters of `width` bytes each, in which only the byte
+// at `value_at` is not NUL.
 bool two_characters(std::string_view bytes, std::size_t width, std::size_t value_at) {
   if (bytes.size() < 2 * width) return false;
   for (std::size_t i = 0; i < 2 * width; ++i) {
@@ -104,7 +104,7 @@ bool two_characters(std::string_view bytes, std::size_t width, std::size_t value
   return true;
 }
 
-// By the byte order mark, or two characters of ASCII at the beginning.
+// Detected by the byte order mark, or by two ASCII characters at the beginning.
 std::string_view wide_encoding(std::string_view bytes) {
   if (bytes.starts_with("\xff\xfe\0\0"sv) || two_characters(bytes, 4, 0)) return "UTF-32LE";
   if (bytes.starts_with("\0\0\xfe\xff"sv) || two_characters(bytes, 4, 3)) return "UTF-32BE";
@@ -130,7 +130,7 @@ bool is_page(std::string_view bytes) {
   return false;
 }
 
-// Placeholders: pointers, targets of links, encrypted files.
+// Placeholders: Git LFS pointers, link targets, encrypted files.
 std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   const auto begins = [&](std::string_view begin) { return bytes.starts_with(begin); };
   if (begins("version https://git-lfs.github.com/spec/") ||
@@ -150,7 +150,7 @@ std::optional<ForeignBytes> stand_in(std::string_view bytes) {
     return ForeignBytes{Kind::stand_in, "a pointer of git-annex and not the file itself",
                         "run `git annex get` in its repository"};
   }
-  // A link of a cache of the Hub, where links became files that hold their target.
+  // A symbolic link of a Hugging Face Hub cache that was copied as a text file with its target.
   constexpr std::string_view blobs = "../blobs/";
   const std::size_t at = line.find(blobs);
   if (begins("../") && at != line.npos &&
@@ -165,7 +165,7 @@ std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   return std::nullopt;
 }
 
-// A short answer in place of a file; `bytes` is all of it.
+// Whether `bytes`, a whole file, is a server's short error response instead of the file.
 bool is_refusal_of_server(std::string_view bytes) {
   if (bytes.size() >= foreign_bytes_wanted) return false;
   bytes = bytes.substr(0, bytes.find_last_not_of(" .\r\n") + 1);
@@ -215,7 +215,7 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
         Kind::wide_text, fmt::format("text in {}", family),
         fmt::format("convert it to UTF-8 first (`iconv -f {} -t UTF-8`)", encoding)};
   }
-  // After the wide texts, some of which resemble it.
+  // Checked after wide texts, some of which look like lzma.
   if (is_lzma(first)) return as_compressed("compressed with lzma", "xz -d --format=lzma");
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Bytes of 8-bit floating-point numbers.
+// Conversion between float and 8-bit floating-point formats.
 #include "base/fp8.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::uint8_t to_fp8(Fp8Type type, float x) {
   if (!std::isfinite(x)) return nan_bits(f) | (f.fnuz ? 0 : sign);
   const float rounded = std::abs(Fp8Rounding(type)(x));
   if (rounded == 0) return f.fnuz ? 0 : sign;
-  // Units of the last place of its exponent, where subnormal numbers have that of the lowest one.
+  // Value in ulps of its exponent; subnormals use the lowest normal exponent.
   const int exponent = std::max(std::ilogb(rounded), f.lowest_exponent());
   const int units = static_cast<int>(std::ldexp(rounded, f.mantissa_bits - exponent));
   const int above = exponent - f.lowest_exponent();

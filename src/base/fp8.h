@@ -1,9 +1,9 @@
-// The four formats of 8-bit floating-point numbers, and how numbers are rounded to them.
+// The four 8-bit floating-point formats and rounding to them.
 //
-// e4m3 and e5m2 are those of the OCP (Open Compute Project, "8-bit Floating Point Specification",
-// 2023); the FNUZ formats (finite, no negative zero) are what the matrix units of gfx940 to gfx942
-// compute with. Rounding is to nearest, ties to even, and saturates: what is finite and too large
-// becomes the largest number.
+// e4m3 and e5m2 are the OCP formats (Open Compute Project, "8-bit Floating Point Specification",
+// 2023); the FNUZ variants (finite, no negative zero) are used by the matrix units of gfx940 to
+// gfx942. Rounding is to nearest, ties to even, and saturating: finite values that are too large
+// become the largest finite number.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace trireme {
 
 enum class Fp8Type : std::uint8_t { e4m3, e5m2, e4m3_fnuz, e5m2_fnuz };
 
-// Which numbers share a scale: those of a matrix or of a sequence, or those of a block.
+// Scaling granularity: one scale per tensor (of a matrix or a sequence), or one per block.
 #define TRIREME_FP8_RECIPES(X) X(none, "none") X(tensorwise, "tensorwise") X(blockwise, "blockwise")
 #define TRIREME_FP8_RECIPE(value, name) value,
 enum class Fp8Recipe : std::uint8_t { TRIREME_FP8_RECIPES(TRIREME_FP8_RECIPE) };
@@ -23,8 +23,8 @@ struct Fp8Format {
   int mantissa_bits;
   int bias;  // of the exponent
   float largest;
-  bool fnuz;          // the bits of negative zero are the only NaN
-  bool has_infinity;  // the highest exponent is that of infinity and of NaN
+  bool fnuz;          // the bit pattern of negative zero is the only NaN
+  bool has_infinity;  // the highest exponent encodes infinity and NaN
 
   constexpr int lowest_exponent() const { return 1 - bias; }  // of normal numbers
 };
@@ -43,7 +43,7 @@ constexpr Fp8Format format_of(Fp8Type type) {
   return {2, 16, 57344, true, false};
 }
 
-// Rounds to a format; made once, for loops over many numbers.
+// Rounds to a format; constructed once outside of loops.
 class Fp8Rounding {
  public:
   constexpr explicit Fp8Rounding(Fp8Type type)
@@ -55,11 +55,11 @@ class Fp8Rounding {
 
   constexpr float largest() const { return largest_; }
 
-  // The number of the format that is nearest to x. NaN and infinity become NaN.
+  // The nearest number of the format. NaN and infinity become NaN.
   [[gnu::always_inline]] constexpr float operator()(float x) const {
     const float high = x < largest_ ? x : largest_;
     const float near = high > -largest_ ? high : -largest_;
-    // Adding and taking away 1.5 x 2^23 units of the last place leaves whole units.
+    // Adding and subtracting 1.5 x 2^23 ulps rounds to whole ulps.
     const std::uint32_t exponent = std::bit_cast<std::uint32_t>(near) & exponents;
     const float power = std::bit_cast<float>(exponent > lowest_ ? exponent : lowest_);
     const float shift = power * shift_;
@@ -68,13 +68,13 @@ class Fp8Rounding {
     return finite ? rounded : std::bit_cast<float>(nan);
   }
 
-  // The byte of that number.
+  // The encoding of that number.
   [[gnu::always_inline]] constexpr std::uint8_t byte(float x) const {
     const std::uint32_t number = std::bit_cast<std::uint32_t>((*this)(x));
     const std::uint32_t magnitude = number & 0x7fffffff, sign = number >> 24 & 0x80;
     if (magnitude > exponents) return fnuz_ ? 0x80 : 0x7f;
     if (magnitude == 0 && fnuz_) return 0;
-    const std::uint32_t one = 1u << bits_;  // in units of the last place of its exponent
+    const std::uint32_t one = 1u << bits_;  // in ulps of its exponent
     if (magnitude >= lowest_)
       return static_cast<std::uint8_t>(sign | (((magnitude - lowest_) >> (23 - bits_)) + one));
     const float units = std::bit_cast<float>(magnitude) / std::bit_cast<float>(lowest_);
@@ -92,12 +92,12 @@ class Fp8Rounding {
   bool fnuz_;
 };
 
-// The byte of the nearest number: NaN for NaN, infinity where the format has it, else NaN.
+// Encodes the nearest number. NaN gives NaN; infinity gives infinity if it exists, else NaN.
 std::uint8_t to_fp8(Fp8Type type, float x);
 float from_fp8(Fp8Type type, std::uint8_t bits);
 
-// Factor on numbers of at most `amax` before they are rounded, so that amax becomes `largest`; with
-// power_of_2 rounded down to a power of two. 1 if amax is 0 or not finite.
+// Scale for values of magnitude up to `amax` before rounding, which maps amax to `largest`; with
+// power_of_2 rounded down to a power of two. Returns 1 if amax is 0 or not finite.
 [[gnu::always_inline]] constexpr float fp8_scale(float amax, float largest, bool power_of_2) {
   constexpr float most = 0x1p126f;  // its inverse is a normal number
   const bool usable = amax > 0 && amax <= 0x1.fffffep127f;

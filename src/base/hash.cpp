@@ -1,4 +1,4 @@
-// XXH3 behind a small interface, so that its header stays in this file.
+// Wraps XXH3, so that its header is included only here.
 #include "base/hash.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Hashing of bytes (XXH3): checksums on disk and keys of caches.
+// Hashing of bytes (XXH3), for checksums on disk and cache keys.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline std::uint64_t hash64(std::string_view bytes, std::uint64_t seed = 0) {
   return hash64(bytes.data(), bytes.size(), seed);
 }
 
-// Hash of a stream: feed pieces in order; the digest equals hash64 of their concatenation.
+// Streaming hash: the digest equals hash64 of the concatenated pieces.
 class Hasher {
  public:
   Hasher();

@@ -1,4 +1,4 @@
-// Two short lists: what is held, and what waits for it.
+// Registry of held memory ranges and of blocks waiting to be freed.
 #include "base/held_memory.h"
 
 #include <algorithm>

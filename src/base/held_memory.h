@@ -1,5 +1,5 @@
-// Memory that must outlive its owner: abandoned operations may still write to it, and a crash would
-// hide the error for which they were abandoned.
+// Memory that must outlive its owner, because abandoned operations may still write to it and a
+// crash would hide the error that led to abandoning them.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ struct MemoryRange {
   std::size_t bytes = 0;
 };
 
-// From now on until release_memory() with the number that this returns. Safe from any thread.
+// Holds the ranges until release_memory() is called with the returned number. Thread-safe.
 std::uint64_t hold_memory(std::vector<MemoryRange> ranges);
 void release_memory(std::uint64_t number);
 
-// The owner lets a block go: frees it now, or when nothing in it is held any more.
+// Frees a block that its owner gives up: now, or once none of it is held.
 void free_when_released(MemoryRange block, std::function<void()> free);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// A parser by recursive descent; depth is bounded, and so is the recursion.
+// A recursive-descent parser with bounded depth.
 #include "base/hjson.h"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ class HjsonParser {
     return plain();
   }
 
-  // Up to the closing brace, or to the end of the text.
+  // Parses members up to the closing brace, or to the end of the text.
   Json members(int depth, bool to_the_end) {
     Json object = Json::object();
     for (;;) {
@@ -134,7 +134,7 @@ class HjsonParser {
     std::string json = "\"";
     while (!end() && peek() != quote) {
       if (peek() == '\n') fault("a text in quotes ends on its line");
-      if (peek() == '"') json += '\\';  // within single quotes
+      if (peek() == '"') json += '\\';  // double quote inside single quotes
       const bool escape = peek() == '\\' && at_ + 1 < text_.size();
       if (escape && text_[at_ + 1] == '\'')
         ++at_;
@@ -150,7 +150,7 @@ class HjsonParser {
     fault("this text has a wrong escape, or is not UTF-8");
   }
 
-  // ''': lines lose the indentation of the first one.
+  // ''' strings: the indentation of the first line is removed from all lines.
   std::string text_in_lines() {
     const std::size_t line = text_.rfind('\n', at_);
     const std::size_t indentation = at_ - (line == text_.npos ? 0 : line + 1);
@@ -178,8 +178,8 @@ class HjsonParser {
     return result;
   }
 
-  // A number, true, false or null where it ends before a comma, a bracket, a comment or the line;
-  // otherwise all the line is a text.
+  // A number, true, false or null if a comma, a bracket, a comment or the end of the line follows;
+  // otherwise the rest of the line is an unquoted string.
   Json plain() {
     if (is_punctuation(peek()) || end()) fault("expected a value");
     const std::size_t begin = at_;

@@ -1,4 +1,4 @@
-// The library parses; its messages are recognized by keywords and replaced by our own.
+// Parses with nlohmann's library and rewords its error messages.
 #include "base/json.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace {
 using nlohmann::json;
 
 struct Wording {
-  const char* keyword;  // of nlohmann's message
+  const char* keyword;  // in nlohmann's message
   const char* ours;
 };
-// The first that matches counts.
+// The first match wins.
 constexpr Wording wordings[] = {
     {"unexpected end of input", "the text ends before its value is complete"},
     {"missing closing quote", "a string has no closing quote"},
@@ -40,14 +40,14 @@ JsonFault fault_at(std::string_view text, std::size_t byte, std::string what) {
     if (c == '\n') {
       ++fault.line;
       fault.column = 1;
-    } else if ((c & 0xC0) != 0x80) {  // not within a character
+    } else if ((c & 0xC0) != 0x80) {  // not a continuation byte
       ++fault.column;
     }
   }
   return fault;
 }
 
-// The byte (from 1) of the bracket that opens one level too many; 0 if there is none.
+// Position (from 1) of the bracket that exceeds the maximum depth; 0 if there is none.
 std::size_t too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -67,7 +67,7 @@ std::size_t too_deep(std::string_view text) {
   return 0;
 }
 
-// The library tells no place of a number that is too large, but the number itself, in quotes.
+// For a number out of range, the library reports the quoted number but not its position.
 std::size_t byte_of_number(std::string_view text, std::string_view words) {
   const std::size_t begin = words.find('\'') + 1;
   const std::size_t found = text.find(words.substr(begin, words.rfind('\'') - begin));

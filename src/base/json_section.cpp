@@ -1,4 +1,4 @@
-// Reading an object key by key, and its unused keys.
+// Typed access to the keys of a JSON section, and detection of unused keys.
 #include <fmt/format.h>
 
 #include <algorithm>

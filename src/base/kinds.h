@@ -1,12 +1,12 @@
-// The words that graphs and kernels share: kinds of devices, norms and activations, and where the
-// positions of a cut sequence lie.
+// Enumerations shared by graphs and kernels (devices, norms, activations), and the layout of
+// sequences split by context parallelism.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme {
 
-// As in run.device.
+// The values of run.device.
 #define TRIREME_DEVICES(X) X(cpu, "cpu") X(cuda, "cuda") X(hip, "hip") X(emulated, "emulated")
 #define TRIREME_DEVICE(value, name) value,
 enum class DeviceKind : std::uint8_t { TRIREME_DEVICES(TRIREME_DEVICE) };
@@ -14,9 +14,9 @@ enum class DeviceKind : std::uint8_t { TRIREME_DEVICES(TRIREME_DEVICE) };
 
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 
-// Context parallelism cuts a sequence into 2 x ranks equal chunks, of which each rank has one from
-// each end: its positions [0, chunk) are [first[0], ...) of the sequence, and [chunk, 2 * chunk)
-// are [first[1], ...). Without a cut, chunk is 0.
+// Context parallelism splits a sequence into 2 x ranks equal chunks; each rank has one chunk from
+// each end. Its local positions [0, chunk) start at first[0] of the sequence, and [chunk, 2 *
+// chunk) start at first[1]. chunk is 0 if the sequence is not split.
 struct SequenceCut {
   std::int64_t chunk = 0;
   std::int64_t first[2] = {0, 0};
@@ -27,8 +27,8 @@ struct SequenceCut {
   }
 };
 
-// Blocks of `width` adjacent elements: block (i, j, k) lies at first + i, j, k times the strides,
-// in elements, of the source and of the destination.
+// Copies blocks of `width` contiguous elements: block (i, j, k) starts at the first offset plus i,
+// j, k times the strides (in elements) of the source and of the destination.
 struct BlockCopy {
   std::int64_t counts[3] = {1, 1, 1};
   std::int64_t dst_strides[3] = {}, src_strides[3] = {};

@@ -1,4 +1,4 @@
-// Parts of a block of memory, one after the other, each of which begins on a line of the cache.
+// Suballocates a memory block into consecutive parts aligned to cache lines.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace trireme {
 
 struct LineParts {
-  std::int64_t bytes = 0;  // of all parts so far
+  std::int64_t bytes = 0;  // total of all parts so far
 
-  // Adds a part of this many bytes and returns where it begins.
+  // Adds a part of this many bytes and returns its offset.
   std::int64_t add(std::int64_t part) {
     constexpr std::int64_t line = 64;
     const std::int64_t begin = bytes;

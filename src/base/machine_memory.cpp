@@ -1,4 +1,4 @@
-// The machine's memory, and limits of control groups.
+// Reads the machine's memory and cgroup limits.
 #include "base/machine_memory.h"
 
 #include <unistd.h>
@@ -12,12 +12,12 @@
 namespace trireme {
 namespace {
 
-// The smallest limit in a folder and those above it, up to the root of the hierarchy. Folders that
-// this namespace does not show are passed over.
+// Smallest limit of a cgroup and its ancestors, up to the root of the hierarchy. Folders that are
+// not visible in this namespace are skipped.
 std::int64_t smallest_limit(const fs::path& root, const std::string& group, const char* file) {
   std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
   for (fs::path at = fs::path(group).lexically_normal().relative_path();; at = at.parent_path()) {
-    std::int64_t limit = 0;  // "max" is no number
+    std::int64_t limit = 0;  // stays 0 for "max"
     if (std::ifstream(root / at / file) >> limit && limit > 0) smallest = std::min(smallest, limit);
     if (at.empty()) return smallest;
   }
@@ -26,7 +26,7 @@ std::int64_t smallest_limit(const fs::path& root, const std::string& group, cons
 }  // namespace
 
 std::int64_t control_group_memory_bytes(const std::string& groups, const std::string& root) {
-  // At the root of a container's namespace the limits are those of the container.
+  // The root of a container's cgroup namespace has the container's limits.
   std::int64_t limit = std::min(smallest_limit(root, "", "memory.max"),
                                 smallest_limit(root + "/memory", "", "memory.limit_in_bytes"));
   std::ifstream lines(groups);

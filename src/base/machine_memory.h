@@ -1,4 +1,4 @@
-// How much memory this process may use.
+// Amount of memory that this process may use.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace trireme {
 
-// The machine's memory, or less where the process's control group has a limit.
+// The machine's memory, or the cgroup limit if that is lower.
 std::int64_t machine_memory_bytes();
 
-// The smallest memory limit on the control group of a process and on its ancestors (batch systems,
-// systemd, containers), versions 1 and 2; the largest number if there is none. `groups` is a file
-// like /proc/self/cgroup, `root` where the hierarchies are mounted.
+// Smallest memory limit of a process's cgroup and its ancestors (batch systems, systemd,
+// containers), for cgroup v1 and v2; INT64_MAX if there is none. `groups` is a file like
+// /proc/self/cgroup, `root` the mount point of the hierarchies.
 std::int64_t control_group_memory_bytes(const std::string& groups, const std::string& root);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// How many files a process has opened to read: what a start asks of a shared file system.
+// Counts files opened for reading, a measure of the load on a shared file system at startup.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace trireme {
 
 struct OpenedFiles {
   std::int64_t files = 0;
-  std::int64_t bytes = 0;  // read, not counting what is mapped
+  std::int64_t bytes = 0;  // bytes read, excluding memory-mapped files
 };
-// Since the process began, by base/file.h.
+// Totals since the process started, for files opened through base/file.h.
 OpenedFiles opened_files();
 
 }  // namespace trireme

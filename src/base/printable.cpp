@@ -1,4 +1,4 @@
-// Character by character.
+// Decodes UTF-8 and replaces control characters one character at a time.
 #include "base/printable.h"
 
 #include <cstdint>
@@ -8,10 +8,10 @@ namespace {
 
 struct Character {
   std::uint32_t value = 0;
-  std::size_t bytes = 0;  // 0: none begins here
+  std::size_t bytes = 0;  // 0: invalid
 };
 
-// The character of UTF-8 that a text begins with: no surrogates, none in a longer form than needed.
+// Decodes the first UTF-8 character; surrogates and overlong encodings are invalid.
 Character first_character(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = at(0);
@@ -35,7 +35,7 @@ bool steers(std::uint32_t c) {
          between(0x2066, 0x2069) || c == 0xFEFF;
 }
 
-// Appends the first character as it is shown, and takes it from the text.
+// Removes the first character from the text and appends its printable form.
 void move_character(std::string_view& text, bool keeps_lines, std::string& out) {
   const Character c = first_character(text);
   const bool is_line = c.value == '\n' || c.value == '\t';

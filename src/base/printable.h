@@ -1,4 +1,4 @@
-// Texts of files for messages and tables: without what would steer a terminal.
+// Makes untrusted text safe to print: removes characters that control a terminal.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@ namespace trireme {
 
 inline constexpr std::size_t longest_shown = 100;  // bytes
 
-// Valid UTF-8: control characters, those that change the direction of writing, and bytes that are
-// no characters become '?'. What is longer than `longest` ends in "...".
+// Returns valid UTF-8: control characters, bidirectional overrides and invalid bytes become '?'.
+// Text longer than `longest` is cut and ends in "...".
 std::string printable(std::string_view text, std::size_t longest = longest_shown);
 
-// The same for a whole message: of any length, with its line breaks and tabs.
+// Same for a whole message: no length limit; line breaks and tabs are kept.
 std::string printable_message(std::string_view text);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Randomness as a pure function of a key and a counter (Philox4x32-10, Salmon et al. 2011): who
-// draws, on which rank and in which order, does not change what is drawn.
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): a pure function of key and
+// counter, so that results do not depend on the rank or on the order of draws.
 #pragma once
 
 #include <array>

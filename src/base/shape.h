@@ -1,4 +1,4 @@
-// A shape of up to four dimensions, row-major, without allocation.
+// Shape of up to four dimensions, row-major, without heap allocation.
 #pragma once
 
 #include <array>
@@ -30,10 +30,10 @@ class Shape {
     for (int i = 0; i < rank_; ++i) n *= dims_[i];
     return n;
   }
-  // Product of all dimensions but the last.
+  // Product of all dimensions except the last.
   std::int64_t rows() const { return rank_ == 0 ? 1 : count() / (back() == 0 ? 1 : back()); }
   bool operator==(const Shape& other) const { return rank_ == other.rank_ && dims_ == other.dims_; }
-  // "[4, 1024, 768]", as in messages.
+  // "[4, 1024, 768]", for messages.
   std::string text() const {
     std::string out = "[";
     for (int i = 0; i < rank_; ++i) out += (i ? ", " : "") + std::to_string(dims_[i]);

@@ -1,4 +1,4 @@
-// sigaction, and back.
+// Installs and restores signal handlers with sigaction.
 #include "base/signal_handlers.h"
 
 #include "base/signal_stack.h"

@@ -1,4 +1,4 @@
-// A handler on some signals for a while.
+// Scoped signal handlers.
 #pragma once
 
 #include <signal.h>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// While it lives, `handler` takes these signals, on the signal stack of the thread that they
-// interrupt (see signal_stack.h; this thread gets one). What nohup or a shell's background job
-// ignores stays ignored. `more_flags`: of sigaction.
+// Installs `handler` for these signals for its lifetime, on the signal stack of the interrupted
+// thread (see signal_stack.h; the calling thread gets one). Signals that are ignored, for example
+// under nohup, stay ignored. `more_flags` are added to sigaction's flags.
 class SignalHandlers {
  public:
   SignalHandlers(std::initializer_list<int> signals, void (*handler)(int), int more_flags = 0);

@@ -1,4 +1,4 @@
-// sigaltstack for the life of a thread.
+// Installs sigaltstack for the lifetime of a thread.
 #include "base/signal_stack.h"
 
 #include <signal.h>
@@ -15,7 +15,7 @@ class SignalStack {
  public:
   SignalStack() {
     stack_t before{};
-    // A thread that has one already, such as a sanitizer's, keeps it.
+    // Keeps an existing alternate stack, such as a sanitizer's.
     if (sigaltstack(nullptr, &before) != 0 || !(before.ss_flags & SS_DISABLE)) return;
     const unsigned long size = handler_bytes + getauxval(AT_MINSIGSTKSZ);
     memory_ = std::make_unique<char[]>(size);

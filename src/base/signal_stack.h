@@ -1,11 +1,11 @@
-// A stack of its own for signal handlers.
+// Alternate stack for signal handlers.
 #pragma once
 
 namespace trireme {
 
-// Makes handlers with SA_ONSTACK that interrupt this thread run on a stack of their own. Every
-// thread that computes needs it: within oneDNN's sgemm the stack pointer may point into the heap,
-// and a handler there writes over what lies below (the saved registers alone are 11 KiB with AMX).
+// Gives the calling thread an alternate stack for handlers installed with SA_ONSTACK. Every compute
+// thread needs it: within oneDNN's sgemm the stack pointer may point into the heap, where a handler
+// would overwrite live data (the saved registers alone take 11 KiB with AMX).
 void use_signal_stack();
 
 }  // namespace trireme

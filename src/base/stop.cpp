@@ -1,4 +1,4 @@
-// A handler that does nothing but remember.
+// Records the signal in an atomic; writers poll it.
 #include "base/stop.h"
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Written by the handler, read by every thread that writes.
+// Written by the handler, read by all threads that write files.
 std::atomic<int> pending = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "else a handler must not touch it");
 
@@ -19,13 +19,13 @@ static_assert(std::atomic<int>::is_always_lock_free, "else a handler must not to
 void stoppable(const std::function<void()>& work) {
   try {
     pending = 0;
-    // The second signal ends the process immediately.
+    // SA_RESETHAND: a second signal ends the process immediately.
     const SignalHandlers handlers(
         {SIGINT, SIGTERM, SIGHUP}, [](int signal) { pending = signal; },
         static_cast<int>(SA_RESETHAND));
     work();
   } catch (...) {
-    if (pending == 0) throw;  // else it failed because it was stopped
+    if (pending == 0) throw;  // otherwise the error is caused by the stop
   }
   if (const int signal = pending.exchange(0)) std::raise(signal);
 }

@@ -1,17 +1,17 @@
-// Signals that end a command in the middle of writing files: no partial file is left.
+// Stops a command on a signal while it writes files, without leaving partial files.
 #pragma once
 
 #include <functional>
 
 namespace trireme {
 
-// Runs `work`. SIGINT, SIGTERM or SIGHUP make it end at its next check_stopped() as an error does,
-// so that partial files are removed; then the process dies of the signal, as the shell expects. A
-// second signal of the same kind ends it immediately; signals that were ignored stay so. One thread
-// at a time.
+// Runs `work`. After SIGINT, SIGTERM or SIGHUP the next check_stopped() throws, so that partial
+// files are removed; then the process terminates by that signal, as the shell expects. A second
+// signal of the same kind terminates it immediately; ignored signals stay ignored. Only one thread
+// at a time may call this.
 void stoppable(const std::function<void()>& work);
 
-// Throws where such a signal came while stoppable() runs; else does nothing. Every write to a File
+// Throws if such a signal arrived during stoppable(); otherwise does nothing. Every write to a File
 // calls it.
 void check_stopped();
 

@@ -1,4 +1,4 @@
-// std::thread, with our error.
+// Starts std::thread and converts its errors.
 #include "base/thread.h"
 
 #include <system_error>

@@ -1,4 +1,4 @@
-// Starting a thread, with a message that helps where the system refuses one.
+// Starts threads, with a helpful message if the system refuses.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Starts a thread that runs `body`, which must not throw. Where the system starts no more threads
-// (a limit on processes, no memory for a stack) it throws an Error with exit code 1 that gives the
-// reason and `advice`, for example "lower --workers". The caller joins the threads that it has.
+// Starts a thread that runs `body`, which must not throw. If the system cannot start another thread
+// (process limit, no memory for the stack), throws an Error with exit code 1 that has the reason
+// and `advice`, for example "lower --workers". The caller joins threads started earlier.
 std::thread start_thread(std::string_view advice, std::function<void()> body);
 
 }  // namespace trireme

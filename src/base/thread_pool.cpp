@@ -1,4 +1,4 @@
-// Workers wait a little while spinning, then sleep; tasks are handed out by one atomic counter.
+// Workers spin briefly, then sleep; an atomic counter distributes the tasks.
 #include "base/thread_pool.h"
 
 #include <sched.h>
@@ -52,7 +52,7 @@ struct ThreadPool::State {
   std::atomic<bool> stop{false};
   std::exception_ptr error;
   std::mutex run_mutex;
-  // The pool whose task this thread runs now.
+  // The pool whose task this thread is running.
   static thread_local const State* running;
 
   void take_tasks(int worker) {
@@ -64,7 +64,7 @@ struct ThreadPool::State {
         (*body)(task, worker);
       }
     } catch (...) {
-      next.store(tasks);  // hand out no more
+      next.store(tasks);  // stop handing out tasks
       const std::lock_guard lock(mutex);
       if (!error) error = std::current_exception();
     }
@@ -128,7 +128,7 @@ int ThreadPool::size() const {
 void ThreadPool::run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& body) {
   if (tasks <= 0) return;
   State& state = *state_;
-  TRIREME_CHECK(State::running != &state);  // it would wait for itself
+  TRIREME_CHECK(State::running != &state);  // it would deadlock
   const std::lock_guard run_lock(state.run_mutex);
   {
     const std::lock_guard lock(state.mutex);

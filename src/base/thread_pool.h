@@ -1,5 +1,5 @@
-// A pool of threads for data-parallel loops. Work is cut by the caller into tasks whose number
-// depends on the problem only, never on the number of threads: results then do not depend on it.
+// Thread pool for data-parallel loops. The caller splits work into tasks whose number depends only
+// on the problem, never on the number of threads, so that results do not either.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace trireme {
 
 class ThreadPool {
  public:
-  // A pool of `threads` workers, the calling thread included; 0 means one per available core.
-  // Throws an Error if the system does not start that many.
+  // Creates a pool of `threads` workers, including the calling thread; 0 means one per available
+  // core. Throws an Error if the system cannot start that many.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
 
   int size() const;
 
-  // Runs body(task, worker) for every task in [0, tasks) and returns when all are done. Tasks may
-  // run in any order; worker is in [0, size()). Once a task has thrown, no further one is started;
-  // the first exception is rethrown here. A task must not call run() of its own pool.
+  // Runs body(task, worker) for every task in [0, tasks) and returns when all are done. Tasks run
+  // in any order; worker is in [0, size()). After a task has thrown, no further task is started,
+  // and the first exception is rethrown here. A task must not call run() of its own pool.
   void run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& body);
 
-  // The pool that kernels use. Its size is TRIREME_THREADS if set, else one per available core.
+  // The pool used by kernels. Its size is TRIREME_THREADS if set, else one per available core.
   static ThreadPool& global();
-  // Replaces the global pool; not while it is running.
+  // Replaces the global pool; must not be called while it is running.
   static void set_global_size(int threads);
 
  private:
@@ -46,7 +46,7 @@ void parallel_for(std::int64_t tasks, Body&& body) {
   ThreadPool::global().run(tasks, [&](std::int64_t task, int) { body(task); });
 }
 
-// Cuts [0, count) into pieces of at most `grain` and runs body(begin, end) for each.
+// Splits [0, count) into ranges of at most `grain` and runs body(begin, end) for each.
 template <class Body>
 void parallel_ranges(std::int64_t count, std::int64_t grain, Body&& body) {
   const std::int64_t tasks = ceil_div(count, grain);

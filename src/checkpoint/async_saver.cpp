@@ -1,4 +1,4 @@
-// Copies in pieces on the pool, writes without it: the pool belongs to training.
+// Copies tensors on the pool, then writes without it: the pool belongs to training.
 #include "checkpoint/async_saver.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ double AsyncSaver::start(const CheckpointState& state, std::span<const SourceSli
   written_ = false;
   try {
     thread_ = std::thread([this] { work(); });
-  } catch (const std::system_error&) {  // no more threads: training waits
+  } catch (const std::system_error&) {  // no thread available: write synchronously
     work();
   }
   return seconds.count();

@@ -1,4 +1,4 @@
-// Saving during training: the tensors are copied, then a thread writes them.
+// Asynchronous saving during training: tensors are copied, then written by a background thread.
 #pragma once
 
 #include <atomic>
@@ -12,26 +12,26 @@
 
 namespace trireme {
 
-// With one rank a save completes by itself. With several, only writing happens during training; the
-// ranks put the checkpoint into place in finish(), which start() and the end of the run call. To
-// have it earlier, let all ranks agree on written() and then call finish().
+// With one rank, a save completes by itself. With several, only the writing overlaps with training:
+// the checkpoint is renamed into place by finish(), which start() and the end of the run call. To
+// finish earlier, all ranks must agree on written() and then call finish().
 class AsyncSaver {
  public:
-  // `pool` is for copying only and not used after start() returns.
+  // `pool` is used for copying only, and not after start() returns.
   AsyncSaver(SaveOptions options, Ranks ranks = {}, ThreadPool* pool = &ThreadPool::global());
-  // Waits for the thread. A save that was not finished is dropped, and its error with it.
+  // Waits for the thread. An unfinished save is dropped together with its error.
   ~AsyncSaver();
 
-  // All ranks together. Finishes the save before this one, then begins. Returns the seconds that
-  // copying took, which is what training stalls if the save before is done. The copies' memory,
-  // as large as the slices, is kept for the next save.
+  // Collective. Finishes the previous save, then begins this one. Returns the seconds spent on
+  // copying, which is the stall of training if the previous save was done. The copy buffers, as
+  // large as the slices, are kept for the next save.
   double start(const CheckpointState& state, std::span<const SourceSlice> slices);
 
-  // Whether this rank's part of the running save is on disk (or has failed); true if none runs.
+  // Whether this rank's part of the current save is on disk (or failed); true if none is active.
   bool written() const { return written_; }
 
-  // All ranks together. Waits, puts the checkpoint into place and reports it; nothing if no save is
-  // under way. Throws what went wrong since start().
+  // Collective. Waits, renames the checkpoint into place and reports it; nullopt if no save is
+  // active. Rethrows any error since start().
   std::optional<SaveReport> finish();
 
  private:

@@ -1,4 +1,4 @@
-// Small tensors as a whole, large ones part by part.
+// Reads small tensors whole and large tensors in parts.
 #include "checkpoint/checkpoint_source.h"
 
 #include <cstring>
@@ -8,9 +8,9 @@
 namespace trireme {
 namespace {
 
-// Tensors up to this size are read as a whole and kept until another is asked for: their parts
-// are asked for one after the other, and each may be much smaller than the blocks that are
-// checked.
+// Tensors up to this size are read whole and cached until another tensor is requested:
+// their parts are requested in sequence, and each may be much smaller than a checksum
+// block.
 constexpr std::int64_t max_kept_bytes = std::int64_t{256} << 20;
 
 std::int64_t width(const StoredTensor& tensor) {

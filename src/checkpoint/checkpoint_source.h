@@ -1,4 +1,4 @@
-// Checkpoints as a source of rows for other formats.
+// Adapts a checkpoint as a TensorSource for conversion to other formats.
 #pragma once
 
 #include <stop_token>
@@ -12,13 +12,13 @@
 
 namespace trireme {
 
-// One thread at a time.
+// Not thread-safe.
 class CheckpointSource : public TensorSource {
  public:
   struct Options {
-    ThreadPool* pool = nullptr;  // reads; null: the calling thread
+    ThreadPool* pool = nullptr;  // for reading; null: the calling thread
     FileProgress* progress = nullptr;
-    std::stop_token stopped;  // ends a read as an error does
+    std::stop_token stopped;  // aborts a read with an error
   };
   CheckpointSource(CheckpointReader& reader, Options options)
       : reader_(reader), options_(std::move(options)) {}

@@ -1,4 +1,4 @@
-// A table of file names, and a walk that is bounded in depth and number.
+// Matches file names against a table of formats, in a walk of bounded depth and size.
 #include "checkpoint/foreign.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@ namespace {
 constexpr int deepest = 2;
 constexpr int most_names = 4000;
 
-// A file or folder with such a name (as the shell matches names) belongs to that format. Earlier
-// rows win: formats that contain the files of others come first. A loose sign is only the ending of
-// a name, which many things have: it counts for the path itself and directly in it.
+// A file or folder whose name matches the pattern (shell glob) indicates the format. Earlier rows
+// win: formats that contain files of others come first. A loose sign is only a file extension,
+// which is common: it counts only for the path itself and for its direct entries.
 struct Sign {
   const char* pattern;
   std::string_view format;
@@ -64,7 +64,7 @@ enum class Signs { all, certain };
 
 struct Finding {
   std::size_t sign = std::size(signs);
-  std::string name;  // relative to the path that was asked about
+  std::string name;  // relative to the given path
   fs::path path;
 
   void look_at(const fs::path& at, const fs::path& from, Signs which) {

@@ -1,4 +1,4 @@
-// Names of checkpoints on disk, and how a path leads to one.
+// Names of checkpoints on disk, and resolution of a path to a checkpoint.
 #include "checkpoint/layout.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ fs::path run_folder(const fs::path& checkpoint) {
 namespace {
 
 [[noreturn]] void refuse_latest(const fs::path& folder) {
-  // DeepSpeed has a file of this name too.
+  // DeepSpeed also writes a file named `latest`.
   if (const std::string foreign = describe_foreign(folder); !foreign.empty())
     fail_input("there is no checkpoint in '{}': {}", folder.string(), foreign);
   const fs::path sound = newest_sound_checkpoint(folder);

@@ -1,4 +1,4 @@
-// Manifests: looking up, joining the parts of several ranks, and the check that nothing is missing.
+// Manifests: lookup, merging the parts of several ranks, and the check for completeness.
 #include "checkpoint/manifest.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Manifests as JSON text, and back with every size checked.
+// Serializes manifests to JSON, and parses them with validation of every size.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;  // small objects only: it looks keys up in turn
+using OrderedJson = nlohmann::ordered_json;  // small objects only: lookup is linear
 
 constexpr std::string_view format_name = "trireme-checkpoint";
 constexpr int format_version = 1;
@@ -31,7 +31,7 @@ Json shape_to_json(const Shape& shape) {
   return Json(std::vector(shape.begin(), shape.end()));
 }
 
-// JSON has no infinities; they are written as text.
+// JSON has no infinities and NaN; they are written as strings.
 Json number_to_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -75,7 +75,7 @@ std::string tensor_to_text(const StoredTensor& tensor) {
   return Json(tensor.name).dump() + ":" + json.dump();
 }
 
-// The library's "[...] key 'step' not found" and "[...] type must be number, but is string".
+// Rewords nlohmann's "[...] key 'step' not found" and "[...] type must be number, but is string".
 std::string missing_or_wrong(std::string_view library_words) {
   const std::size_t begin = library_words.find("] ") + 2;
   const std::string_view words = library_words.substr(begin);
@@ -83,7 +83,7 @@ std::string missing_or_wrong(std::string_view library_words) {
   return fmt::format("one of its values has the wrong type: the {}", words);
 }
 
-// Reads one manifest; every refusal names it.
+// Parses one manifest; every error message names it.
 class Parser {
  public:
   explicit Parser(const std::string& name) : name_(name) {}

@@ -1,5 +1,5 @@
-// Progress of a process with the files of a run, readable from other threads: it distinguishes a
-// rank that writes slowly from one that hangs.
+// Progress of a process on a run's files, readable from other threads: it distinguishes a slow rank
+// from a hung one.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace trireme {
 
 class FileProgress {
  public:
-  // While it lives, this process reports `what` as its activity ("is writing a checkpoint"; text
-  // that outlives the object). Phases may begin within others and on several threads, and end in
-  // any order: the one that began last is reported. Without a progress it does nothing.
+  // While it exists, the process reports `what` as its activity ("is writing a checkpoint"); the
+  // string must outlive the object. Phases may nest, run on several threads and end in any order:
+  // the most recently started one is reported. No effect if `progress` is null.
   class Phase {
    public:
     Phase(FileProgress* progress, const char* what) : progress_(progress), what_(what) {
@@ -32,21 +32,21 @@ class FileProgress {
     const char* what_;
   };
 
-  // Sets the number of bytes to be moved from now on; 0: not known.
+  // Sets the number of bytes to transfer from now on; 0: unknown.
   void expect(std::int64_t bytes) {
     done_ = 0;
     total_ = bytes;
   }
-  // Bytes were written, or read; 0: another step (a rename, a file removed) is done.
+  // Adds bytes written or read; 0 for other progress (a rename or a removal).
   void moved(std::int64_t bytes) {
     done_ += bytes;
     ++moves_;
   }
 
   struct State {
-    const char* what;  // null: not busy
+    const char* what;  // null: idle
     std::int64_t done, total;
-    std::uint64_t moves;  // never goes back
+    std::uint64_t moves;  // never decreases
   };
   State state() const {
     const std::lock_guard lock(mutex_);
@@ -64,7 +64,7 @@ class FileProgress {
   }
 
   mutable std::mutex mutex_;
-  std::vector<const Phase*> phases_;  // in the order in which they began
+  std::vector<const Phase*> phases_;  // in order of their start
   std::atomic<std::int64_t> done_ = 0, total_ = 0;
   std::atomic<std::uint64_t> moves_ = 0;
 };

@@ -1,5 +1,5 @@
-// Loading: targets become jobs, one per block of a stored slice that they need; a job reads its
-// block, checks it and copies what belongs to its target.
+// Loading: each target is split into jobs, one per block of a stored slice that it needs; a job
+// reads its block, verifies it and copies the overlap into the target.
 #include "checkpoint/reader.h"
 
 #include <fmt/ranges.h>
@@ -25,21 +25,21 @@ struct CheckpointReader::Job {
   const StoredSlice* slice = nullptr;
   std::int64_t block = 0;
   std::uint64_t data_begin = 0;                  // of the slice, in its file
-  const TargetSlice* target = nullptr;           // nullptr: only check
-  std::shared_ptr<const std::vector<Run>> runs;  // of the whole slice into the target
+  const TargetSlice* target = nullptr;           // nullptr: verify only
+  std::shared_ptr<const std::vector<Run>> runs;  // from the whole slice to the target
 };
 
 namespace {
 
-// Thrown by a task: what to say about the rest of the checkpoint is looked up once, outside.
+// Thrown by a task; the caller looks up once what to say about the rest of the checkpoint.
 struct DamagedBlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 }  // namespace
 
-// The shards that are being read: threads that read the same one share it, since each opening asks
-// a cluster's file system for a lock.
+// Currently open shards, shared between the threads that read them, since each open takes a lock on
+// a cluster file system.
 class CheckpointReader::OpenShards {
  public:
   explicit OpenShards(const CheckpointReader& reader) : reader_(reader) {}
@@ -61,7 +61,7 @@ class CheckpointReader::OpenShards {
   std::map<std::size_t, std::weak_ptr<const File>> files_;
 };
 
-// Does jobs one after the other; each thread has its own.
+// Executes jobs sequentially; one per thread.
 class CheckpointReader::Worker {
  public:
   Worker(const CheckpointReader& reader, OpenShards& shards) : reader_(reader), shards_(shards) {}
@@ -81,14 +81,14 @@ class CheckpointReader::Worker {
   }
 
  private:
-  // The run that holds element `at` of the slice, or the first one after it.
+  // The run that contains element `at` of the slice, or the first one after it.
   static auto first_run(const Job& job, std::int64_t at) {
     return std::ranges::upper_bound(*job.runs, at, {},
                                     [](const Run& run) { return run.src + run.count; });
   }
 
-  // The element of the target at which the whole block lies, if it lies there together and
-  // unconverted.
+  // The target element where the whole block is located, if it is contiguous there and needs no
+  // type conversion.
   static std::optional<std::int64_t> direct_place(const Job& job, std::int64_t first,
                                                   std::int64_t last) {
     if (!job.target || job.target->dtype != job.tensor->dtype) return std::nullopt;
@@ -144,7 +144,7 @@ class CheckpointReader::Worker {
 
 namespace {
 
-// Lists the steps next to a path of the form of one of a run's checkpoints.
+// Lists the steps next to a path that looks like one of a run's checkpoints.
 std::string steps_next_to(const fs::path& path) {
   const fs::path folder =
       path.has_filename() ? path.parent_path() : path.parent_path().parent_path();
@@ -290,7 +290,7 @@ void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& job
 }
 
 void CheckpointReader::run(std::vector<Job> jobs, ThreadPool* pool, FileProgress* progress) {
-  // Shard after shard: none is opened again for each tensor.
+  // Ordered by shard, so that shards are not reopened for each tensor.
   std::ranges::stable_sort(jobs, {}, [](const Job& job) { return job.slice->shard; });
   OpenShards shards(*this);
   std::vector<Worker> workers;
@@ -346,7 +346,7 @@ fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except,
     try {
       CheckpointReader(path).verify(&ThreadPool::global(), 0, 1, progress);
       return path;
-    } catch (const Error&) {  // the next older one
+    } catch (const Error&) {  // try the next older one
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// Loading a checkpoint on any layout: whichever slices a rank asks for are assembled from the
-// slices that other ranks once wrote, and every byte that is used is checked.
+// Loads a checkpoint on any parallel layout: the slices that a rank needs are assembled from the
+// slices that other ranks wrote, and every byte used is verified.
 #pragma once
 
 #include <span>
@@ -16,20 +16,20 @@
 
 namespace trireme {
 
-// A checkpoint that is there and is not what was written.
+// A checkpoint that exists but is corrupted.
 struct DamagedCheckpoint : Error {
   explicit DamagedCheckpoint(const std::string& message) : Error(ExitCode::bad_input, message) {}
 };
 
 class CheckpointReader {
  public:
-  // Opens the checkpoint that find_checkpoint() finds and checks its manifest; shards are opened
-  // when they are needed. Rejected (exit code 2) if there is none. Damage throws DamagedCheckpoint;
-  // if a folder of checkpoints led to it, the message of this and of all later calls names the
-  // newest valid checkpoint there, which may take as long as reading it.
+  // Opens the checkpoint found by find_checkpoint() and verifies its manifest; shards are opened on
+  // demand. Refused (exit code 2) if there is none. Corruption throws DamagedCheckpoint; if the
+  // path was a folder of checkpoints, the message of this and later calls names the newest valid
+  // one in it, which may take as long as reading it.
   explicit CheckpointReader(const fs::path& path);
-  // The checkpoint in `folder`, whose manifest another rank has read: of thousands of ranks that
-  // read one file of a shared system each would wait for all others.
+  // Opens the checkpoint in `folder` with a manifest that another rank has read, since thousands of
+  // ranks reading one file of a shared file system would serialize.
   CheckpointReader(const fs::path& folder, const std::string& manifest);
 
   const fs::path& folder() const { return folder_; }
@@ -38,20 +38,20 @@ class CheckpointReader {
   const StoredTensor* find(std::string_view name) const { return manifest_.find(name); }
 
   struct ReadOptions {
-    bool convert = false;        // between floating-point types; otherwise types must be equal
-    ThreadPool* pool = nullptr;  // nullptr: the calling thread does all
+    bool convert = false;        // between floating-point types; else types must match
+    ThreadPool* pool = nullptr;  // nullptr: the calling thread
     FileProgress* progress = nullptr;
   };
-  // Fills the targets. Rejected (exit code 2) before a byte is read: a missing tensor, another
-  // shape or type than stored (both are named). While reading: DamagedCheckpoint, naming file and
+  // Fills the targets. Refused (exit code 2) before reading: a missing tensor, or a shape or type
+  // other than stored (the message has both). While reading: DamagedCheckpoint with file and
   // tensor; the targets are then undefined. Not thread-safe.
   void read(std::span<const TargetSlice> targets, const ReadOptions& options);
   void read(std::span<const TargetSlice> targets) {
     read(targets, {.pool = &ThreadPool::global()});
   }
 
-  // Reads everything and compares it with its checksums; of `parts` callers that share the work
-  // each takes one part.
+  // Reads all data and verifies the checksums; `parts` callers can share the work, each verifying
+  // one part.
   void verify(ThreadPool* pool = &ThreadPool::global(), int part = 0, int parts = 1,
               FileProgress* progress = nullptr);
 
@@ -72,11 +72,11 @@ class CheckpointReader {
   fs::path folder_;
   bool by_latest_ = false;
   Manifest manifest_;
-  std::vector<SafetensorsHeader> headers_;  // by shard; data_begin == 0: not opened yet
+  std::vector<SafetensorsHeader> headers_;  // by shard; data_begin == 0: not yet opened
 };
 
-// The newest checkpoint of a folder of checkpoints that is undamaged to the last byte, other than
-// `except`; empty if there is none. Reads all of it, and of every newer one up to its first damage.
+// The newest fully valid checkpoint in a folder of checkpoints, other than `except`; empty if there
+// is none. Reads all of it, and each newer one up to its first error.
 fs::path newest_sound_checkpoint(const fs::path& folder, const fs::path& except = {},
                                  FileProgress* progress = nullptr);
 

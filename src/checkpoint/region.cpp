@@ -1,4 +1,4 @@
-// Arithmetic on rectangles and ranges of tensors.
+// Intersection and tiling of rectangles and ranges of tensors.
 #include "checkpoint/region.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ Shape zeros_like(const Shape& shape) {
   return zeros;
 }
 
-// A tensor and two rectangles in it, with dimensions that both rectangles span fully folded into
-// the one before: fewer, longer rows to copy.
+// A tensor and two of its rectangles, with dimensions that both rectangles span fully folded into
+// the preceding one, for fewer and longer rows to copy.
 struct Folded {
   int rank = 0;
   std::array<std::int64_t, Shape::max_rank + 1> src_offset{}, src_shape{}, dst_offset{},
@@ -46,7 +46,7 @@ Folded fold(const Shape& tensor, const Region& src, const Region& dst) {
   }
   std::ranges::reverse(kept);
   for (const auto& [i, factor] : kept) out.push(src, dst, i, factor);
-  if (out.rank == 0) {  // a scalar
+  if (out.rank == 0) {  // scalar
     out.src_shape[0] = out.dst_shape[0] = 1;
     out.rank = 1;
   }
@@ -71,11 +71,11 @@ bool comes_before(const Region& a, const Region& b) {
   return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
 }
 
-// Checking pairs of rectangles is quadratic; no layout comes near this many.
+// The check of pairs is quadratic; real layouts have far fewer rectangles.
 constexpr std::size_t max_rectangles = 4096;
 
-// Ranges of one rectangle, sorted by begin, must follow each other from its first element to its
-// last.
+// Checks that ranges of one rectangle, sorted by begin, cover it without gaps or
+// overlaps.
 std::string ranges_fault(const Region* first, const Region* last) {
   std::int64_t next = 0;
   for (const Region* region = first; region != last; ++region) {

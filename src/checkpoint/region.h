@@ -1,4 +1,4 @@
-// Which elements of a named global tensor a piece of memory holds, and how two such pieces overlap.
+// Elements of a named global tensor that a memory block holds, and overlaps of such blocks.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@
 namespace trireme {
 
 // A rectangle of a tensor and a range of it: elements [begin, end) of the rectangle flattened in
-// row-major order, stored without gaps. Tensor parallelism gives rectangles (a cut of dimension 0
-// or 1); ZeRO gives ranges, of the whole tensor or of such a rectangle.
+// row-major order, stored contiguously. Tensor parallelism makes rectangles (splits dimension 0 or
+// 1); ZeRO makes ranges of the whole tensor or of such a rectangle.
 struct Region {
-  Shape offset;  // of the rectangle's first element; same rank as the tensor
-  Shape shape;   // of the rectangle
+  Shape offset;  // rectangle's first element; same rank as the tensor
+  Shape shape;   // shape of the rectangle
   std::int64_t begin = 0;
   std::int64_t end = 0;
 
@@ -39,26 +39,26 @@ struct Region {
   std::string text() const;
 };
 
-// Why the region does not lie in a tensor of that shape, or "" if it does.
+// Why the region does not fit in a tensor of that shape, or "" if it does.
 std::string region_fault(const Shape& tensor, const Region& region);
 
-// `count` elements that two regions share and that lie together in both. Positions count elements
-// from the first stored one of each region.
+// `count` elements shared by two regions and contiguous in both. Positions count elements from the
+// first stored one of each region.
 struct Run {
   std::int64_t src = 0;
   std::int64_t dst = 0;
   std::int64_t count = 0;
 };
 
-// The part of `src` that `dst` can take, as runs that rise in both positions. Both must lie in
+// The intersection of `src` and `dst` as runs, ascending in both positions. Both must lie in
 // `tensor`.
 std::vector<Run> overlap(const Shape& tensor, const Region& src, const Region& dst);
 
-// Why the regions do not hold every element of the tensor exactly once, or "" if they do. Ranges of
-// one rectangle must together fill that rectangle.
+// Why the regions do not cover every element of the tensor exactly once, or "" if they do. Ranges
+// of one rectangle must together cover that rectangle.
 std::string tiling_fault(const Shape& tensor, const std::vector<Region>& regions);
 
-// Bytes that are not in memory, by their place: thread-safe.
+// Bytes stored outside of memory, addressed by offset. Thread-safe.
 class SliceStore {
  public:
   virtual ~SliceStore() = default;
@@ -68,24 +68,24 @@ class SliceStore {
                      const std::function<void(std::byte* host)>& fill) = 0;
 };
 
-// A piece of a named tensor in memory: to save from (const bytes) or to load into. The bytes belong
-// to the caller, lie in memory of a device or of the host, and hold region.count() elements of type
+// A piece of a named tensor in memory, to save from (const bytes) or to load into. The caller
+// owns the bytes, which are in device or host memory and hold region.count() elements of type
 // dtype.
 template <class Byte>
 struct Slice {
   std::string name;  // independent of the layout, e.g. "layers.3.mlp.up.weight"
   DType dtype = DType::f32;
-  Shape tensor;  // shape of the whole tensor, without padding of the vocabulary
+  Shape tensor;  // global shape, without vocabulary padding
   Region region;
   Byte* data = nullptr;
-  Device* device = nullptr;  // whose memory it is; null: the host's
-  // The store that it is in instead of in memory, from this byte on.
+  Device* device = nullptr;  // device that owns the memory; null: host
+  // Store that holds the data instead of memory, from byte store_begin on.
   std::shared_ptr<SliceStore> store = nullptr;
   std::int64_t store_begin = 0;
 
   std::int64_t bytes() const { return region.count() * size_of(dtype); }
-  // Calls access(Byte* host) with `count` bytes of it from byte `begin` on: to read them, or to
-  // replace them in full. Thread-safe.
+  // Calls access(Byte* host) with `count` bytes from byte `begin` on, to read them or to overwrite
+  // them completely. Thread-safe.
   template <class Access>
   void access(std::int64_t begin, std::int64_t count, const Access& access) const {
     if (store) {

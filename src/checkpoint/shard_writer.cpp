@@ -1,4 +1,4 @@
-// Every block of every slice is a task of its own: made or found, hashed, written.
+// Processes each block of each slice as a task: produce or locate it, hash it, write it.
 #include "checkpoint/shard_writer.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Name of a slice in its shard: the tensor's own where the slice is all of it.
+// Key of a slice in its shard: the tensor's name if the slice is the whole tensor.
 std::string entry_key(const SourceSlice& slice) {
   return slice.region == Region::whole(slice.tensor) ? slice.name
                                                      : slice.name + slice.region.text();
@@ -81,8 +81,8 @@ class Shard {
 
  private:
   struct Task {
-    std::size_t slice;  // in given_
-    std::size_t entry;  // in the file
+    std::size_t slice;  // index into given_
+    std::size_t entry;  // index in the file
     std::int64_t block;
   };
 

@@ -1,4 +1,4 @@
-// One rank's part of a checkpoint: its slices as a safetensors file, hashed while they are written.
+// Writes one rank's part of a checkpoint as a safetensors file and hashes it on the way.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@
 
 namespace trireme {
 
-// Produces elements [begin, end) of a slice, counted from its first stored one, for slices without
-// data: so a tensor that does not fit into memory is saved. Called from several threads at the same
-// time.
+// Produces elements [begin, end) of a slice without data, counted from its first stored
+// element, so that tensors larger than memory can be saved. Called concurrently from several
+// threads.
 using Producer =
     std::function<void(std::size_t slice, std::int64_t begin, std::int64_t end, std::byte* dst)>;
 
-// Writes `folder`/shard-<rank>.safetensors, makes it durable and returns the part of the manifest
-// that describes it. Empty slices are left out; if all are empty there is no file. Without a pool
-// the calling thread does all.
+// Writes `folder`/shard-<rank>.safetensors durably and returns the part of the manifest that
+// describes it. Empty slices are omitted; if all are empty, no file is written. Without a pool, the
+// calling thread does the work.
 Manifest write_shard(const fs::path& folder, int rank, std::span<const SourceSlice> slices,
                      ThreadPool* pool, const Producer& producer, FileProgress* progress = nullptr);
 

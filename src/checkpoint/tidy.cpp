@@ -1,4 +1,4 @@
-// Renames first, removals after: nothing that may be needed is removed.
+// Cleans up after killed saves; renames come before removals, so that nothing needed is lost.
 #include "checkpoint/tidy.h"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* 
                                         place.string(), error.message())
                           : fmt::format("restored {}, which a save that was killed had put aside",
                                         place.string()));
-    if (error) return lines;  // and leave everything where it is
+    if (error) return lines;  // leave everything in place
   }
   for (const fs::path& path : partial_folders(folder)) {
     const std::string failure = remove_folder(path, progress);

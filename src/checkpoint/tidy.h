@@ -1,4 +1,4 @@
-// Puts a folder of checkpoints in order after a save that was killed.
+// Cleans up a folder of checkpoints after a killed save.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace trireme {
 
-// A save that replaces an existing step may have been killed between two renames (on file systems
-// that cannot exchange two names): then the whole checkpoint that it was to replace gets its name
-// back. Everything else that is unfinished is removed. Only for the sole process that writes there.
-// Returns a line for the user about each thing that was done or could not be done.
+// If a save that replaces an existing step was killed between two renames (on file systems without
+// atomic exchange), the complete checkpoint that it was replacing gets its name back. All other
+// partial folders are removed. Requires that no other process writes there. Returns a line for the
+// user per action taken or failed.
 std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* progress = nullptr);
 
-// A save may have been killed between the rename of its checkpoint and the writing of `latest`:
-// makes `latest` name the checkpoint of that folder, which the run resumes from, and removes an
-// unfinished one. Only for the sole process that writes there. Returns a line for the user, or "".
+// If a save was killed between renaming its checkpoint and writing `latest`, sets `latest` to
+// `checkpoint`, from which the run resumes, and removes partial folders. Requires that no other
+// process writes there. Returns a line for the user, or "".
 std::string repair_latest(const fs::path& checkpoint);
 
-// Removes a folder file by file, so that progress shows; "" or why it could not.
+// Removes a folder file by file, with progress; returns "" or the error.
 std::string remove_folder(const fs::path& folder, FileProgress* progress);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Saving: shards are hashed block by block while they are written; rank 0 renames the whole into
-// place and only then removes what is old.
+// Saving: shards are hashed block by block while being written; rank 0 renames the checkpoint into
+// place and only then removes old ones.
 #include "checkpoint/writer.h"
 
 #include <fcntl.h>
@@ -16,12 +16,12 @@
 namespace trireme {
 namespace {
 
-// The messages between ranks: a letter, then text.
+// Messages between ranks: a tag letter, then text.
 constexpr char tag_done = 'D';
 constexpr char tag_input_failure = 'I';  // exit code 2
 constexpr char tag_failure = 'F';        // exit code 1
 
-// Runs `body`; what it throws becomes a tagged failure.
+// Runs `body`; exceptions become a tagged failure.
 template <class Body>
 std::string tagged(Body&& body) {
   try {
@@ -33,13 +33,13 @@ std::string tagged(Body&& body) {
   }
 }
 
-// Replaces `to` by `from`; the old content is then at `from` or at replaced_folder().
+// Replaces `to` with `from`; the old content ends up at `from` or at replaced_folder().
 void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   if (errno == ENOTEMPTY || errno == EEXIST) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-    // A file system that cannot exchange: aside, under a name from which find_checkpoint() loads
-    // and tidy_checkpoints() restores if this process is killed between the two renames.
+    // No atomic exchange on this file system: moves the old folder to a name that find_checkpoint()
+    // and tidy_checkpoints() recognize if this process is killed between the renames.
     fs::remove_all(aside);
     fs::rename(to, aside);
     fs::rename(from, to);
@@ -75,7 +75,7 @@ CheckpointWriter::CheckpointWriter(SaveOptions options, CheckpointState state, R
 
 CheckpointWriter::~CheckpointWriter() {
   if (!partial_is_there_) return;
-  std::error_code ignored;  // the next save that succeeds removes it
+  std::error_code ignored;  // the next successful save removes it
   fs::remove_all(partial_, ignored);
 }
 
@@ -140,8 +140,8 @@ void CheckpointWriter::put_in_place(const Manifest& manifest) {
   done();
 }
 
-// Removes leftovers and checkpoints beyond `keep`. Steps after this one come from another branch of
-// training and are not ours to remove. A folder is renamed first: half removed it must not look
+// Removes leftovers and checkpoints beyond `keep`. Later steps belong to another branch of training
+// and are kept. A folder is renamed before its removal, so that a partly removed one does not look
 // like a checkpoint.
 std::string CheckpointWriter::clean_up() const {
   std::error_code error;
@@ -160,7 +160,7 @@ std::string CheckpointWriter::clean_up() const {
   for (const fs::path& path : partial_folders(options_.folder)) {
     const auto replaced = replaced_step_of(path.filename().string());
     if (replaced && !fs::exists(options_.folder / step_folder(*replaced)))
-      continue;  // the only one
+      continue;  // the only checkpoint
     const std::string failure = remove_folder(path, ranks_.progress);
     if (!failure.empty()) warning = failure;
   }

@@ -1,5 +1,5 @@
-// Saving a checkpoint: every rank writes the slices of which it is the owner, rank 0 puts the whole
-// into place. Until the last rename nothing that was saved before is touched.
+// Saves a checkpoint: every rank writes the slices it owns, rank 0 renames the whole into place.
+// Earlier checkpoints are untouched until the last rename.
 #pragma once
 
 #include <chrono>
@@ -17,52 +17,52 @@
 
 namespace trireme {
 
-// The ranks that save together, and how they communicate. One process needs neither function.
+// The group of ranks that save together, and its communication. One process needs neither.
 struct Ranks {
   int rank = 0;
   int size = 1;
-  // Gives rank 0 what every rank passes, in rank order; the others get nothing.
+  // Gathers a string from every rank on rank 0, in rank order; other ranks get an empty list.
   std::function<std::vector<std::string>(const std::string&)> gather;
-  // Gives every rank what rank 0 passes.
+  // Broadcasts rank 0's string to every rank.
   std::function<std::string(const std::string&)> broadcast;
-  // Told what this rank writes, if there is one; outlives the save.
+  // Receives this rank's progress if not null; must outlive the save.
   FileProgress* progress = nullptr;
 };
 
 struct SaveOptions {
-  fs::path folder;                  // of checkpoints; made if needed; shared by all ranks
+  fs::path folder;                  // of checkpoints; created if needed; shared by all ranks
   std::string program = "trireme";  // name and version of the writer
   std::int64_t keep = 0;            // newest checkpoints to keep; 0: all
 };
 
 struct SaveReport {
-  fs::path folder;         // of the checkpoint
+  fs::path folder;         // the checkpoint's folder
   std::int64_t bytes = 0;  // of all ranks
-  double seconds = 0;      // from begin to end
-  std::string warning;     // an old checkpoint that could not be removed, or ""
+  double seconds = 0;      // wall time of the save
+  std::string warning;     // old checkpoint that could not be removed, or ""
 };
 
-// One save in its three phases. Only the first and the last communicate, so that write() can run in
-// a thread of its own during training.
+// One save in three phases. Only the first and the last communicate, so that write() can run in its
+// own thread during training.
 //
 //   CheckpointWriter writer(options, state, ranks);  // all ranks together
 //   writer.write(slices, &pool);                     // each rank for itself
 //   SaveReport report = writer.commit();             // all ranks together
 //
-// If any rank fails, commit() throws the same message on every rank, the partial folder is removed,
-// and earlier checkpoints and `latest` are as before. So they are if the writer is destroyed
-// without commit().
+// If any rank fails, commit() throws the same error on every rank, the partial folder is removed,
+// and earlier checkpoints and `latest` are unchanged; likewise if the writer is destroyed without
+// commit().
 class CheckpointWriter {
  public:
-  // Makes the partial folder. Throws on every rank if rank 0 cannot.
+  // Creates the partial folder. Throws on every rank if rank 0 fails.
   CheckpointWriter(SaveOptions options, CheckpointState state, Ranks ranks = {});
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Writes this rank's shard and makes it durable; call once. Never throws: commit() reports what
-  // went wrong. The slices' bytes must stay unchanged meanwhile; slices without data are made by
-  // `producer`. Without a pool the calling thread does all.
+  // Writes this rank's shard durably; call once. Never throws: commit() reports errors. The bytes
+  // of slices must not change meanwhile; slices without data are filled by `producer`. Without a
+  // pool, the calling thread does the work.
   void write(std::span<const SourceSlice> slices, ThreadPool* pool = nullptr,
              const Producer& producer = {}) noexcept;
 
@@ -80,8 +80,8 @@ class CheckpointWriter {
   CheckpointState state_;
   Ranks ranks_;
   fs::path partial_, final_;
-  std::string report_;             // of write(), for rank 0
-  bool partial_is_there_ = false;  // known on rank 0 only
+  std::string report_;             // from write(), for rank 0
+  bool partial_is_there_ = false;  // valid on rank 0 only
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

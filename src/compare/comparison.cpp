@@ -1,4 +1,4 @@
-// Tensors are paired by name and read in pieces of equal ranges.
+// Pairs tensors by name and compares them in pieces of equal ranges.
 #include "compare/comparison.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ bool is_state(std::string_view name) {
   return name.starts_with("optimizer.");
 }
 
-// Positions of tensors: weights as the forward pass reads them, then the states of each kind in the
-// same order; others last.
+// Order of tensors: weights as the forward pass reads them, then each kind of optimizer state in
+// the same order, then others.
 class ForwardOrder {
  public:
   explicit ForwardOrder(const ModelConfig& model) {
@@ -31,7 +31,7 @@ class ForwardOrder {
       places_.emplace(parameter.name, places_.size());
   }
 
-  // Compared as a whole: the kind of the states, "" for weights, then the place, then the name.
+  // Sort key: the kind of state ("" for weights), then the position, then the name.
   using Key = std::tuple<std::string, std::size_t, std::string>;
   Key key(const std::string& name) const {
     std::string kind, parameter = name;
@@ -50,7 +50,7 @@ class ForwardOrder {
 };
 
 struct Paired {
-  std::optional<std::size_t> a, b;  // positions in the lists of both sides
+  std::optional<std::size_t> a, b;  // indices into both sides' lists
 };
 
 std::map<std::string, Paired> pair_by_name(const Contents& a, const Contents& b, bool with_states) {
@@ -78,7 +78,7 @@ TensorDifference read_both(const Contents& a, std::size_t in_a, const Contents& 
   return difference;
 }
 
-// What cannot be compared first, then by difference.
+// Orders incomparable tensors first, then by difference.
 bool is_larger(const TensorPair& a, const TensorPair& b) {
   const auto key = [](const TensorPair& pair) {
     const bool read = pair.difference.has_value();
@@ -129,7 +129,7 @@ class Comparer {
     return std::nullopt;
   }
 
-  // They stand in forward order.
+  // They are in forward order before sorting.
   void sort() {
     if (found_.differing.empty()) return;
     const std::string first = found_.differing.front().name;

@@ -1,4 +1,4 @@
-// Opens checkpoints of ours with their reader, and those of other programs as `convert` does.
+// Opens Trireme checkpoints with their reader, and other programs' as `convert` does.
 #include "compare/contents.h"
 
 #include <utility>
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// A model with what reads it; both stay where they are, since the assembler points into the model.
+// A model with its assembler; not movable, since the assembler points into the model.
 struct OpenForeign {
   explicit OpenForeign(ForeignModel opened)
       : model(std::move(opened)), tensors(model.mapping, Direction::to_ours, *model.weights) {}
@@ -68,7 +68,7 @@ Contents checkpoint_contents(const fs::path& path) {
 }
 
 Contents open_contents(const fs::path& path, const ForeignOptions& options) {
-  // DeepSpeed has a file of the name `latest` too.
+  // DeepSpeed also writes a file named `latest`.
   if (!is_deepspeed_folder(path) && find_checkpoint(path)) return checkpoint_contents(path);
   return foreign_contents(path, options);
 }

@@ -1,5 +1,5 @@
-// What a checkpoint of any format holds, under our names: the same view of one of ours and of a
-// folder of another program.
+// Contents of a checkpoint of any format under our names: a common view of Trireme checkpoints and
+// of other programs' folders.
 #pragma once
 
 #include <cstddef>
@@ -28,32 +28,32 @@ struct HeldTensor {
 struct Contents {
   fs::path folder;
   std::string kind;   // "checkpoint of Trireme", "LlamaForCausalLM"
-  std::string note;   // what the reader of another program's folder has to say, or ""
+  std::string note;   // a note of the foreign format's reader, or ""
   ModelConfig model;  // resolved
   std::vector<HeldTensor> tensors;
-  // Reads elements [begin, end) of a tensor of the list, of its type. One thread at a time.
+  // Reads elements [begin, end) of a tensor in the list, in its type. Not thread-safe.
   std::function<void(std::size_t tensor, std::int64_t begin, std::int64_t end, std::byte* dst)>
       read;
-  // The position of the run; none where only weights are held.
+  // The run's position; nullopt if the checkpoint has only weights.
   std::optional<CheckpointState> state;
-  // Of a checkpoint of ours: the whole of its configuration. A folder of another program says of
-  // its position only what is in `state`.
+  // For Trireme checkpoints: the complete configuration. Another program's folder has only the
+  // position in `state`.
   std::optional<Config> config;
 };
 
-// What a folder of another program does not say itself, as `trireme convert` takes it.
+// Information missing in another program's folder, as `trireme convert` accepts it.
 struct ForeignOptions {
   std::string format;  // "": detected
   ModelSettings settings;
   fs::path config;
 };
 
-// The checkpoint that a path leads to: a run's folder, one of checkpoints, of a step, or of any
-// format that `trireme convert` reads. Refused (exit code 2): everything else, and options that the
-// format does not take.
+// Opens a checkpoint: a run's folder, a folder of checkpoints or of a step, or any format that
+// `trireme convert` reads. Refused (exit code 2): everything else, and options that do not apply to
+// the format.
 Contents open_contents(const fs::path& path, const ForeignOptions& options = {});
 
-// The same where it is known whose the checkpoint is.
+// Same, if the kind of checkpoint is known.
 Contents checkpoint_contents(const fs::path& path);
 Contents foreign_contents(const fs::path& path, const ForeignOptions& options);
 

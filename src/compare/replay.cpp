@@ -1,4 +1,4 @@
-// The run's configuration with a folder of its own, its steps, and the lines of both.
+// Plans and runs a replay in a temporary folder, and compares its metrics with the run's.
 #include "compare/replay.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 
 using AllSteps = std::map<std::int64_t, StepMetrics>;
 
-// A folder for what the replay writes, gone with it. The first rank's.
+// Temporary folder for the replay's output, created and removed by the first rank.
 class OwnFolder {
  public:
   explicit OwnFolder(Transport& transport) : leads_(transport.place().rank == 0) {
@@ -59,7 +59,7 @@ void refuse_own_keys(const std::vector<std::string>& overrides) {
   }
 }
 
-// Refuses steps that the run has not done.
+// Refuses steps that the run has not reached.
 void check_steps(const AllSteps& steps, const ReplayRequest& request) {
   if (steps.empty())
     fail_input("'{}' has no lines of steps in its metrics.jsonl", request.run.string());
@@ -71,7 +71,7 @@ void check_steps(const AllSteps& steps, const ReplayRequest& request) {
   }
 }
 
-// Every step that is computed has a line.
+// Checks that every step to be computed has a line.
 void check_lines(const AllSteps& steps, std::int64_t first, std::int64_t last) {
   for (std::int64_t step = first; step <= last; ++step) {
     const auto found = steps.find(step);
@@ -84,12 +84,12 @@ void check_lines(const AllSteps& steps, std::int64_t first, std::int64_t last) {
   }
 }
 
-// Sorted.
+// Sorted ascending.
 std::vector<std::int64_t> steps_of(const fs::path& run) {
   return saved_steps(run / "checkpoints");
 }
 
-// The newest checkpoint before the span; -1: none.
+// The newest checkpoint before the given step; -1: none.
 std::int64_t step_before(const std::vector<std::int64_t>& saved, std::int64_t first) {
   std::int64_t newest = -1;
   for (const std::int64_t step : saved)
@@ -97,7 +97,7 @@ std::int64_t step_before(const std::vector<std::int64_t>& saved, std::int64_t fi
   return newest;
 }
 
-// The configuration that the steps were done with: that of the first checkpoint after them.
+// The configuration used for the steps: that of the first checkpoint after them.
 Config config_of(const ReplayRequest& request, const std::vector<std::int64_t>& saved,
                  const std::vector<std::string>& overrides) {
   const auto after =
@@ -107,7 +107,7 @@ Config config_of(const ReplayRequest& request, const std::vector<std::int64_t>& 
   return load_config((request.run / "config.toml").string(), overrides);
 }
 
-// What a run does besides its steps is left out.
+// Disables what the run does besides training steps.
 void only_steps(Config& config, const fs::path& checkpoint) {
   if (!checkpoint.empty()) {
     config.checkpoint.load = checkpoint.string();
@@ -128,7 +128,7 @@ void only_steps(Config& config, const fs::path& checkpoint) {
   config.log.tensorboard = false;
 }
 
-// A global batch that follows from the layout of the run stays what it was.
+// Keeps a global batch size that was derived from the run's layout.
 void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
   const TrainConfig& t = config.train;
   if (t.global_batch_size > 0 || !t.rampup_batch_size.empty() || !t.batch_size_schedule.empty())
@@ -139,7 +139,7 @@ void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
     if (found == steps.end() || !found->second.contains("consumed_samples")) return std::nullopt;
     return std::stoll(found->second.at("consumed_samples"));
   };
-  // A run that began with another one's checkpoint has no line of the step before its first.
+  // A run that started from another run's checkpoint has no line for the preceding step.
   for (const std::int64_t step : {first, first + 1}) {
     const auto before = samples(step - 1), after = samples(step);
     if (!before || !after) continue;
@@ -158,7 +158,7 @@ bool is_other_layout(const Config& run, const Config& replay) {
   });
 }
 
-// Values that both lines have.
+// Compares the values present in both lines.
 std::vector<ReplayedValue> differences(std::int64_t step, const StepMetrics& in_run,
                                        const StepMetrics& here) {
   std::vector<ReplayedValue> found;
@@ -196,7 +196,7 @@ ReplayPlan plan_replay(const ReplayRequest& request) {
   ReplayPlan plan{.metrics = metrics, .first = request.first, .last = request.last};
   const std::int64_t before = step_before(saved, request.first);
   if (before >= 0) plan.checkpoint = request.run / "checkpoints" / step_folder(before);
-  // Without a checkpoint before them they are computed from the run's beginning on.
+  // Without an earlier checkpoint, steps are computed from the run's beginning.
   const std::int64_t from = before >= 0 ? before + 1 : steps.begin()->first;
   check_lines(steps, from, request.last);
   const Config of_run = config_of(request, saved, {});

@@ -1,5 +1,5 @@
-// Computes steps of a run again, from one of its checkpoints and on any layout, and compares what
-// the run wrote into metrics.jsonl. Nothing is written into the run's folder.
+// Recomputes steps of a run from one of its checkpoints, on any layout, and compares the results
+// with the run's metrics.jsonl. Writes nothing to the run's folder.
 #pragma once
 
 #include <cstdint>
@@ -20,36 +20,36 @@ struct ReplayRequest {
   std::vector<std::string> overrides;  // section.key=value
 };
 
-// Where the steps are computed from, and with what.
+// Starting point and configuration of the replayed steps.
 struct ReplayPlan {
   fs::path metrics;     // the run's file
-  fs::path checkpoint;  // empty: the run's own beginning
+  fs::path checkpoint;  // empty: start of the run
   std::int64_t first = 0, last = 0;
   std::int64_t from = 0;  // the first step to compute
-  Config config;  // that of the run, but for the overrides and what the run does besides its steps
-  // Than the run's configuration says; without parallel.exact_block another micro-batch, too,
-  // changes the bits of exact numerics.
+  Config config;          // the run's with the overrides, and without its activities besides steps
+  // Whether these differ from the run's configuration; without parallel.exact_block, the
+  // micro-batch size also affects the bits of exact numerics.
   bool other_layout = false, other_micro_batch = false;
 };
 
-// Refused (exit code 2): a folder that is not a run's, steps that it has not done or from before
-// its first checkpoint, overrides that a replay makes itself, spans in which the run went back.
+// Refused (exit code 2): a folder that is not a run's, steps not reached or before its first
+// checkpoint, overrides that a replay sets itself, spans in which the run rolled back.
 ReplayPlan plan_replay(const ReplayRequest& request);
 
-// A value of a step that is not that of the run.
+// A value of a step that differs from the run's.
 struct ReplayedValue {
   std::int64_t step = 0;
   std::string name, in_run, here;  // as in metrics.jsonl
 };
 
 struct ReplayReport {
-  std::int64_t from = 0;  // the first step that was computed; those up to the span count as well
+  std::int64_t from = 0;  // first computed step; steps between it and the span are counted too
   std::int64_t steps = 0, hashes = 0;  // compared
   std::int64_t differing_steps = 0;
   std::vector<ReplayedValue> first_differing;  // the values of the first step that differs
 };
 
-// All ranks together; the report is the first one's. What the trainer says goes to `out`.
+// Collective; the report is valid on the first rank. The trainer's output goes to `out`.
 ReplayReport replay(const ReplayPlan& plan, std::FILE* out, Transport& transport);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// One JSON object per line.
+// Parses metrics.jsonl, which has one JSON object per line.
 #include "compare/run_metrics.h"
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ std::map<std::int64_t, StepMetrics> read_step_metrics(const fs::path& file) {
     const auto step = json.find("step");
     if (step == json.end() || !step->is_number_integer()) continue;
     StepMetrics& values = steps[step->get<std::int64_t>()];
-    // Numbers are written with as many digits as read back to the same bits.
+    // Numbers are written with enough digits to parse back to the same bits.
     for (const auto& [name, value] : json.items()) values[name] = value.dump();
   }
   return steps;

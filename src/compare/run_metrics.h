@@ -1,4 +1,4 @@
-// The lines of training steps in a metrics.jsonl.
+// Reads the lines of training steps from a metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// By name, as text: numbers as they were written.
+// Values by name, as the text in the file.
 using StepMetrics = std::map<std::string, std::string>;
 
-// By step, only lines of steps (which have a loss and a norm of the gradients), not those of
-// evaluations. Torn lines are left out.
+// Training steps by number (lines with a loss and a gradient norm), without evaluations. Truncated
+// lines are skipped.
 std::map<std::int64_t, StepMetrics> read_step_metrics(const fs::path& file);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Values as text, by their names.
+// Compares settings and positions as text, by name.
 #include "compare/settings.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace trireme {
 namespace {
 
-// The record of algorithms that a device has chosen: no position of the run.
+// The tuning record of algorithms chosen for a device: not a position of the run.
 constexpr const char* tuning = "tuning";
 
 using Values = std::map<std::string, std::string>;
 
-// Files of other programs may say a step and not the samples before it.
+// Other programs' files may have a step without sample counts.
 void remove_unknown(Values& values, std::int64_t step) {
   for (const char* const name : {"consumed_samples", "consumed_tokens", "scheduled_samples"})
     if (const auto at = values.find(name); step > 0 && at != values.end() && at->second == "0")

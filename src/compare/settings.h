@@ -1,4 +1,4 @@
-// Positions and settings of two checkpoints, compared value by value.
+// Compares positions and settings of two checkpoints.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-// Of two checkpoints of ours all values; of a folder of another program those that it has.
+// All values for two Trireme checkpoints; for another program's folder, those it has.
 std::vector<ValuePair> differing_positions(const Contents& a, const Contents& b);
 
-// Settings of the model that change results.
+// Model settings that change results.
 std::vector<ValuePair> differing_results(const ModelConfig& a, const ModelConfig& b);
 
-// All others, of two checkpoints of ours; with the record of a device's algorithms.
+// All other settings of two Trireme checkpoints, including a device's tuning record.
 std::vector<ValuePair> differing_settings(const Contents& a, const Contents& b);
 
 }  // namespace trireme

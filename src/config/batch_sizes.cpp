@@ -1,4 +1,4 @@
-// Reading schedules, and sizes by rule.
+// Parses batch-size schedules and computes the batch sizes of a run.
 #include "config/batch_sizes.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr const char* schedule_form =
   fail_input("train.batch_size_schedule: '{}' {}; {}", pair, why, schedule_form);
 }
 
-// "64K", "0.128M": in double and then cut off, as upstream computes it. -1: not such a number.
+// Parses "64K", "0.128M"; computed in double and truncated, as Megatron does. -1 if malformed.
 std::int64_t scaled_number(std::string_view text) {
   double factor = 1;
   if (!text.empty()) {

@@ -1,4 +1,4 @@
-// The sizes that the global batch of a run has (train.global_batch_size, rampup_batch_size and
+// Global batch sizes of a run (train.global_batch_size, rampup_batch_size and
 // batch_size_schedule).
 #pragma once
 
@@ -9,20 +9,20 @@
 
 namespace trireme {
 
-// From this many consumed samples on, a step takes `size` samples.
+// Once this many samples have been consumed, each step takes `size` samples.
 struct BatchSizeFrom {
   std::int64_t samples = 0, size = 0;
 };
 
-// train.batch_size_schedule, by rising samples; empty where there is none. A number of tokens
-// counts as the samples that fit into it. Refuses (exit code 2) what is not a schedule.
+// Parses train.batch_size_schedule, sorted by samples; empty if not set. A threshold in tokens is
+// converted to the whole samples it covers. Malformed schedules are refused (exit code 2).
 std::vector<BatchSizeFrom> batch_size_schedule(const Config& config);
 
-// All sizes that steps of the run have, each once and rising.
+// All batch sizes of the run's steps, unique and ascending.
 std::vector<std::int64_t> batch_sizes(const Config& config, std::int64_t world_size);
 
-// Samples of an iteration of an evaluation: global_batch_size(), or micro_batch_size x dp with a
-// schedule, as in Megatron.
+// Samples per evaluation iteration: global_batch_size(), or micro_batch_size x dp with a schedule,
+// as in Megatron.
 std::int64_t evaluation_batch_size(const Config& config, std::int64_t world_size);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Sizes of batches, their schedule, and the length of a run.
+// Checks batch sizes, their schedule, and the length of a run.
 #include "config/batches.h"
 
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMostActivations = 1e14;
 
-// The widest of what a layer makes of a position, and its name.
+// The widest activation that a layer computes per position, and the name of its size.
 std::pair<std::string, std::int64_t> widest_activation(const ModelConfig& m) {
   std::pair<std::string, std::int64_t> widest = {"hidden_size", m.hidden_size};
   const auto compare = [&](const char* name, std::int64_t size) {
@@ -102,8 +102,8 @@ void check_sizes_of_batches(const TrainConfig& train) {
   check_rampup(train);
 }
 
-// Positions of a micro-batch, and the choices that they make of experts, are counted in 32 bits,
-// also by the libraries that compute products.
+// Positions of a micro-batch and their expert choices are indexed with 32 bits, also inside BLAS
+// libraries.
 void check_rows(const Config& config) {
   constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
   const std::int64_t batch = config.train.micro_batch_size, length = config.model.seq_length;

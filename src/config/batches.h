@@ -1,11 +1,11 @@
-// The rules of batches and of the length of a run.
+// Checks of batch sizes and of the length of a run.
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Refuses sizes that contradict each other, and micro-batches that nothing can count or hold.
+// Refuses contradictory sizes, and micro-batches too large to index or hold in memory.
 void check_batches(const Config& config);
 
 }  // namespace trireme

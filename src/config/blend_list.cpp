@@ -1,4 +1,4 @@
-// Lists of datasets with or without weights.
+// Parses lists of datasets with or without weights.
 #include "config/blend_list.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ std::optional<double> blend_number(const std::string& text) {
   return value;
 }
 
-// A list of odd length has no weights. An entry that looks like one, and is not a file, was meant
-// as one.
+// A list of odd length has no weights. An entry that looks like a number and is not a file was
+// probably meant as a weight.
 void refuse_lone_weight(const std::vector<std::string>& path, const std::string& key) {
   const auto is_number = [](const std::string& text) { return blend_number(text).has_value(); };
   if (std::ranges::all_of(path, is_number)) return;

@@ -1,4 +1,4 @@
-// Lists of datasets as data.path and its relatives hold them: prefixes with or without weights.
+// Dataset lists of data.path and related keys: prefixes with optional weights.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace trireme {
 
-// Files and, where they were given, their weights.
+// Dataset prefixes and, if given, their weights.
 struct BlendSpec {
   std::vector<std::string> prefixes;
   std::vector<double> weights;  // empty: by size
 };
 
-// Reads "prefix ..." or "weight prefix weight prefix ...". A list of even length whose first,
-// third, ... elements are all numbers is of the second kind. Throws bad_input for weights that are
-// not positive or missing in part; messages call the list `key`.
+// Parses "prefix ..." or "weight prefix weight prefix ...". A list of even length whose 1st, 3rd,
+// ... elements are all numbers has weights. Throws bad_input if weights are not positive or only
+// partly given; `key` names the list in messages.
 BlendSpec parse_blend(const std::vector<std::string>& path, const std::string& key = "data.path");
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Sizes of memory as people write them.
+// Parses memory sizes such as "64GiB".
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Bytes of a unit; 0 for an unknown one. G, GB and GiB: cluster documents mean either by "64G".
+// Bytes per unit; 0 if unknown. G, GB and GiB are all 2^30: cluster documents use them loosely.
 double unit_bytes(std::string_view unit) {
   if (unit.empty() || unit == "B") return 1;
   const std::size_t power = std::string_view("KMGT").find(unit[0]);

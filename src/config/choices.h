@@ -1,5 +1,5 @@
-// What the keys of a configuration can be where they offer a choice. One table for each key makes
-// the enumeration and its names; reading, printing, help and the reference page follow.
+// Enumerations of configuration keys with a fixed set of values. One table per key defines the
+// enumeration and its names; parsing, printing, help and the reference page use it.
 #pragma once
 
 #include "base/choice.h"
@@ -16,13 +16,13 @@ namespace trireme {
 #define TRIREME_PRECISIONS(X) X(bf16, "bf16") X(fp16, "fp16") X(fp32, "fp32") X(fp64, "fp64")
 TRIREME_CHOICE(Precision, TRIREME_PRECISIONS)
 
-// Of gradient sums and moments; fp32 means fp64 in runs with fp64.
+// Type of gradient accumulation and of optimizer moments; fp32 means fp64 with precision fp64.
 #define TRIREME_STATE_TYPES(X) X(fp32, "fp32") X(bf16, "bf16")
 TRIREME_CHOICE(StateType, TRIREME_STATE_TYPES)
 
 TRIREME_CHOICE_NAMES(DeviceKind, TRIREME_DEVICES)
 
-// [model]; by_family: what the family says, which resolve() fills in.
+// [model]; by_family: the family's default, filled in by resolve().
 #define TRIREME_POSITION_ENCODINGS(X) \
   X(by_family, "") X(learned, "learned") X(rope, "rope") X(alibi, "alibi") X(none, "none")
 TRIREME_CHOICE(PositionEncoding, TRIREME_POSITION_ENCODINGS)
@@ -43,7 +43,7 @@ TRIREME_CHOICE(MlpActivation, TRIREME_MLP_ACTIVATIONS)
 #define TRIREME_NORM_SPANS(X) X(head, "head") X(all_heads, "all_heads")
 TRIREME_CHOICE(NormSpan, TRIREME_NORM_SPANS)
 
-// Before attention and MLP; after them, before the sums; both of these; after the sums.
+// Norm before attention/MLP; after, before the residual add; both of these; after the add.
 #define TRIREME_NORM_PLACEMENTS(X) \
   X(pre, "pre") X(output, "output") X(both, "both") X(post, "post")
 TRIREME_CHOICE(NormPlacement, TRIREME_NORM_PLACEMENTS)
@@ -99,15 +99,15 @@ TRIREME_CHOICE(Fp8Mix, TRIREME_FP8_MIXES)
 #define TRIREME_FP8_ENCODINGS(X) X(ocp, "ocp") X(fnuz, "fnuz")
 TRIREME_CHOICE(Fp8Encoding, TRIREME_FP8_ENCODINGS)
 
-// [parallel]
-// Keys and values come to every rank; ranks exchange positions for heads; keys and values pass from
-// rank to rank.
+// [parallel] all_gather: keys and values are gathered on every rank; ulysses:
+// all-to-all exchanges positions for heads; ring: keys and values pass from rank to
+// rank.
 #define TRIREME_CONTEXT_ATTENTIONS(X) \
   X(all_gather, "all_gather") X(ulysses, "ulysses") X(ring, "ring")
 TRIREME_CHOICE(ContextAttention, TRIREME_CONTEXT_ATTENTIONS)
 
-// Every value that the backward pass reads is saved; outputs of cheap ops (norms, activations,
-// additions) are computed again; only the segment's input is kept.
+// none: everything the backward pass reads is saved; selective: outputs of cheap ops (norms,
+// activations, additions) are recomputed; full: only the input of each segment is saved.
 #define TRIREME_RECOMPUTES(X) X(none, "none") X(selective, "selective") X(full, "full")
 TRIREME_CHOICE(Recompute, TRIREME_RECOMPUTES)
 
@@ -122,7 +122,7 @@ TRIREME_CHOICE(OffloadPlace, TRIREME_OFFLOAD_PLACES)
 #define TRIREME_EXPORT_FORMATS(X) X(none, "none") X(hf, "hf")
 TRIREME_CHOICE(ExportFormat, TRIREME_EXPORT_FORMATS)
 
-// [log], from the fewest lines to the most.
+// [log], from least to most verbose.
 #define TRIREME_LOG_LEVELS(X) \
   X(error, "error") X(warning, "warning") X(info, "info") X(debug, "debug")
 TRIREME_CHOICE(LogLevel, TRIREME_LOG_LEVELS)

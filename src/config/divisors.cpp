@@ -1,4 +1,4 @@
-// Divisors and multiples for messages.
+// Formats divisors and multiples for messages.
 #include "config/divisors.h"
 
 #include <fmt/format.h>

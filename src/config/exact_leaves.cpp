@@ -1,4 +1,4 @@
-// What parallel.exact_leaves divides, and what it goes with.
+// Checks parallel.exact_leaves against the model, the layout and unsupported features.
 #include "config/exact_leaves.h"
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// The largest power of two that divides a number.
+// Largest power of two that divides a number.
 std::int64_t largest_power(std::int64_t number) {
   return std::int64_t{1} << std::countr_zero(static_cast<std::uint64_t>(number));
 }
@@ -23,7 +23,7 @@ struct Uncovered {
   const char* what;
 };
 
-// What sums in an order that leaves do not fix.
+// Features whose summation order is not fixed by leaves.
 constexpr std::array<Uncovered, 8> kUncovered{{
     {[](const Config& c) { return c.run.device != DeviceKind::cpu; },
      "run.device other than \"cpu\", whose libraries have orders of their own"},

@@ -1,12 +1,12 @@
-// Rules of sums that do not depend on the degree of tensor parallelism.
+// Checks of parallel.exact_leaves: sums that do not depend on the tensor-parallel size.
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Refuses (exit code 2) leaves that the model or the layout cannot have, and all that sums in
-// leaves do not cover. Sizes and degrees are valid by themselves.
+// Refuses (exit code 2) leaf counts that the model or the layout does not support, and features not
+// covered by leaves. Expects sizes and degrees that are valid by themselves.
 void check_exact_leaves(const Config& config);
 
 }  // namespace trireme

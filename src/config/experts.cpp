@@ -1,4 +1,4 @@
-// Mixture of experts: what contradicts itself, and what it cannot be combined with yet.
+// Checks of mixture-of-experts settings: contradictions and unsupported combinations.
 #include "config/experts.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// Without what they belong to these keys would be forgotten in silence.
+// These keys would silently have no effect without the setting they belong to.
 void check_unused(const ExpertConfig& moe) {
   const ExpertConfig none;
   const auto refuse = [](const char* key, bool set) {
@@ -68,7 +68,7 @@ void check_layers(const ModelConfig& model) {
   }
 }
 
-// A number of experts, and the setting that it comes from: "moe.experts_by_layer[1]".
+// A number of experts and the setting it comes from: "moe.experts_by_layer[1]".
 struct Count {
   std::string name;
   std::int64_t number;
@@ -89,7 +89,7 @@ Count most_of(const ExpertConfig& moe) {
   return *std::ranges::max_element(counts, {}, &Count::number);
 }
 
-// Refuses a number of experts that is not divisible by what section.key holds.
+// Refuses numbers of experts that are not divisible by the value of section.key.
 void check_divides(const ExpertConfig& moe, const char* section, const char* key, std::int64_t by) {
   const std::vector<Count> counts = counts_of(moe);
   std::int64_t common = 0;
@@ -146,8 +146,8 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-// The counts of an expert's choices are kept in one piece: no boundary goes through them, between
-// ranks or between blocks that are offloaded (ShardOptions::grain).
+// Expert choice counts must stay in one shard: no boundary between ranks or between offloaded
+// blocks may split them (ShardOptions::grain).
 void check_choice_counts(const ExpertConfig& moe) {
   constexpr std::int64_t most = 256;
   const Count largest = most_of(moe);
@@ -167,8 +167,8 @@ void check_choice_counts(const ExpertConfig& moe) {
   check_number("moe.expert_bias");
 }
 
-// The experts of a layer are distributed evenly. Exact numerics add the squares of gradients in
-// blocks (ShardOptions::grain), which must not depend on where a rank's experts begin.
+// Experts of a layer are distributed evenly. Exact numerics sum squared gradients in blocks
+// (ShardOptions::grain), whose boundaries must not depend on where a rank's experts start.
 void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
   constexpr std::int64_t block = 256;
   check_divides(moe, "parallel", "ep", p.ep);
@@ -192,7 +192,7 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
   }
 }
 
-// Each rank routes rows of its own, of sequences that others may share.
+// With tp > 1 each rank must route its own rows (sequence parallelism), not shared ones.
 void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   if (p.tp > 1 && !p.sequence_parallel) {
     fail_input(
@@ -214,7 +214,7 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   }
 }
 
-// Counts that are summed with the gradients and kept as a parameter.
+// Choice counts are summed with the gradients and stored as a parameter.
 void check_counts(const Config& config) {
   const ExpertConfig& moe = config.model.moe;
   if (!moe.expert_bias && !moe.keeps_load()) return;

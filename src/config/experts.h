@@ -1,13 +1,13 @@
-// Rules of [moe], apart from those of the dense model.
+// Checks of [moe] beyond the rules of dense models.
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Refuses what no run can compute, and keys that would do nothing.
+// Refuses settings that cannot be computed, and keys that would have no effect.
 void check_experts(const ModelConfig& model);
-// Refuses what experts conflict with.
+// Refuses conflicts between experts and other sections.
 void check_experts(const Config& config);
 
 }  // namespace trireme

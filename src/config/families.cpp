@@ -116,7 +116,7 @@ struct AddedFamily {
 };
 std::mutex added_mutex;
 
-// In a list each stays where it is. Used under the mutex.
+// std::list keeps the addresses of its elements stable. Accessed under the mutex.
 std::list<AddedFamily>& added_families() {
   static std::list<AddedFamily> families;
   return families;

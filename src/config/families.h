@@ -1,5 +1,5 @@
-// The model families: what each one implies, reads and refuses. An entry here and an architecture
-// in model/ make a family; formats/ knows which files of other systems hold it.
+// Model families: defaults, supported settings and refusals of each. An entry here and an
+// architecture in model/ define a family; formats/ maps foreign files to families.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace trireme {
 
-// Which graphs of model/ compute a family.
+// The model/ graphs that compute a family.
 enum class Architecture : std::uint8_t {
-  decoder,  // predicts each token from those before it
-  encoder,  // predicts masked words from all of the sample
-  added,    // what the program says that has added the family
+  decoder,  // causal: predicts the next token
+  encoder,  // bidirectional: predicts masked words
+  added,    // defined by the program that added the family
 };
 
-// Which samples of data/ a family learns from.
+// Kind of data/ samples that a family trains on.
 enum class SampleKind : std::uint8_t {
   next_tokens,   // windows over a stream of documents
   masked_words,  // two segments of sentences with masked words
 };
 
-// A setting that a family cannot compute or that would do nothing.
+// A setting that a family cannot compute or that would have no effect.
 template <class Settings>
 struct Refusal {
   bool (*meets)(const Settings&);
@@ -35,7 +35,7 @@ struct Family {
   const char* name;
   Architecture architecture;
   SampleKind samples;
-  // What [model] holds where the user says nothing.
+  // Defaults of [model] where the user sets nothing.
   PositionEncoding position;
   NormType norm;
   MlpActivation activation;
@@ -49,19 +49,19 @@ struct Family {
 std::span<const Family> all_families();
 std::vector<std::string> family_names();
 
-// Families that a program adds to these, by a name of its own and with the defaults and refusals of
-// a decoder's family. Refused (exit code 2): a name that is taken or no name, and a family `like`
-// that is not a decoder. What an added family is made of stays the program's: see model/builder.h.
-// Safe from several threads at once.
+// Adds a family under its own name, with the defaults and refusals of the decoder family
+// `like`. Refused (exit code 2): an empty name or one already taken, and a `like` that is not
+// a decoder. The program that adds a family defines its graph: see model/builder.h.
+// Thread-safe.
 void add_family(const std::string& name, const std::string& like);
-// No model of the family is in use any more.
+// Requires that no model of the family is in use any more.
 void remove_family(const std::string& name);
 std::vector<std::string> added_family_names();
 
 // The family of a model; model.family is one of the names.
 const Family& family_of(const ModelConfig& model);
 
-// Refuses (exit code 2) what the family does.
+// Refuses (exit code 2) settings that the family refuses.
 void refuse_for_family(const ModelConfig& model);
 void refuse_for_family(const Config& config);
 bool family_refuses(const Config& config);

@@ -1,4 +1,4 @@
-// The table of configuration keys, from those of its sections in config/fields/.
+// Concatenates the key tables of all sections from config/fields/.
 #include "config/fields.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The tables behind the hints.
+// Tables of names used by other systems.
 #include "config/foreign_names.h"
 
 #include <fmt/ranges.h>
@@ -40,8 +40,8 @@ struct ForeignKey {
   const char* hint;
 };
 
-// Names whose hint says more than which key has their meaning: aliases of keys stand in the keys'
-// rows.
+// Names whose hint says more than the equivalent key; plain aliases are listed in the rows of the
+// keys.
 constexpr ForeignKey kKeys[] = {
     // length of the run
     {"epochs", kEpochs},

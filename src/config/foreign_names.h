@@ -1,4 +1,4 @@
-// Names of other systems: hints for their keys, sections and files.
+// Hints for keys, sections and files of other systems.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace trireme {
 
-// Replacement for a key of another system, as the end of a message: "use train.iters: ...". "" for
-// names that no system is known to use. Case and '-' for '_' do not matter.
+// Replacement for another system's key, as the end of a message: "use train.iters: ...". "" for
+// unknown names. Case-insensitive; '-' and '_' are equivalent.
 std::string foreign_key_hint(std::string_view section, std::string_view name);
 
-// Whose configuration a text is, with what to do about it; "" if it looks like nobody's. Meant for
-// texts that failed to parse or have sections that Trireme does not know.
+// Identifies the system whose configuration a text is, with advice; "" if not recognized. For texts
+// that failed to parse or have sections unknown to Trireme.
 std::string foreign_file_hint(std::string_view text);
 
 }  // namespace trireme

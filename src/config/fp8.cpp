@@ -1,4 +1,4 @@
-// Products in fp8: their restrictions.
+// Checks of FP8 GEMM settings.
 #include "config/fp8.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t fp8_block = 128;
 
-// Without a recipe every other key of the section would be forgotten in silence.
+// Without a recipe, the other keys of the section would silently have no effect.
 void check_unused_fp8(const Fp8Config& fp8) {
   const Fp8Config none;
   for (const auto& [set, key] :
@@ -40,7 +40,7 @@ void check_unused_fp8(const Fp8Config& fp8) {
 void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   if (tp == 1) return;
   const std::string other = "recipe = \"tensorwise\", or parallel.tp = 1";
-  // tp does not cut experts, but those that all rows pass.
+  // tp splits the shared expert's MLP but not routed experts.
   const std::int64_t shared = model.moe.num_experts > 0 ? model.moe.shared_ffn_hidden_size : 0;
   for (const auto& [key, size] : {std::pair{"model.ffn_hidden_size", model.ffn_hidden_size},
                                   {"moe.shared_ffn_hidden_size", shared}}) {
@@ -49,7 +49,7 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   const std::int64_t queries = model.num_heads * model.head_dim;
   if (queries / tp % fp8_block != 0)
     refuse_size("model.num_heads x head_dim", queries, tp, "parallel.tp", other);
-  // Keys and values lie after the queries of their group.
+  // Each group has its queries, followed by its key and value heads.
   const std::int64_t group = (model.num_heads / model.num_kv_heads + 2) * model.head_dim;
   const bool shares_heads = tp > model.num_kv_heads;
   if (shares_heads ? model.head_dim % fp8_block != 0
@@ -61,7 +61,7 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   }
 }
 
-// Slices of experts have scales of their own: blocks do, whole experts and their rows do not.
+// Splitting experts across ranks requires per-block scales and slices of whole blocks.
 void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int64_t expert_tp) {
   if (moe.num_experts == 0 || expert_tp == 1) return;
   if (fp8.recipe == Fp8Recipe::tensorwise) {

@@ -1,4 +1,4 @@
-// Rules of a layout: the degrees of parallelism against the ranks, the model and the batch.
+// Checks parallelism degrees against the number of ranks, the model and the batch.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-// Greatest common divisor of the numbers of experts of all layers; 0 without experts.
+// GCD of the numbers of experts of all layers; 0 without experts.
 std::int64_t common_experts(const ExpertConfig& moe) {
   std::int64_t common = moe.experts_by_layer.empty() ? moe.num_experts : 0;
   for (const std::int64_t number : moe.experts_by_layer) common = std::gcd(common, number);
@@ -107,7 +107,7 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
   check("seq_length", model.seq_length);
 }
 
-// Sequence parallelism cuts micro-batches of every length that training begins with.
+// Sequence parallelism must split micro-batches of every length of the curriculum.
 void check_lengths(const Config& config) {
   const CurriculumConfig& growth = config.curriculum;
   const std::int64_t tp = config.parallel.tp;
@@ -251,7 +251,7 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
                     "that of the host; \"file\" takes them to a disk",
                     key));
   }
-  // Windows of three layers take the place of what the slot of one micro-batch holds.
+  // Three-layer windows replace the activations that one micro-batch would keep on the device.
   const std::int64_t some = config.offload.activation_layers;
   const std::int64_t layers = some > 0 ? some : config.model.num_layers;
   if (leaves_memory(config, config.offload.activations) && p.pp == 1 && layers <= 3) {

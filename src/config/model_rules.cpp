@@ -1,4 +1,4 @@
-// The rules of [model].
+// Checks of [model].
 #include <fmt/ranges.h>
 
 #include <string>
@@ -38,7 +38,7 @@ void check_sizes(const ModelConfig& model) {
   }
 }
 
-// Parameters of the small and the large products of latent attention, in one layer.
+// Parameters per layer of the down- and up-projections of latent attention.
 double latent_parameters(const ModelConfig& m) {
   const double hidden = number(m.hidden_size), heads = number(m.num_heads);
   const double queries = number(m.q_lora_rank), keys = number(m.kv_lora_rank);
@@ -46,7 +46,7 @@ double latent_parameters(const ModelConfig& m) {
          (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
 }
 
-// Parameters of all experts and of the shared one, in one layer.
+// Parameters per layer of all experts and the shared expert.
 double expert_parameters(const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
   if (moe.num_experts == 0) return 0;
@@ -55,7 +55,7 @@ double expert_parameters(const ModelConfig& m) {
           number(moe.shared_ffn_hidden_size));
 }
 
-// Numbers that no machine holds are refused before anything grows with them.
+// Refuses sizes beyond any machine before anything is allocated or looped over.
 void check_absurd(const ModelConfig& model) {
   const double hidden = number(model.hidden_size), heads = number(model.num_heads);
   const double experts = expert_parameters(model), latent = latent_parameters(model);
@@ -81,7 +81,7 @@ void check_heads(const ModelConfig& model) {
         "set model.head_dim",
         model.hidden_size, model.num_heads, divisors_near(model.hidden_size, model.num_heads));
   }
-  constexpr std::int64_t widest_head = 256;  // of the attention kernels
+  constexpr std::int64_t widest_head = 256;  // limit of the attention kernels
   if (model.head_dim > widest_head) {
     fail_input(
         "model.head_dim = {} is above {}, the widest head that attention can compute: use more "
@@ -96,7 +96,7 @@ void check_heads(const ModelConfig& model) {
         "model.num_heads = {} is not divisible by model.num_kv_heads = {}: num_kv_heads can be {}",
         model.num_heads, model.num_kv_heads, divisors_near(model.num_heads, model.num_kv_heads));
   }
-  if (model.is_latent()) return;  // has its own rules
+  if (model.is_latent()) return;  // has separate checks
   const auto rotary =
       static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
   if (model.position == PositionEncoding::rope && (rotary < 2 || rotary % 2 != 0)) {
@@ -119,7 +119,7 @@ void check_rope_scaling(const ModelConfig& model) {
     fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
                model.rope_scaling, model.position);
   }
-  // A factor of 1 leaves the frequencies alone, and yarn may still multiply queries and keys.
+  // A factor of 1 leaves frequencies unchanged, but yarn may still scale queries and keys.
   const bool multiplies =
       model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0;
   if (model.rope_scaling_factor <= 1 && !multiplies) {
@@ -147,7 +147,7 @@ void check_yarn(const ModelConfig& model) {
   }
 }
 
-// Latent attention: widths that go together, and what it has no place for.
+// Latent attention: consistent widths, and settings that it does not support.
 void check_latent(const ModelConfig& m) {
   if (!m.is_latent()) {
     for (const auto& [key, value] : {std::pair{"q_lora_rank", m.q_lora_rank},
@@ -193,7 +193,7 @@ void check_latent(const ModelConfig& m) {
   refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
 }
 
-// Keys that do nothing without others.
+// Keys that have no effect without others.
 void check_idle_keys(const ModelConfig& m) {
   if (m.latent_norm_eps > 0 && !m.is_latent())
     fail_input("model.latent_norm_eps = {} does nothing without model.kv_lora_rank",
@@ -206,7 +206,7 @@ void check_idle_keys(const ModelConfig& m) {
         "segments apart: set order_head to false too");
 }
 
-// A list of layers: each once, in their order.
+// Checks a list of layers: unique and ascending.
 void check_layers_of(const ModelConfig& model, const char* key,
                      const std::vector<std::int64_t>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -227,7 +227,7 @@ void check_windows(const ModelConfig& model) {
   check_layers_of(model, "window_layers", model.window_layers);
 }
 
-// Layers whose positions are not those of all others.
+// Layers whose position encoding differs from the other layers'.
 void check_rope_layers(const ModelConfig& model) {
   const auto needs_rope = [&](const char* key, bool set) {
     if (set && model.position != PositionEncoding::rope)
@@ -261,7 +261,7 @@ void check_norms(const ModelConfig& model) {
 }
 
 void check_soft_cap(const ModelConfig& model) {
-  constexpr double least = 1e-3;  // the inverse of smaller ones leaves fp32 and fp16
+  constexpr double least = 1e-3;  // inverses of smaller values overflow fp32 or fp16
   for (const auto& [name, cap] : {std::pair{"attention_soft_cap", model.attention_soft_cap},
                                   {"logit_soft_cap", model.logit_soft_cap}}) {
     if (cap == 0 || cap >= least) continue;

@@ -1,4 +1,4 @@
-// Optimal string alignment distance over three rows.
+// Computes the optimal string alignment distance with three rows.
 #include "config/nearest.h"
 
 #include <algorithm>
@@ -36,11 +36,11 @@ int edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
-  constexpr std::size_t kLongestName = 200;  // a longer one is not a typing error
+  constexpr std::size_t kLongestName = 200;  // longer names are not typos
   if (name.size() > kLongestName) return "";
   const std::string wanted = folded(name);
-  // Up to a third of the letters may be wrong, two at least, but no more than half of a short
-  // candidate. A shared beginning is just near enough.
+  // Allows errors in up to a third of the letters, at least two, but at most half of a short
+  // candidate. A common prefix is just within the limit.
   const int limit = static_cast<int>(std::max<std::size_t>(2, name.size() / 3));
   std::string best;
   int best_distance = limit + 1;

@@ -1,4 +1,4 @@
-// The known name nearest to a mistyped one, for messages that say "did you mean".
+// Finds the known name nearest to a misspelled one, for "did you mean" messages.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// Number of insertions, deletions, substitutions and swaps of neighbors that turn `a` into `b`.
+// Number of insertions, deletions, substitutions and adjacent swaps that turn `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The candidate with the smallest distance to `name`; "" where none is near enough to be meant.
-// The first wins among equals. Case and the difference between '-' and '_' count for nothing.
+// The candidate nearest to `name`; "" if none is close enough. The first one wins ties. Ignores
+// case and treats '-' and '_' as equal.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Data offloaded from memory.
+// Checks of [offload].
 #include "config/offload.h"
 
 #include <utility>

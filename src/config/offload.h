@@ -1,15 +1,15 @@
-// Meaning and rules of [offload].
+// Semantics and checks of [offload].
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Whether what a key of [offload] says leaves the memory that run.device computes in: "host" does
-// on GPUs, "file" everywhere.
+// Whether an offload target is outside run.device's memory: "host" is on GPUs, "file" always
+// is.
 bool leaves_memory(const Config& config, OffloadPlace where);
 
-// Refuses what contradicts itself, and what states and activations in files conflict with.
+// Refuses contradictions, and conflicts with states and activations offloaded to files.
 void check_offload(const Config& config);
 
 }  // namespace trireme

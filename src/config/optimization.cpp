@@ -1,4 +1,4 @@
-// Data types of the optimizer's step, and the lengths of schedules.
+// Checks the optimizer's data types and schedule lengths.
 #include "config/optimization.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Lengths of the schedule are counted as the run is: in iterations or in samples.
+// Schedule lengths must use the run's unit: iterations or samples.
 void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optimizer) {
   const bool by_samples = train.samples > 0;
   const auto check = [&](const char* name, std::int64_t in_iters, std::int64_t in_samples) {
@@ -23,7 +23,7 @@ void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optim
   check("wsd_decay", optimizer.wsd_decay_iters, optimizer.wsd_decay_samples);
 }
 
-// A decay that counts tokens, after a warm-up in tokens, or in what the run is counted in.
+// Checks a decay in tokens, with a warm-up in tokens or in the run's unit.
 void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
   if (optimizer.decay_tokens == 0) {
     fail_input("optimizer.warmup_tokens = {} needs optimizer.decay_tokens",
@@ -112,8 +112,8 @@ void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay)
   }
 }
 
-// Decay rates so close to 1 that a 32-bit number cannot tell them from it, and an epsilon that
-// vanishes next to moments that are too small for 32 bits, would turn steps into infinities.
+// Decay rates that round to 1 in fp32, and an epsilon that vanishes next to moments too small for
+// fp32, would make steps infinite.
 void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
   const bool wide = run.precision == Precision::fp64;
   constexpr double largest_decay = 0.9999999;
@@ -141,7 +141,7 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
   }
 }
 
-// Sums and moments of 16 bits, which round.
+// Checks 16-bit gradient accumulation and moments, which round.
 void check_narrow_states(const Config& config) {
   const bool gradients = config.run.gradient_dtype != StateType::fp32;
   const bool moments = config.optimizer.moment_dtype != StateType::fp32;

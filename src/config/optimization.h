@@ -1,11 +1,11 @@
-// The rules of [optimizer]: rates, moments, and the schedule of the learning rate.
+// Checks of [optimizer]: rates, moments and the learning-rate schedule.
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Refuses what contradicts itself, and numbers that the arithmetic of the run cannot hold.
+// Refuses contradictions, and values that the run's arithmetic cannot represent.
 void check_optimization(const Config& config);
 
 }  // namespace trireme

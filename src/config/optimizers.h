@@ -1,13 +1,13 @@
-// The optimizers: their names and what each keeps and needs. An entry here and the rule NAME_rule
-// in optim/ make an optimizer.
+// Optimizers: names, states and requirements. An entry here and a rule NAME_rule in optim/ define
+// an optimizer.
 #pragma once
 
 #include "base/choice.h"
 
 namespace trireme {
 
-// Kind and its rule, name in optimizer.name, moments per parameter, and whether it updates whole
-// matrices (and the other parameters by AdamW).
+// Columns: kind and rule, name in optimizer.name, moments per parameter, and whether it updates
+// whole matrices (with AdamW for the other parameters).
 // clang-format off
 #define TRIREME_OPTIMIZERS(X) \
   X(adamw, "adamw", 2, false) \
@@ -25,7 +25,7 @@ struct OptimizerEntry {
 };
 
 const OptimizerEntry& entry_of(OptimizerKind kind);
-// Whether it is AdamW or Adam, whose states mean the same.
+// Whether it is AdamW or Adam, whose states are interchangeable.
 constexpr bool is_adam(OptimizerKind kind) {
   return kind == OptimizerKind::adamw || kind == OptimizerKind::adam;
 }

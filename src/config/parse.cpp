@@ -1,4 +1,4 @@
-// From TOML text and overrides to a Config.
+// Builds a Config from TOML text and overrides.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// How a message shows what was found; long values are cut.
+// Formats the value found, for messages; long values are truncated.
 std::string shown(const toml::node& node) {
   std::ostringstream text;
   text << toml::node_view<const toml::node>(node);
@@ -52,7 +52,7 @@ std::string did_you_mean(const std::string& name) {
   return name.empty() ? "" : fmt::format("; did you mean \"{}\"?", name);
 }
 
-// The value as an integer; a float counts where it is whole (samples = 1e6).
+// Converts a value to an integer; whole floats are accepted (samples = 1e6).
 std::optional<std::int64_t> as_integer(const toml::node& node) {
   if (const auto* value = node.as_integer()) return value->get();
   if (const auto* value = node.as_floating_point()) {
@@ -63,7 +63,7 @@ std::optional<std::int64_t> as_integer(const toml::node& node) {
   return std::nullopt;
 }
 
-// Strings, and numbers in lists of strings (weights of datasets), as text.
+// Converts strings, and numbers in string lists (dataset weights), to text.
 std::optional<std::string> as_text(const toml::node& node) {
   if (const auto* value = node.as_string()) return value->get();
   if (const auto* value = node.as_integer()) return fmt::format("{}", value->get());
@@ -71,7 +71,7 @@ std::optional<std::string> as_text(const toml::node& node) {
   return std::nullopt;
 }
 
-// Puts TOML values into fields; `where` begins every message.
+// Assigns TOML values to fields; `where` begins every message.
 class Assigner {
  public:
   Assigner(const Field& field, const std::string& where) : field_(field), where_(where) {}
@@ -154,7 +154,7 @@ class Assigner {
                finite ? "" : "finite", finite || range.empty() ? "" : " and ", range);
   }
 
-  // The default is valid even where it is outside of the set: "" leaves the choice to others.
+  // The default is valid even if it is not in the set: "" means that it is chosen elsewhere.
   void check_allowed(const std::string& value) const {
     std::vector<std::string> allowed = field_.limits.allowed;
     if (field_.limits.added) {
@@ -177,7 +177,7 @@ void assign(Config& config, const Field& field, const toml::node& node, const st
   if (field.section == "model") config.model.given.insert(field.name);
 }
 
-// The nearest key of the section, or the same name elsewhere, or the nearest of all.
+// Suggests the same name in another section, the section's nearest key, or the nearest of all.
 std::string suggest_key(const std::string& section, const std::string& name) {
   std::vector<std::string> here, names;
   for (const Field& field : all_fields()) {
@@ -214,7 +214,7 @@ const Field& known_field(const std::string& section, const std::string& name,
              foreign.empty() ? did_you_mean(suggest_key(section, name)) : ": " + foreign);
 }
 
-// Keys that once did nothing and that the config.toml of older runs still has.
+// Retired keys that still occur in the config.toml of older runs.
 bool is_retired(const std::string& section, std::string_view name) {
   return section == "checkpoint" && name == "load_rng";
 }
@@ -248,7 +248,7 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
   }
 }
 
-// "Error while parsing string: encountered end-of-file" as "encountered end-of-file, in a string".
+// Rewords "Error while parsing string: encountered end-of-file" to "encountered ..., in a string".
 std::string reworded(std::string_view words) {
   constexpr std::string_view begin = "Error while parsing ";
   const std::size_t colon = words.find(": ");
@@ -280,8 +280,8 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789_") == text.npos;
 }
 
-// The text after '=' of an override as a table with the one key "value": as TOML if it is that,
-// else as a string. What a field for text gets is TOML only if it is quoted or, for lists, a list.
+// Parses an override's value into a table with the key "value": as TOML if possible, else as a
+// string. For text fields, only quoted values (or, for lists, bracketed ones) are TOML.
 toml::table override_value(const std::string& text, const FieldSlot& slot,
                            const std::string& where) {
   const bool wants_list = std::holds_alternative<std::vector<std::string>*>(slot);
@@ -321,7 +321,7 @@ void apply_override(Config& config, const std::string& text) {
   assign(config, field, *table.get("value"), where);
 }
 
-// Values of the preset, for keys that neither the file nor an override sets.
+// Applies the preset's values to keys that neither the file nor an override sets.
 void apply_preset(Config& config) {
   const Preset* preset = find_preset(config.model.preset);
   if (!preset) return;

@@ -1,4 +1,4 @@
-// Published models by name: what model.preset sets.
+// Presets of published models for model.preset.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace trireme {
 
 struct Preset {
   std::string_view name;
-  std::string_view source;      // where the sizes come from
-  std::int64_t vocabulary = 0;  // tokens of its own tokenizer
+  std::string_view source;      // reference for the sizes
+  std::int64_t vocabulary = 0;  // size of its own tokenizer
   // Keys of [model] and their values as TOML.
   std::vector<std::pair<std::string_view, std::string_view>> values;
 };
 
 std::span<const Preset> all_presets();
 
-// Null if there is none of that name.
+// Returns null if there is no preset of that name.
 const Preset* find_preset(std::string_view name);
 
 }  // namespace trireme

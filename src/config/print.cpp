@@ -1,4 +1,4 @@
-// Values and whole configurations as TOML.
+// Formats values and whole configurations as TOML.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::string range_text(const FieldLimits& limits) {
 }
 
 std::string toml_number(double value) {
-  std::string text = fmt::format("{}", value);  // the shortest that reads back to the same bits
+  std::string text = fmt::format("{}", value);  // shortest text that parses back to the same bits
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

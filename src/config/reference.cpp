@@ -1,4 +1,4 @@
-// Prints the table of configuration keys for people.
+// Generates the reference of configuration keys.
 #include "config/reference.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ Presets are architectures alone: without dropout, data, batch sizes and learning
 
 )";
 
-// Defaults of the families, as a table.
+// Table of the families' defaults.
 std::string families_table() {
   std::string table = fmt::format("| key | {} |\n|---|", fmt::join(family_names(), " | "));
   for (std::size_t i = 0; i < all_families().size(); ++i) table += "---|";
@@ -54,7 +54,7 @@ std::string families_table() {
   return table + "\n";
 }
 
-// The values of a preset that tell presets apart.
+// Table of presets with their main sizes.
 std::string presets_table() {
   std::string table =
       "| preset | family | layers | hidden | heads | key/value heads | seq_length | vocabulary | "
@@ -88,7 +88,7 @@ std::string short_type(const FieldSlot& slot) {
   return std::visit(Name{}, slot);
 }
 
-// Limits that only keep sizes sane are not worth a reader's time.
+// Omits limits that are only sanity bounds.
 std::string valid_text(const Field& field) {
   const FieldLimits& limits = field.limits;
   if (!limits.allowed.empty()) return fmt::format("{}", fmt::join(limits.allowed, ", "));
@@ -125,7 +125,7 @@ std::string configuration_markdown() {
 
 namespace {
 
-// "in samples; one of a, b; at least 1": what follows the description.
+// Formats constraints after the description: "in samples; one of a, b; at least 1".
 std::string constraints(const Field& field) {
   const std::string valid = valid_text(field);
   std::string text;
@@ -134,7 +134,7 @@ std::string constraints(const Field& field) {
   return text;
 }
 
-// Text cut at blanks into lines, each after `prefix`.
+// Wraps text at spaces; each line begins with `prefix`.
 std::string wrapped(const std::string& text, const std::string& prefix, std::size_t width) {
   std::string result, line = prefix;
   for (std::size_t at = 0; at < text.size();) {

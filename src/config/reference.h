@@ -1,5 +1,5 @@
-// The reference of all configuration keys: as Markdown for docs/configuration.md, as text for the
-// terminal. Both come from the table in config/fields.h.
+// Reference of all configuration keys, as Markdown for docs/configuration.md and as text for the
+// terminal. Both are generated from the table in config/fields.h.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ std::string configuration_markdown();
 // The keys with default, description, unit and valid values, for `trireme train --help`.
 std::string configuration_help();
 
-// A configuration file with all keys as comments, for `trireme config --template`. It trains once
-// it names data.
+// A configuration file with all keys as comments, for `trireme config --template`. Only data must
+// be set before it can train.
 std::string configuration_template();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Defaults of a model's family, and sizes that follow from other sizes.
+// Fills in family defaults and derived sizes of a model.
 #include <algorithm>
 
 #include "config/families.h"
@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-// Sets `to` to what the family says where the user did not set it and the code left the default.
+// Sets `to` to the family's value unless the user set it or it differs from the code's default.
 template <class T>
 void imply(const ModelConfig& model, const char* key, T& to, T default_value, T family) {
   if (!model.given.contains(key) && to == default_value) to = family;
 }
 
-// A choice given as "" still means "by family".
+// An explicit "" also means "by family".
 template <Choice T>
 void imply(T& to, T family) {
   if (to == T::by_family) to = family;
@@ -21,7 +21,7 @@ void imply(T& to, T family) {
 
 std::int64_t default_ffn(const ModelConfig& model) {
   if (!has_gate(model)) return 4 * model.hidden_size;
-  // Three matrices instead of two: two thirds of the width keep the number of parameters.
+  // A gated MLP has three matrices, so 2/3 of the width keeps the number of parameters.
   return std::max<std::int64_t>(64, 8 * model.hidden_size / 3 / 64 * 64);
 }
 
@@ -29,7 +29,7 @@ std::int64_t default_ffn(const ModelConfig& model) {
 
 std::int64_t ExpertConfig::experts_in(std::int64_t layer) const {
   if (num_experts == 0) return 0;
-  std::int64_t turn = 0;  // among the layers with experts
+  std::int64_t turn = 0;  // index among the layers with experts
   if (!layers.empty()) {
     const auto at = std::find(layers.begin(), layers.end(), layer);
     if (at == layers.end()) return 0;
@@ -38,7 +38,7 @@ std::int64_t ExpertConfig::experts_in(std::int64_t layer) const {
     if (layer < first_layer || (layer - first_layer) % layer_interval != 0) return 0;
     turn = (layer - first_layer) / layer_interval;
   }
-  // A smaller model, as plans record, may have fewer layers, and one that is refused more.
+  // Smaller models made by plans may have fewer layers, and invalid configurations more.
   if (turn >= static_cast<std::int64_t>(experts_by_layer.size())) return num_experts;
   return experts_by_layer[static_cast<std::size_t>(turn)];
 }

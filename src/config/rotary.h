@@ -1,4 +1,4 @@
-// How much of each head rotary positions turn.
+// Number of rotary dimensions per head.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Dimensions of each head that rotary positions turn.
+// Dimensions of each head that RoPE rotates.
 std::int64_t rotary_dimensions(const ModelConfig& model);
 
 }  // namespace trireme

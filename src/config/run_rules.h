@@ -1,5 +1,5 @@
-// Whether a configuration is a valid run: the one question of all commands that plan, write or
-// start one.
+// Validity of a configuration as a run, shared by all commands that plan, write or start
+// one.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Refuses (exit code 2) what contradicts itself, or cannot run on this many ranks: all rules that
-// follow from the configuration alone.
+// Refuses (exit code 2) contradictions and layouts that do not fit this many ranks: all rules that
+// depend only on the configuration.
 void check_run(const Config& config, std::int64_t world_size);
 
 }  // namespace trireme

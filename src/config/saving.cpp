@@ -1,4 +1,4 @@
-// Intervals that go together, and folders for what is saved.
+// Checks checkpoint intervals and folders.
 #include "config/saving.h"
 
 #include "base/error.h"
@@ -29,7 +29,7 @@ void check_export(const CheckpointConfig& checkpoint) {
   }
 }
 
-// The newest checkpoint that is old enough must still be there, also where saves came late.
+// A checkpoint that is old enough must still exist, even if saves were late.
 void check_spikes(const Config& config) {
   if (config.train.spike_policy != SpikePolicy::back) return;
   const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
@@ -46,8 +46,8 @@ void check_spikes(const Config& config) {
 }
 
 void check_local(const CheckpointConfig& checkpoint) {
-  // A kill while one is being written in the background would leave local ones that came after
-  // none.
+  // If a run is killed during an asynchronous save, later node-local checkpoints would have no
+  // complete predecessor.
   if (checkpoint.local_interval > 0 && checkpoint.async) {
     fail_input(
         "checkpoint.local_interval = {} conflicts with checkpoint.async = true: set one of "

@@ -1,11 +1,11 @@
-// The rules of checkpoints: what is saved, exported and gone back to.
+// Checks of checkpoint settings: saving, export and rollback.
 #pragma once
 
 #include "config/config.h"
 
 namespace trireme {
 
-// Refuses what contradicts itself, or would remove what is still needed.
+// Refuses contradictions and settings that would delete checkpoints still needed.
 void check_saving(const Config& config);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The pipeline schedules: their names, what each needs and what it is for. An entry here and the
-// function KIND_passes in parallel/ make a schedule.
+// Pipeline schedules: names, requirements and purpose. An entry here and a function KIND_passes in
+// parallel/ define a schedule.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace trireme {
 
-// Stages of the model on each rank.
+// Model chunks (stages) per rank.
 enum class ChunkRule : std::uint8_t {
   one,
-  several,  // as parallel.virtual_stages says, 2 or more
-  folded,   // always 2: the stages go down the ranks and up again
+  several,  // parallel.virtual_stages, 2 or more
+  folded,   // always 2: stages go down the ranks and back up
 };
 
-// Kind, name in parallel.schedule, stages on a rank, whether input and weight gradients are
-// separate passes, and whether micro-batches take turns in groups of as many as there are ranks.
+// Columns: kind, name in parallel.schedule, chunks per rank, whether input and weight gradients are
+// separate passes, and whether micro-batches alternate between chunks in groups of pp size.
 // clang-format off
 #define TRIREME_SCHEDULES(X)                                  \
   X(gpipe,       "gpipe",       ChunkRule::one,     false, false) \
@@ -41,14 +41,14 @@ struct ScheduleEntry {
   bool in_groups;
 };
 
-// In the order of ScheduleKind.
+// All schedules in the order of ScheduleKind.
 std::span<const ScheduleEntry> all_schedules();
 const ScheduleEntry& entry_of(ScheduleKind kind);
 inline bool splits_backward(ScheduleKind kind) {
   return entry_of(kind).splits_backward;
 }
 
-// Names of those with such a rule.
+// Names of the schedules with this chunk rule.
 std::vector<std::string> schedule_names(ChunkRule rule);
 
 }  // namespace trireme

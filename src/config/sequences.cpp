@@ -1,4 +1,4 @@
-// Sequences of every length that training has, against the parts that they are cut into.
+// Checks that every sequence length of the run can be split as configured.
 #include "config/sequences.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Length {
   std::int64_t positions;
 };
 
-// The longest sequence, and with a curriculum what all shorter ones are multiples of.
+// The longest sequence and, with a curriculum, the step that all shorter lengths are multiples of.
 std::vector<Length> lengths_of(const Config& config) {
   std::vector<Length> lengths = {{"model.seq_length", config.model.seq_length}};
   if (config.curriculum.schedule != CurriculumSchedule::none)
@@ -24,7 +24,7 @@ std::vector<Length> lengths_of(const Config& config) {
   return lengths;
 }
 
-// A ring adds up what it sees in another order on every rank. Dropout of attention is drawn for
+// Ring attention accumulates in a different order on each rank. Attention dropout is drawn for
 // eight keys at a time.
 void check_ring(const Config& config) {
   constexpr std::int64_t drawn = 8;
@@ -72,8 +72,8 @@ void check_context(const Config& config) {
       heads, p.tp, config.model.num_kv_heads, p.cp, divisors_near(heads, p.cp));
 }
 
-// A sum over the tokens of a micro-batch becomes one over the tokens of a rank, which are others on
-// other numbers of ranks.
+// A sum over a micro-batch's tokens becomes a sum over the rank's tokens, which depend on the
+// number of ranks.
 void check_exact_context(const Config& config) {
   const ParallelConfig& p = config.parallel;
   if (p.cp == 1 || p.numerics != Numerics::exact) return;

@@ -1,4 +1,4 @@
-// Rules of what cuts sequences into parts: context parallelism, and exact sums over blocks of
+// Checks of sequence splitting: context parallelism, and exact sums over blocks of
 // tokens.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-// Refuses (exit code 2) sequences that cannot be cut as the configuration says. Sizes and degrees
-// are valid by themselves.
+// Refuses (exit code 2) sequence lengths that cannot be split as configured. Expects sizes and
+// degrees that are valid by themselves.
 void check_sequences(const Config& config);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Counts the dots between the parts of keys; texts and comments are passed over.
+// Counts the dots in keys; skips strings and comments.
 #include "config/toml_depth.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// End of the text or comment that begins at `at`; `at` itself if there is none.
+// End of the string or comment that begins at `at`; `at` itself if there is none.
 std::size_t after_text(std::string_view toml, std::size_t at) {
   const char c = toml[at];
   if (c == '#') return std::min(toml.find('\n', at), toml.size());

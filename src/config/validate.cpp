@@ -1,4 +1,4 @@
-// Rules that hold on any number of ranks.
+// Checks that apply to any number of ranks.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -33,7 +33,7 @@ void check_curriculum(const Config& config) {
   }
 }
 
-// Three numbers or fewer, not negative, not all zero.
+// One to three non-negative numbers, not all zero.
 bool is_split(const std::string& text) {
   double sum = 0;
   int count = 0;
@@ -70,7 +70,7 @@ void check_data(const DataConfig& data) {
     parse_blend(*list, key);
 }
 
-// Training straight from text: its restrictions.
+// Restrictions of training directly from text.
 void check_sources(const Config& config) {
   const DataConfig& data = config.data;
   if (data.sources.empty() && data.valid_sources.empty()) return;

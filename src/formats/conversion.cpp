@@ -1,4 +1,4 @@
-// Common to all conversions, and the run folder made of a foreign model.
+// Code shared by all conversions, and import of a foreign model as a run's folder.
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Special tokens travel in the state of an imported checkpoint.
+// Special tokens are stored as counters in the state of an imported checkpoint.
 struct TokenCounter {
   const char* name;
   std::int64_t SpecialTokens::*id;
@@ -65,7 +65,7 @@ Precision precision_of(DType dtype) {
   return dtype == DType::f64 ? Precision::fp64 : Precision::fp32;
 }
 
-// As it is, the configuration next to the weights continues training from them.
+// The configuration written next to the weights can be used as is to continue training.
 Config run_config(const ForeignModel& model, const fs::path& to, DType dtype,
                   const TokenizerFiles& tokenizer) {
   Config config = model.config.value_or(Config{});
@@ -113,7 +113,7 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   CheckpointState state;
   if (model.training) state = state_of(*model.training);
   state.config_toml = to_toml(run_config(model, to, assembler.dtype(0), tokenizer));
-  parse_config(state.config_toml, "the model");  // whoever uses the run will read it
+  parse_config(state.config_toml, "the model");  // verifies that the configuration can be parsed
   keep_tokens(state, model.tokens);
 
   std::vector<SourceSlice> slices;

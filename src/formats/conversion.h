@@ -1,5 +1,5 @@
-// Conversion between checkpoints of ours and those of other programs, a few rows at a time: a model
-// larger than memory converts.
+// Conversion between Trireme checkpoints and other programs' formats, a few rows at a time, so that
+// models larger than memory can be converted.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,18 @@
 namespace trireme {
 
 struct ConversionReport {
-  std::string kind;  // of the model at the other program: "LlamaForCausalLM"
-  fs::path folder;   // of the checkpoint, or the folder of the other program
+  std::string kind;  // the other program's model class: "LlamaForCausalLM"
+  fs::path folder;   // the checkpoint's, or the other program's folder
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
-  std::string note;          // what the user should know, or ""
-  std::int64_t made_of = 0;  // tensors: one may hold what several hold on the other side
+  std::string note;          // a note for the user, or ""
+  std::int64_t made_of = 0;  // source tensors: one may be split into or joined from several
 };
 
-// Makes `to` a run's folder with one checkpoint (weights in the element types of the model's files,
-// the configuration), its tokenizer's files and config.toml. Without the states of an optimizer it
-// is one of step 0, from which training begins; with them training resumes from their step. `to`
-// must not hold a checkpoint yet. Refused (exit code 2): what the opened files turn out to lack.
+// Creates a run's folder `to` with one checkpoint (weights in the types of the model's files, and
+// the configuration), the tokenizer's files and config.toml. Without optimizer states the
+// checkpoint has step 0, from which training starts; with them, training resumes from their step.
+// `to` must not contain a checkpoint. Refused (exit code 2): incomplete files.
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool);
 enum class HuggingFaceFiles : std::uint8_t {
@@ -37,26 +37,26 @@ enum class HuggingFaceFiles : std::uint8_t {
 };
 
 struct ExportOptions {
-  std::optional<DType> dtype;  // none: as stored
-  // Those of the run's tokenizer; where unknown (-1) the ids that came along with an import count.
+  std::optional<DType> dtype;  // nullopt: as stored
+  // Special tokens of the run's tokenizer; -1 falls back to the ids stored by an import.
   SpecialTokens tokens;
   TokenizerFiles tokenizer;
   std::int64_t max_file_bytes = 5'000'000'000;
   HuggingFaceFiles files = HuggingFaceFiles::safetensors;  // of a Hugging Face folder
-  ThreadPool* pool = &ThreadPool::global();                // reads; null: the calling thread
+  ThreadPool* pool = &ThreadPool::global();                // for reading; null: the calling thread
   FileProgress* progress = nullptr;
-  std::stop_token stopped;  // ends it as an error does
+  std::stop_token stopped;  // aborts the conversion with an error
 };
 
-// The configuration that a checkpoint carries, with `overrides` such as "data.vocab_file=...".
+// The configuration stored in a checkpoint, with `overrides` such as "data.vocab_file=..." applied.
 Config checkpoint_config(const fs::path& checkpoint,
                          const std::vector<std::string>& overrides = {});
 
-// The special tokens that an imported checkpoint brought along; -1 and none in any other.
+// Special tokens stored in an imported checkpoint; -1 and empty for any other checkpoint.
 SpecialTokens imported_tokens(const CheckpointState& state);
 void keep_tokens(CheckpointState& state, const SpecialTokens& tokens);
 
-// Refused (exit code 2): a folder that holds anything.
+// Refused (exit code 2): a folder that is not empty.
 void require_empty(const fs::path& to);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Settings of a foreign model that the user gives with --set.
+// Applies the user's --set options to a foreign model.
 #include "formats/foreign_model.h"
 
 #include <fmt/ranges.h>
@@ -24,7 +24,7 @@ ModelConfig with_settings(const ModelConfig& model, const ModelSettings& setting
   if (settings.empty()) return model;
   Config config;
   config.model = model;
-  // A model that is trained on all of its positions still is.
+  // If seq_length equaled max_positions, it follows a change of max_positions.
   ModelSettings all;
   constexpr std::string_view positions = "model.max_positions=";
   for (const std::string& setting : settings) {

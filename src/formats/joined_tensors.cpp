@@ -1,4 +1,4 @@
-// Reads rectangles from the parts that they lie in.
+// Reads rectangles of a whole tensor from its parts.
 #include "formats/joined_tensors.h"
 
 #include <algorithm>
@@ -36,13 +36,13 @@ JoinedTensor join(const std::string& name, RankParts parts, bool by_rows) {
   return joined;
 }
 
-// Rows [row, row + rows) of a matrix of `columns` columns, which lie one after the other at dst.
+// Rows [row, row + rows) of a matrix with `columns` columns, stored contiguously at dst.
 struct Destination {
   std::int64_t row, rows, column, columns;
   std::byte* dst;
 };
 
-// What of one part is wanted.
+// Reads the requested region of one part.
 void read_part(const TensorPart& part, const Destination& to, std::int64_t element) {
   const std::int64_t width = part.entry->columns();
   const std::int64_t first = std::max(to.row, part.row);
@@ -65,7 +65,7 @@ void read_part(const TensorPart& part, const Destination& to, std::int64_t eleme
   }
 }
 
-// The elements of a tensor, in whole rows.
+// A tensor's elements, read in whole rows.
 ElementSource elements_of(JoinedTensors& from, const JoinedTensor& tensor, std::int64_t columns) {
   return {*tensor.parts[0].entry->dtype,
           [&, columns](std::int64_t begin, std::int64_t end, std::byte* dst) {

@@ -1,4 +1,4 @@
-// Tensors of which several files hold parts, as a source of whole ones.
+// Joins tensors that are split across files, as a source of whole tensors.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,18 @@
 
 namespace trireme {
 
-// How rows are stored and how they are wanted. The rows are viewed as [..., outer, inner, block]:
-// stored in this order, and wanted as [..., inner, outer, block].
+// Row permutation between storage and use. Rows are viewed as [..., outer, inner, block] in
+// storage, and used as [..., inner, outer, block].
 struct RowOrder {
   std::int64_t outer = 1, inner = 1, block = 1;
 
-  // Where a wanted row is stored, and how many rows from there on are wanted in the same order.
+  // The stored position of a used row, and how many rows from there on have the same order.
   std::int64_t stored(std::int64_t row) const;
   std::int64_t run(std::int64_t row, std::int64_t end) const;
 };
 
-// Rows of a tensor that lie in a larger one: `count` rows of each `group` rows of it, from `first`
-// on.
+// Rows selected from a larger tensor: `count` rows of each `group` rows, starting at
+// `first`.
 struct RowChoice {
   std::int64_t group = 1, first = 0, count = 1;
 
@@ -32,7 +32,7 @@ struct RowChoice {
   }
 };
 
-// A tensor of a file, placed in the matrix of the whole.
+// A file's tensor, positioned in the matrix of the whole tensor.
 struct TensorPart {
   const WeightFile* file = nullptr;
   const WeightEntry* entry = nullptr;
@@ -40,51 +40,51 @@ struct TensorPart {
 };
 
 struct JoinedTensor {
-  std::string name;                 // for whoever asks; the parts have those of their files
-  std::vector<std::int64_t> shape;  // of the whole, as it is stored
+  std::string name;                 // name for lookup; parts have their files' names
+  std::vector<std::int64_t> shape;  // whole shape, as stored
   std::vector<TensorPart> parts;
   RowOrder order = {};
-  RowChoice choice = {};  // of the rows of its parts, before they are put in order
-  // Rows at the end may stay unread: those that pad a vocabulary.
+  RowChoice choice = {};  // of the parts' rows, before reordering
+  // Whether rows at the end may stay unused: vocabulary padding.
   bool padded = false;
 };
 
-// What the ranks of tensor parallelism hold of a tensor, in their order.
+// A tensor's parts, in the order of the tensor-parallel ranks.
 using RankParts = std::vector<TensorPart>;
 
-// Those of a tensor. Refused (exit code 2): a rank that lacks it.
+// Looks up a tensor on each rank. Refused (exit code 2): a rank that lacks it.
 RankParts parts_in(const std::vector<const WeightFile*>& ranks, const std::string& name);
-// Refused (exit code 2): a tensor that some rank has and the first has not.
+// Refused (exit code 2): a tensor on some rank that the first rank does not have.
 void require_no_other_tensors(const std::vector<const WeightFile*>& ranks);
 
-// Rows (columns) of the parts follow each other. Refused (exit code 2): parts whose types or shapes
-// differ, naming both.
+// Concatenates parts by rows (columns). Refused (exit code 2): parts whose types or shapes differ,
+// naming both.
 JoinedTensor join_rows(const std::string& name, RankParts parts);
 JoinedTensor join_columns(const std::string& name, RankParts parts);
-// All parts are the same. Refused (exit code 2) where they are not: they are then of different
-// steps of a run, or of different runs.
+// All parts must be identical. Refused (exit code 2) otherwise: they are then from different steps
+// or different runs.
 JoinedTensor join_copies(const std::string& name, const RankParts& parts);
 void require_copy(const TensorPart& tensor, const TensorPart& copy);
-// Refused (exit code 2): a tensor that is not the one in fp32, rounded to its type.
+// Refused (exit code 2): a tensor that is not the fp32 tensor rounded to its type.
 void require_rounded_from(const TensorPart& saved, const TensorPart& exact);
 
 class JoinedTensors : public TensorSource {
  public:
-  // For messages: `where` names the folder, and `config` what gives the shapes: "params.json".
+  // For messages: `where` names the folder, `config` the source of the shapes: "params.json".
   JoinedTensors(std::string where, std::string config)
       : where_(std::move(where)), config_(std::move(config)) {}
 
-  // A file that parts refer to lives as long as this object.
+  // Keeps a file that parts refer to alive as long as this object.
   const WeightFile& keep(std::unique_ptr<WeightFile> file);
   // Refused (exit code 2): a second tensor of that name.
   void add(JoinedTensor tensor);
   const JoinedTensor* find(const std::string& name) const;
 
-  // Refused (exit code 2): a tensor that the mapping does not use. Nothing is left out silently.
+  // Refused (exit code 2): a tensor unused by the mapping. Nothing is silently ignored.
   void require_use_of_all(const TensorMapping& mapping) const;
 
   DType check(const std::string& name, const Shape& shape) const override;
-  // Several threads may read at once. Memory: as much as is read, of the parts that hold it.
+  // Thread-safe. Memory: the size of the region read, in the parts that contain it.
   void read(const std::string& name, const Rectangle& part, std::byte* dst) override;
 
  private:
@@ -95,7 +95,7 @@ class JoinedTensors : public TensorSource {
   std::map<std::string, JoinedTensor> tensors_;
 };
 
-// Weights in fp32 and moments, which may be null.
+// Keeps the fp32 weights and the moments, which may be null.
 template <class States>
 void keep_states(JoinedTensors& joined, States& states) {
   joined.keep(std::move(states.weights));
@@ -106,8 +106,8 @@ void keep_states(JoinedTensors& joined, States& states) {
 // Whether two tensors have the same type, shape and elements.
 bool same_elements(JoinedTensors& tensors, const std::string& name, JoinedTensors& others,
                    const std::string& other);
-// Whether `exact` has the tensor in the same shape, and its elements, rounded to the type of the
-// tensor in `tensors`, are those.
+// Whether `exact` has the tensor in the same shape and its elements, rounded to the type of the
+// tensor in `tensors`, are equal.
 bool is_rounded_from(JoinedTensors& tensors, JoinedTensors& exact, const std::string& name);
 
 }  // namespace trireme

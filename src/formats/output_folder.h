@@ -1,12 +1,12 @@
-// The folder that a conversion writes.
+// Output folder of a conversion.
 #pragma once
 
 #include "base/file.h"
 
 namespace trireme {
 
-// The folder of a conversion. If it was new or empty it is so again unless the conversion is kept;
-// it may be a mounted volume, so it is not written elsewhere and renamed.
+// Empties the folder on destruction unless the conversion is kept. It may be a mounted volume, so
+// the conversion does not write elsewhere and rename.
 class OutputFolder {
  public:
   explicit OutputFolder(const fs::path& folder) : folder_(folder), existed_(fs::exists(folder)) {
@@ -15,7 +15,7 @@ class OutputFolder {
   }
   ~OutputFolder() {
     if (kept_) return;
-    std::error_code ignored;  // the error that led here says more
+    std::error_code ignored;  // the original error is more informative
     for (fs::directory_iterator it(folder_, ignored), end; !ignored && it != end;
          it.increment(ignored)) {
       fs::remove_all(it->path(), ignored);

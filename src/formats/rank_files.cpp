@@ -1,5 +1,5 @@
-// A tensor is read once: what a piece of it holds for each rank goes to the file of that rank. Of
-// any cut, a rank's rows come in the order of the whole.
+// Each tensor is read once, piece by piece; every rank's part of a piece goes to that rank's file.
+// For any split, a rank's rows are in the order of the whole tensor.
 #include "formats/rank_files.h"
 
 #include <algorithm>

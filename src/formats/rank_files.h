@@ -1,4 +1,4 @@
-// Files of torch.save, one for each rank of tensor parallelism, that share tensors between them.
+// Writes torch.save files, one per tensor-parallel rank, with tensors sharded between them.
 #pragma once
 
 #include <memory>
@@ -12,30 +12,30 @@
 
 namespace trireme {
 
-// How the ranks share a tensor that is read as a matrix; none: each has all of it.
+// Sharding of a tensor, viewed as a matrix, across ranks; none: replicated.
 struct RankCut {
   enum class Along : std::uint8_t { none, rows, columns } along = Along::none;
-  // By rows: the tensor is this many equal blocks of rows, and each rank has its part of each
-  // block.
+  // For rows: the tensor consists of this many equal blocks of rows, and each rank has its part of
+  // every block.
   std::int64_t blocks = 1;
-  // By rows: all ranks together have this many, and those after the last row repeat it; 0: none.
+  // For rows: total rows with padding, which repeats the last row; 0: no padding.
   std::int64_t padded_rows = 0;
-  std::optional<float> padding = {};  // what they hold instead
+  std::optional<float> padding = {};  // value of the padding instead
 };
 
-// The shape of a rank's part. What is cut is divisible by the number of ranks.
+// Shape of a rank's shard. The split dimension must be divisible by the number of ranks.
 std::vector<std::int64_t> part_shape(const Shape& whole, const RankCut& cut, int ranks);
 
 class RankFiles {
  public:
-  // Creates a file for each rank, with the tensors that `root` declares; all ranks have the same.
+  // Creates one file per rank with the tensors declared in `root`, the same on all ranks.
   RankFiles(const std::vector<fs::path>& paths, const TorchValue& root);
 
-  // Writes the next tensor of `root`: a target of the assembler, in pieces. `dtype` and
-  // part_shape() are as `root` declares them.
+  // Writes the next tensor of `root` from a target of the assembler, in pieces. `dtype` and
+  // part_shape() must match its declaration in `root`.
   void write(const TensorAssembler& assembler, std::size_t target, DType dtype, const RankCut& cut,
              const RowOrder& order = {});
-  // Closes the files and gives them their names. Without it, none remains.
+  // Closes the files and renames them to their final names. Without this call, no file remains.
   void finish();
 
  private:
@@ -47,8 +47,8 @@ class RankFiles {
   void pad(std::int64_t rows, const RankCut& cut);
 
   std::vector<std::unique_ptr<TorchWriter>> writers_;
-  std::size_t tensor_ = 0;             // the one that is written next
-  std::vector<std::uint64_t> offset_;  // by rank: bytes of it that are written
+  std::size_t tensor_ = 0;             // next tensor to write
+  std::vector<std::uint64_t> offset_;  // by rank: bytes of it already written
   std::vector<std::byte> last_row_;
 };
 

@@ -1,4 +1,4 @@
-// Lists folders, and what to do with them.
+// Lists step folders and formats advice.
 #include "formats/run_steps.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// "iter_0000100" before "iter_10000000", "global_step9" before "global_step10".
+// Numeric order: "iter_0000100" before "iter_10000000", "global_step9" before "global_step10".
 bool is_before(const std::string& a, const std::string& b) {
   const auto number = [](const std::string& name) {
     const std::size_t letters = name.find_last_not_of("0123456789") + 1;

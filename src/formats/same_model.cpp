@@ -1,4 +1,4 @@
-// Models in a normal form, compared key by key.
+// Compares models key by key in a normal form.
 #include "formats/same_model.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void simplify_positions(ModelConfig& m) {
   if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn &&
       m.rope_query_beta == 0)
     m.rope_original_length = plain.rope_original_length;
-  // Layers with a window that turn as the others do.
+  // Window layers with the same RoPE as the others.
   if (m.rope_base_local == m.rope_base && m.rope_scaling == RopeScaling::none)
     m.rope_base_local = plain.rope_base_local;
 }
@@ -55,14 +55,14 @@ void simplify_positions(ModelConfig& m) {
 void simplify_experts(ExpertConfig& moe) {
   const ExpertConfig plain;
   if (moe.num_experts == 0) moe = plain;
-  // A single score is not divided by itself (softmax: it is).
+  // Normalizing a single sigmoid score has no effect here (for softmax it does).
   if (moe.score == RouterScore::sigmoid && moe.top_k == 1)
     moe.normalize_weights = plain.normalize_weights;
   if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
   if (moe.shared_ffn_hidden_size == 0) moe.shared_gate = plain.shared_gate;
 }
 
-// Without what has no effect, and with the values that 0 stands for.
+// Removes settings without effect, and replaces 0 by the value it stands for.
 ModelConfig normal_form(ModelConfig m) {
   const ModelConfig plain;
   const bool is_bert = family_of(m).architecture == Architecture::encoder;
@@ -70,7 +70,7 @@ ModelConfig normal_form(ModelConfig m) {
     m.order_head = plain.order_head;
     m.token_types = plain.token_types;
   }
-  m.family = plain.family;  // only a set of defaults
+  m.family = plain.family;  // only affects defaults
   m.preset = plain.preset;
   simplify_positions(m);
   simplify_experts(m.moe);
@@ -83,7 +83,7 @@ ModelConfig normal_form(ModelConfig m) {
   return m;
 }
 
-// `said` with the spelling of `wanted` where both mean the same layers.
+// Spells the layer lists of `said` like those of `wanted` if they select the same layers.
 void spell_layers_alike(const ModelConfig& wanted, ModelConfig& said) {
   bool windows = wanted.num_layers == said.num_layers, experts = windows;
   for (std::int64_t layer = 0; layer < wanted.num_layers; ++layer) {
@@ -106,7 +106,7 @@ void spell_layers_alike(const ModelConfig& wanted, ModelConfig& said) {
     said.ffn_hidden_size = wanted.ffn_hidden_size;
 }
 
-// Real numbers may have been rounded on their way through a file.
+// Real numbers may have been rounded when written to a file.
 bool is_same(const FieldSlot& one, const FieldSlot& two) {
   if (const auto* const number = std::get_if<double*>(&one)) {
     const double a = **number, b = *std::get<double*>(two);

@@ -1,5 +1,5 @@
-// Whether a file of another program says the same model as ours. A writer needs no list of what its
-// format cannot express: what it wrote is read again and compared.
+// Checks whether another program's file describes the same model as ours. Writers need no list of
+// what their format cannot express: their output is read back and compared.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace trireme {
 
 struct ModelDifference {
-  std::string key, value;  // "model.qk_norm", "true": of the model to write
+  std::string key, value;  // of the model to write: "model.qk_norm", "true"
 };
 
-// The keys of [model] and [moe] in which two resolved models differ, in the order of the
-// configuration. Keys that have no effect next to the values of others do not count, nor does how a
-// value is written: 0 for a default, a list of all layers for none.
+// Keys of [model] and [moe] in which two resolved models differ, in configuration order. Ignores
+// keys without effect given the other values, and equivalent spellings: 0 for a default, a list of
+// all layers for an empty list.
 std::vector<ModelDifference> differences(const ModelConfig& wanted, const ModelConfig& said);
-// The same without keys that only training reads: what differs in results.
+// Same, without keys that only affect training: the differences that change results.
 std::vector<ModelDifference> differences_of_results(const ModelConfig& wanted,
                                                     const ModelConfig& said);
 

@@ -1,4 +1,4 @@
-// A piece is as many whole heads as fit, since the rows of a head change places.
+// Pieces consist of whole heads, as many as fit, because reordering moves rows within a head.
 #include "formats/tensor_pieces.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The position of another program's run in the form of our checkpoints.
+// Position of another program's run as a Trireme checkpoint state.
 #pragma once
 
 #include "checkpoint/manifest.h"
@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// As the checkpoint that is made of it holds it. Defined with the conversion (conversion.cpp).
+// The state for the checkpoint made from it. Defined in conversion.cpp.
 CheckpointState state_of(const ForeignTraining& training);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The two formats of weight files behind one interface.
+// Implements weight files for safetensors and torch.save.
 #include "formats/weight_file.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ const WeightEntry* WeightFile::find(std::string_view name) const {
 }
 
 std::unique_ptr<WeightFile> open_weight_file(const fs::path& path) {
-  // A damaged file is refused as what its name says that it is.
+  // A damaged file is reported as the format that its name indicates.
   if (path.extension() == ".safetensors" && !is_torch_file(path))
     return std::make_unique<SafetensorsWeights>(path);
   auto file = std::make_shared<const TorchFile>(path);

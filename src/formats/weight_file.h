@@ -1,4 +1,4 @@
-// Files of weights, whatever their format: safetensors, or those of torch.save.
+// Weight files in safetensors or torch.save format.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace trireme {
 struct WeightEntry {
   std::string name;
   std::string_view type;            // as safetensors names it: "F32", "BF16", "F8_E4M3", ...
-  std::optional<DType> dtype;       // empty for types that Trireme does not compute with
+  std::optional<DType> dtype;       // empty for types that Trireme does not support
   std::vector<std::int64_t> shape;  // row-major; empty for a scalar
-  bool repeats = false;             // has more elements than the file holds for it
+  bool repeats = false;             // has more elements than are stored in the file
 
   std::int64_t count() const;
-  // Of the matrix that it is read as: the last dimension is the columns (a vector has one).
+  // Shape of the matrix view: columns are the last dimension (a vector has one column).
   std::int64_t columns() const { return shape.size() < 2 ? 1 : shape.back(); }
   std::int64_t rows() const { return columns() == 0 ? 0 : count() / columns(); }
 };
@@ -37,11 +37,11 @@ class WeightFile {
 
   const std::string& name() const { return name_; }
   const std::vector<WeightEntry>& tensors() const { return tensors_; }
-  // The tensor of that name, or nullptr.
+  // The tensor of that name, or nullptr if there is none.
   const WeightEntry* find(std::string_view name) const;
-  // Reads elements [begin, end) of one of the file's tensors, row-major and unconverted. Its type
-  // is one of ours. Several threads may read at once. Tensors are read instead of mapped, so that
-  // converted ones do not stay in memory.
+  // Reads elements [begin, end) of a tensor of this file, row-major, unconverted. Its type must be
+  // supported. Thread-safe. Tensors are read, not mapped, so that converted data does not stay in
+  // memory.
   virtual void read(const WeightEntry& tensor, std::int64_t begin, std::int64_t end,
                     std::byte* dst) const = 0;
 
@@ -57,17 +57,17 @@ class WeightFile {
   std::map<std::string_view, std::size_t> index_;
 };
 
-// Of safetensors where the name ends so, unless its bytes say otherwise. Refused (exit code 2): see
-// parse_safetensors and parse_torch_file.
+// Opens safetensors if the extension says so, unless the contents differ. Refused (exit code 2):
+// see parse_safetensors and parse_torch_file.
 std::unique_ptr<WeightFile> open_weight_file(const fs::path& path);
 
-// The tensors below one value of a file of torch.save.
+// Tensors below a value of a torch.save file.
 std::unique_ptr<WeightFile> torch_weights(std::shared_ptr<const TorchFile> file, PickleId root);
 
 // Whether two tensors have the same type, shape and bytes.
 bool same_weights(const WeightFile& file, const WeightEntry& tensor, const WeightFile& other_file,
                   const WeightEntry& other);
-// Whether the tensor has the shape of `exact`, and its elements, rounded to the tensor's type.
+// Whether the tensor equals `exact`, rounded to the tensor's type, with the same shape.
 bool is_rounded_from(const WeightFile& file, const WeightEntry& tensor,
                      const WeightFile& exact_file, const WeightEntry& exact);
 

@@ -1,4 +1,4 @@
-// Finds the pieces of each parameter in the flat parts of all ranks.
+// Finds the pieces of each parameter in the flat partitions of all ranks.
 #include "formats/zero_states.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ PickleId wanted(const TorchFile& file, PickleId dict, const char* key) {
   return *found;
 }
 
-// The value of an integer key.
+// Looks up an integer key.
 std::optional<PickleId> find_number(const Pickle& pickle, PickleId dict, std::int64_t key) {
   if (pickle.kind(dict) != PickleKind::dict) return std::nullopt;
   const auto items = pickle.children(dict);
@@ -31,7 +31,7 @@ std::optional<PickleId> find_number(const Pickle& pickle, PickleId dict, std::in
   return std::nullopt;
 }
 
-// One rank's file, as far as it is used.
+// A rank's file and the values used from it.
 struct Rank {
   std::shared_ptr<const TorchFile> file;
   PickleId root = 0;   // optimizer_state_dict
@@ -77,7 +77,7 @@ class ZeroReader {
  private:
   using Tensors = std::vector<PiecedWeights::Tensor>;
 
-  // Where the states of the groups lie.
+  // Finds the states of the parameter groups.
   PickleId find_state(const Rank& rank) const {
     const Pickle& pickle = rank.pickle();
     const PickleId base = wanted(
@@ -96,7 +96,7 @@ class ZeroReader {
                items.size(), what, model_.name(), groups_.size());
   }
 
-  // The rank's share of a group: of a moment, or of the weights (-1).
+  // The rank's partition of a group: of a moment, or of the weights (-1).
   const PickleTensor& share(const Rank& rank, std::size_t group, int which) const {
     const char* key = whole_parameters_ ? "single_partition_of_fp32_groups" : "fp32_flat_groups";
     if (which < 0)
@@ -125,7 +125,7 @@ class ZeroReader {
     }
     return static_cast<std::int64_t>(steps.value_or(0));
   }
-  // In the state or, as of some of DeepSpeed's optimizers, in the group.
+  // Step count in the state or, for some DeepSpeed optimizers, in the group.
   std::optional<PickleId> step_of(const Rank& rank, std::size_t group) const {
     const Pickle& pickle = rank.pickle();
     const auto state = find_number(pickle, rank.state, static_cast<std::int64_t>(group));
@@ -156,8 +156,8 @@ class ZeroReader {
     return {{parameter.name, "F32", DType::f32, parameter.shape}, {}};
   }
 
-  // Stages 1 and 2: the parameters of a group follow each other, are filled up at the end, and all
-  // is cut into equal parts. The weights lie there without what fills them up.
+  // Stages 1 and 2: a group's parameters are concatenated, padded at the end and split into equal
+  // partitions. Weights are stored without the padding.
   void collect_cut_groups(std::size_t group, int which, Tensors& out) const {
     const auto size = [&](const Rank& rank) { return share(rank, group, which).count(); };
     const auto padded = [&](const Rank& rank) {
@@ -193,7 +193,7 @@ class ZeroReader {
     check_padding(group, part, at);
   }
 
-  // What is left out after each parameter of a group.
+  // Padding after each parameter of a group.
   std::vector<std::int64_t> gaps_of(std::size_t group) const {
     const Rank& rank = ranks_[0];
     const auto all = rank.pickle().find(rank.root, "param_alignment_paddings");
@@ -206,7 +206,7 @@ class ZeroReader {
     return gaps;
   }
 
-  // Newer releases also say where in a part a parameter lies.
+  // Newer releases also record each parameter's location in a partition.
   void check_fragment(const Rank& rank, std::size_t group, const std::string& name,
                       std::int64_t first, std::int64_t count) const {
     const Pickle& pickle = rank.pickle();
@@ -246,7 +246,7 @@ class ZeroReader {
         first.file->name(), group, used, model_.name(), ranks_.size(), part, padding);
   }
 
-  // Stage 3: each parameter by itself is filled up and cut into equal parts.
+  // Stage 3: each parameter is padded and split into equal partitions separately.
   void collect_cut_parameters(std::size_t group, int which, Tensors& out) const {
     const auto world = static_cast<std::int64_t>(ranks_.size());
     std::int64_t at = 0;
@@ -275,12 +275,12 @@ class ZeroReader {
   const TorchFile& model_;
   std::vector<Group> groups_;
   std::vector<Rank> ranks_;
-  bool whole_parameters_ = true;  // cut as groups: stages 1 and 2
+  bool whole_parameters_ = true;  // split by group: stages 1 and 2
 };
 
 }  // namespace
 
-// "param_shapes": for each group a dictionary from names to shapes.
+// Parses "param_shapes": a dictionary from names to shapes for each group.
 std::vector<Group> read_param_shapes(const TorchFile& file) {
   const Pickle& pickle = file.pickle();
   const PickleId list = wanted(file, pickle.root(), "param_shapes");

@@ -1,5 +1,5 @@
-// The files in which the ranks of DeepSpeed's ZeRO keep their shares of the weights in fp32 and of
-// Adam's moments: parameters flattened, one after the other, and cut.
+// DeepSpeed ZeRO files with the ranks' partitions of fp32 weights and Adam moments: parameters
+// flattened, concatenated and split.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Tensors that lie in pieces, each of which is a range of a tensor of a file.
+// Tensors made of pieces, each of which is a range of a tensor in a file.
 class PiecedWeights : public WeightFile {
  public:
   struct Piece {
@@ -34,30 +34,30 @@ class PiecedWeights : public WeightFile {
   std::vector<std::vector<Piece>> pieces_;  // by entry
 };
 
-// What the ranks of data parallelism keep of the parameters of one model-parallel rank.
+// ZeRO states of one model-parallel rank's parameters, from all data-parallel ranks.
 struct ZeroStates {
   int stage = 1;
   std::unique_ptr<WeightFile> weights;                            // in fp32
-  std::array<std::unique_ptr<WeightFile>, adam_moments> moments;  // or null: before the first step
+  std::array<std::unique_ptr<WeightFile>, adam_moments> moments;  // null before the first step
   std::int64_t steps = 0;
 };
 
-// A parameter as the file of a rank lists it: with the shape of the rank's part.
+// A parameter as listed in a rank's file, with its local shape.
 struct ZeroParameter {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t count = 1;
 };
-// By group of the optimizer (param_shapes).
+// Parameters by optimizer group (param_shapes).
 std::vector<std::vector<ZeroParameter>> read_param_shapes(const TorchFile& model);
-// Refused (exit code 2): a file whose parameters were not all trained.
+// Refused (exit code 2): a file with frozen (untrained) parameters.
 void refuse_frozen_parameters(const TorchFile& model);
-// A number, or a tensor of one, in a file.
+// A step count stored as a number or as a one-element tensor.
 double optimizer_step(const TorchFile& file, PickleId id);
 
-// `files` are those of all ranks in their order, and `model` the file that lists the parameters and
-// their shapes (param_shapes). Refused (exit code 2): ranks that are missing, of different steps,
-// parts that are not as long as the shapes say, optimizers other than Adam, frozen parameters.
+// `files` are those of all ranks in order, and `model` is the file that lists parameters and shapes
+// (param_shapes). Refused (exit code 2): missing ranks, ranks of different steps, partitions whose
+// size contradicts the shapes, optimizers other than Adam, frozen parameters.
 ZeroStates open_zero_states(const std::vector<std::shared_ptr<const TorchFile>>& files,
                             const TorchFile& model);
 

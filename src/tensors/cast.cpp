@@ -1,4 +1,4 @@
-// Element by element; memcpy because checkpoints do not promise alignment.
+// Casts element by element; uses memcpy because checkpoint data may be unaligned.
 #include "tensors/cast.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Every floating-point type fits into double, and float holds the 16-bit ones.
+// double holds every floating-point type, float holds the 16-bit types.
 template <class From, class To>
 void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
   using Between =
@@ -24,7 +24,7 @@ void cast_elements(const std::byte* src, std::byte* dst, std::int64_t count) {
   }
 }
 
-// Calls the body with a value of the type.
+// Calls the body with a value of the C++ type.
 template <class Body>
 void with_floating(DType dtype, const Body& body) {
   switch (dtype) {

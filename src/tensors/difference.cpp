@@ -1,4 +1,4 @@
-// Equal bits are skipped in blocks; what remains is compared in double precision.
+// Skips bitwise equal blocks; compares the remaining elements in double precision.
 #include "tensors/difference.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void widen_integers(const std::byte* src, std::int64_t count, double* dst) {
   }
 }
 
-// Exact, but for integers of more than 53 bits.
+// Exact, except for integers of more than 53 bits.
 void widen(DType dtype, const std::byte* src, std::int64_t count, double* dst) {
   switch (dtype) {
     case DType::i64:

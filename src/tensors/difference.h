@@ -1,4 +1,4 @@
-// How the elements of two tensors of one shape differ, gathered piece by piece.
+// Accumulates the difference of two tensors of equal shape, piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,35 @@
 
 namespace trireme {
 
-// Of one type, elements are equal if their bits are. Of two floating-point types, they are equal if
-// both are the same number with the same sign, or NaN.
+// Elements of the same type are equal if their bits are. Elements of two floating-point types are
+// equal if they are the same number with the same sign, or both NaN.
 class TensorDifference {
  public:
-  // Refused by comparable() first: an integer type and another type.
+  // Requires comparable(a, b), which is false for an integer type and a different type.
   TensorDifference(DType a, DType b) : a_(a), b_(b) {}
   static bool comparable(DType a, DType b);
 
-  // Takes in the next `count` elements of both, in the order in which they are stored.
+  // Adds the next `count` elements of both, in storage order.
   void add(const std::byte* a, const std::byte* b, std::int64_t count);
 
   std::int64_t elements() const { return elements_; }
   std::int64_t differing() const { return differing_; }
-  // Of these: one of the two is NaN or infinite. The others have the largest differences below:
-  // |a - b|, and that over the larger of |a| and |b|.
+  // Number of differing elements where either is NaN or infinite. The others determine the maxima
+  // of |a - b| and of |a - b| / max(|a|, |b|).
   std::int64_t not_finite() const { return not_finite_; }
   double largest_absolute() const { return largest_absolute_; }
   double largest_relative() const { return largest_relative_; }
 
-  // An element that differs, and its values.
+  // A differing element and its values.
   struct Place {
     std::int64_t element = -1;  // -1: none differs
     double a = 0, b = 0;
   };
   const Place& first() const { return first_; }
-  // Where the largest absolute difference is, or the first that is not finite.
+  // The element with the largest absolute difference, or the first non-finite one.
   const Place& largest() const { return largest_; }
 
-  // Of two floating-point types, whether each element of the narrower one is that of the other,
+  // For two floating-point types: whether each element of the narrower type equals the other's,
   // rounded to nearest.
   bool rounded() const { return rounded_ && can_be_rounded(); }
 

@@ -1,4 +1,4 @@
-// The mix is the finalizer of SplitMix64, which is a bijection of the 64 bits.
+// Mixes with SplitMix64's finalizer, which is a bijection on 64 bits.
 #include "tensors/element_hash.h"
 
 #include <cstring>

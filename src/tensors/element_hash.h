@@ -1,5 +1,5 @@
-// A hash of tensors that does not know in which pieces their elements lie: the sum over all
-// elements of a mix of tensor, place and bits.
+// Hash of tensors that is independent of how elements are split across ranks: the sum over all
+// elements of a mix of tensor, index and bits.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace trireme {
 
-// Where the places of a tensor's elements begin in the mix.
+// Start of a tensor's element indices in the mix.
 std::uint64_t element_key(std::string_view tensor);
 
-// The part of the sum for `count` elements from place `first` on, modulo 2^64. Elements of a type
-// are hashed by their bits; another value of a single element always gives another sum.
+// Partial sum modulo 2^64 for `count` elements from index `first` on. Elements are hashed by their
+// bits; a change of a single element always changes the sum.
 std::uint64_t element_hash(std::uint64_t key, std::int64_t first, DType dtype,
                            const std::byte* elements, std::int64_t count);
 

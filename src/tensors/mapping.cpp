@@ -1,4 +1,4 @@
-// Rows are found by links, read as rectangles and turned where one side is stored transposed.
+// Finds rows by links, reads them as rectangles and transposes if storage orders differ.
 #include "tensors/mapping.h"
 
 #include <algorithm>
@@ -125,7 +125,7 @@ void TensorAssembler::produce(std::size_t target, DType dtype, std::int64_t begi
   cast(dtypes_[target], rows.get() + (begin - first * width) * element, dtype, dst, end - begin);
 }
 
-// Rows [first, last) of a target as stored: rows of its matrix, or columns if it is transposed.
+// Produces stored rows [first, last): rows of the target's matrix, or columns if transposed.
 void TensorAssembler::produce_rows(std::size_t target, std::int64_t first, std::int64_t last,
                                    std::byte* dst) const {
   const NamedTensor& tensor = targets_[target];
@@ -141,7 +141,7 @@ void TensorAssembler::produce_rows(std::size_t target, std::int64_t first, std::
 
 void TensorAssembler::place(const NamedTensor& target, const Link& link, std::int64_t first,
                             std::int64_t last, std::byte* dst, int element) const {
-  // The wanted rows and columns of the link, in the matrices' own orientation.
+  // The requested rows and columns of the link, in the matrices' own orientation.
   std::int64_t row = link.target_row, rows = link.rows, column = 0, columns = target.columns();
   if (target.transposed) {
     column = first;
@@ -160,7 +160,7 @@ void TensorAssembler::place(const NamedTensor& target, const Link& link, std::in
       static_cast<std::size_t>(rows * columns * element));
   source_.read(from.name, part, piece.get());
 
-  // Start of the piece in dst, and the distance of its stored rows.
+  // Start of the piece in dst, and its stored row stride.
   const std::int64_t stride = target.transposed ? target.rows() : target.columns();
   std::byte* begin = dst + (target.transposed ? row : (row - first) * stride) * element;
   if (from.transposed != target.transposed) {

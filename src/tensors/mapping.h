@@ -1,5 +1,5 @@
-// How our tensors correspond to those of another format: rows of one are rows of the other. One
-// table serves both directions, so a round trip keeps every bit.
+// Mapping between our tensors and those of another format: rows of one are rows of the other. One
+// table serves both directions, so that a round trip is bitwise exact.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace trireme {
 
-// A tensor by name. Read as a matrix it has rows() rows of columns() elements: the last dimension
-// is the columns (a vector has one), and `transposed` says that the matrix is stored the other way.
+// A named tensor, viewed as a matrix with rows() rows of columns() elements: the last dimension is
+// the columns (a vector has one column); `transposed` means that storage is transposed.
 struct NamedTensor {
   std::string name;
   Shape shape;  // as stored
   bool transposed = false;
-  bool zeros = false;  // of theirs alone: all of it is zero, and ours has nothing for it
+  bool zeros = false;  // theirs only: all zeros, without counterpart in ours
 
   std::int64_t columns() const;
   std::int64_t rows() const;
 };
 
-// Rows [ours_row, ours_row + rows) of one are rows [theirs_row, ...) of the other.
+// Rows [ours_row, ours_row + rows) of ours are rows [theirs_row, ...) of theirs.
 struct RowLink {
-  std::size_t ours = 0, theirs = 0;  // positions in TensorMapping
+  std::size_t ours = 0, theirs = 0;  // indices into TensorMapping
   std::int64_t ours_row = 0, theirs_row = 0;
   std::int64_t rows = 0;
 };
@@ -35,55 +35,55 @@ struct TensorMapping {
   std::vector<NamedTensor> ours, theirs;
   std::vector<RowLink> links;
 
-  // Adds a tensor that is the same on both sides, except for its name and how it is stored.
+  // Adds a tensor that is the same on both sides, except for its name and storage order.
   void add(const NamedTensor& our, const NamedTensor& their);
-  // Adds a pair without links, for those that are cut into rows.
+  // Adds a tensor without links, for tensors that are linked row by row.
   std::size_t add_ours(const NamedTensor& tensor);
   std::size_t add_theirs(const NamedTensor& tensor);
   void link(std::size_t our, std::int64_t our_row, std::size_t their, std::int64_t their_row,
             std::int64_t rows);
 };
 
-// Checks that the links give every row of every tensor exactly once, on both sides; a mapping that
-// does not is a mistake in its table.
+// Checks that the links cover every row of every tensor exactly once on both sides; a violation is
+// a bug in the mapping's table.
 void check_mapping(const TensorMapping& mapping);
 
-// Elements of all tensors together.
+// Total number of elements of all tensors.
 std::int64_t count_elements(const std::vector<NamedTensor>& tensors);
 
-// A part of a stored tensor read as a matrix: its last dimension is the columns (a vector has one).
+// A part of a stored tensor viewed as a matrix: the last dimension is the columns.
 struct Rectangle {
   std::int64_t row = 0, column = 0;
   std::int64_t rows = 0, columns = 0;
 };
 
-// Sources of tensors. Implementations say whether several threads may read at the same time.
+// Source of tensor data. Implementations document their thread safety.
 class TensorSource {
  public:
   virtual ~TensorSource() = default;
-  // Element type of a tensor. Fails with exit code 2 if it is not there or does not have that
+  // Element type of a tensor. Fails with exit code 2 if it is missing or has another
   // shape.
   virtual DType check(const std::string& name, const Shape& shape) const = 0;
-  // Reads a part of a tensor, row-major, unconverted.
+  // Reads a part of a tensor, row-major, without conversion.
   virtual void read(const std::string& name, const Rectangle& part, std::byte* dst) = 0;
 };
 
 enum class Direction : std::uint8_t { to_ours, to_theirs };
 
-// Makes the tensors of one side from those of the other, a few rows at a time.
+// Assembles the tensors of one side from those of the other, a few rows at a time.
 class TensorAssembler {
  public:
-  // `mapping` and `source` must live as long. Fails with exit code 2 where the source lacks a
+  // `mapping` and `source` must outlive this object. Fails with exit code 2 if the source lacks a
   // tensor or has another shape.
   TensorAssembler(const TensorMapping& mapping, Direction direction, TensorSource& source);
 
   const std::vector<NamedTensor>& targets() const { return targets_; }
-  // Element type of a target: that of its sources, which must agree; of zeros that of the first
+  // Element type of a target: the common type of its sources; for zeros, the type of the first
   // target.
   DType dtype(std::size_t target) const { return dtypes_[target]; }
 
-  // Writes elements [begin, end) of a stored target as type `dtype`. Thread-safe if the source is.
-  // Memory: some whole rows around the range, as stored.
+  // Writes elements [begin, end) of a target, in storage order, as type `dtype`. Thread-safe if the
+  // source is. Buffers the whole rows around the range in the stored type.
   void produce(std::size_t target, DType dtype, std::int64_t begin, std::int64_t end,
                std::byte* dst) const;
 

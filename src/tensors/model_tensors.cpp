@@ -1,4 +1,4 @@
-// Names and shapes as src/model/ declares them.
+// Lists tensor names and shapes as declared in src/model/.
 #include "tensors/model_tensors.h"
 
 #include "base/error.h"
@@ -27,7 +27,7 @@ class List {
   std::vector<NamedTensor> tensors_;
 };
 
-// Each expert has the rows of its gate, then those of what it gates.
+// Each expert has the rows of its gate projection, then those of its up projection.
 void add_experts(List& list, const ModelConfig& m, const std::string& mlp) {
   const std::int64_t h = m.hidden_size, count = m.moe.num_experts, inner = m.moe.ffn_hidden_size;
   const std::int64_t halves = has_gate(m) ? 2 : 1, shared = m.moe.shared_ffn_hidden_size;

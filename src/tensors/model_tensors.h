@@ -1,4 +1,4 @@
-// The tensors of our models: names and shapes, for formats that store them alike.
+// Names and shapes of our models' tensors, for formats that store them alike.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace trireme {
 
 std::vector<NamedTensor> model_tensors(const ModelConfig& model);
 
-// A mapping for a format whose tensors, once joined, are ours under the same names.
+// Mapping for a format whose tensors, once joined, equal ours under the same names.
 TensorMapping same_tensors(const ModelConfig& model);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Copies of the links of a mapping.
+// Maps optimizer states by copying the links of their weights.
 #include "tensors/optimizer_states.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Adam's states of each parameter, next to the weights of checkpoints.
+// Adam states stored alongside the weights of checkpoints.
 #pragma once
 
 #include <array>
@@ -10,20 +10,20 @@
 namespace trireme {
 
 inline constexpr int adam_moments = 2;
-// As PyTorch's Adam calls them, and whatever is made after it.
+// Names in PyTorch's Adam and derived optimizers.
 inline constexpr std::array<const char*, adam_moments> torch_moment_keys{"exp_avg", "exp_avg_sq"};
 
-// The name of a moment in our checkpoints.
+// Name of a moment in our checkpoints.
 std::string moment_name(const std::string& parameter, int which);
 
-// Whether a tensor of ours is one that the optimizer trains: not the biases that balance experts.
+// Whether the optimizer trains this tensor of ours (not the expert balancing biases).
 bool has_moments(const std::string& ours);
 
-// Whether any of ours that is made of a tensor of theirs is trained.
+// Whether any of our tensors mapped from this tensor of theirs is trained.
 bool is_trained(const TensorMapping& mapping, std::size_t theirs);
 
-// Adds the moments of all that have some to a mapping: they are cut and ordered as their weights.
-// `theirs` names them at the other program.
+// Adds the moments of trained tensors to a mapping, split and ordered like their weights. `theirs`
+// returns the other program's name of a moment.
 using MomentNames = std::function<std::string(const std::string& tensor, int which)>;
 void add_moments(TensorMapping& mapping, const MomentNames& theirs);
 

@@ -1,4 +1,4 @@
-// Maps a safetensors file and looks tensors up by name.
+// Memory-maps a safetensors file and looks up tensors by name.
 #include "tensors/safetensors.h"
 
 #include "base/error.h"

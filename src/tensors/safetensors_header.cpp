@@ -1,5 +1,5 @@
-// Parses the header of a safetensors file event by event, so that duplicate keys are seen and no
-// tree is built, then checks that the tensors tile the rest of the file.
+// Parses a safetensors header as SAX events, to detect duplicate keys without building a tree, then
+// checks that the tensors tile the rest of the file.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -50,9 +50,9 @@ const ElementType* find_type(std::string_view name) {
   return it == element_types.end() ? nullptr : &*it;
 }
 
-// Receives nlohmann's parse events. The header has a fixed form, so a small state machine does:
-// depth 1 holds the tensors, depth 2 the fields of one of them (or the metadata). Fields that the
-// format does not have are skipped, as by its reference implementation.
+// Receives nlohmann's SAX events. The header has a fixed structure, so a small state machine
+// suffices: depth 1 has the tensors, depth 2 the fields of a tensor (or the metadata). Unknown
+// fields are ignored, as in the reference implementation.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderEvents(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}
@@ -142,7 +142,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   }
   bool null() override {
     if (depth_ == 1 && in_metadata_) {
-      in_metadata_ = false;  // as if it had none
+      in_metadata_ = false;  // as if absent
       return true;
     }
     return refuse_value("has a null");
@@ -195,11 +195,11 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::uint64_t> offsets_;
   int depth_ = 0, skipped_depth_ = 0;
   bool list_ = false, in_metadata_ = false, has_metadata_ = false;
-  bool skips_ = false;  // the value of a field that the format does not have
+  bool skips_ = false;  // inside the value of an unknown field
   bool has_type_ = false, has_shape_ = false, has_offsets_ = false;
 };
 
-// Bytes of a tensor, or nothing where the product overflows or ends inside a byte.
+// Bytes of a tensor; nullopt if the product overflows or is not a whole number of bytes.
 std::optional<std::uint64_t> byte_size(const SafetensorsEntry& entry) {
   std::uint64_t bits = static_cast<std::uint64_t>(find_type(entry.type)->bits);
   for (const std::int64_t dim : entry.shape) {
@@ -209,7 +209,7 @@ std::optional<std::uint64_t> byte_size(const SafetensorsEntry& entry) {
   return bits / 8;
 }
 
-// Makes offsets absolute, sorts the tensors by them and checks that they tile the data.
+// Makes offsets absolute, sorts tensors by offset and checks that they tile the data.
 void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std::string& file) {
   std::ranges::sort(header.tensors, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

@@ -1,4 +1,4 @@
-// Lays the tensors out, writes the header, then takes their bytes as they come.
+// Plans the layout, writes the header, then writes tensor bytes in any order.
 #include "tensors/safetensors_writer.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::uint64_t byte_size(const SafetensorsTensor& tensor) {
   return bytes;
 }
 
-// Positions by falling element size; the order given breaks ties.
+// Indices by descending element size; stable.
 std::vector<std::size_t> layout_order(const std::vector<SafetensorsTensor>& tensors) {
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
@@ -51,7 +51,7 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<Safetenso
     const nlohmann::ordered_json entry{{"dtype", safetensors_type(tensor.dtype)},
                                        {"shape", tensor.shape},
                                        {"data_offsets", {begin_[i], next}}};
-    // Appended as text: an ordered_json object searches linearly for each name.
+    // Appended as text: an ordered_json object would search each name linearly.
     text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() + ":" + entry.dump();
   }
   text += '}';

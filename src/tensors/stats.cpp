@@ -1,4 +1,4 @@
-// One pass in double precision.
+// Computes statistics in one pass in double precision.
 #include "tensors/stats.h"
 
 #include <algorithm>

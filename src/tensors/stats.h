@@ -1,4 +1,4 @@
-// Statistics of a tensor's values, gathered piece by piece.
+// Statistics of a tensor's values, accumulated piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace trireme {
 
 class TensorStats {
  public:
-  // Takes in `count` elements.
+  // Adds `count` elements.
   void add(DType dtype, const std::byte* data, std::int64_t count);
 
-  // Over the finite values; all zero if there are none.
+  // Statistics of the finite values; zero if there are none.
   double min() const { return finite_ > 0 ? min_ : 0; }
   double max() const { return finite_ > 0 ? max_ : 0; }
   double mean() const { return finite_ > 0 ? sum_ / static_cast<double>(finite_) : 0; }

@@ -1,5 +1,5 @@
-// What rows of the table of keys are written with. A row says all about a key: type and default
-// (those of its member in Config), valid values, unit, meaning, and what else is true of it.
+// Macros for rows of the key table. A row defines a key's type and default (those of its Config
+// member), valid values, unit, meaning, and other properties.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ std::vector<Field> optimizer_fields();
 std::vector<Field> parallel_fields();
 std::vector<Field> checkpoint_fields();
 
-// Sizes and counts: far above any real run, far below where a product of two would overflow.
+// Upper bounds: far above any real run, far below where a product of two would overflow.
 inline constexpr double kManyLayers = 1e5;
 inline constexpr double kWide = 1 << 24;
-inline constexpr double kManyExperts = 1024;       // the router holds a token's scores on its stack
+inline constexpr double kManyExperts = 1024;       // the router keeps a token's scores on the stack
 inline constexpr double kManyTokens = 1LL << 31;   // token ids are 32-bit
-inline constexpr double kManyPositions = 1 << 24;  // attention compares positions as fp32
+inline constexpr double kManyPositions = 1 << 24;  // attention compares positions in fp32
 inline constexpr double kCount = 1e15;
 
 inline FieldLimits any() {
@@ -57,12 +57,12 @@ FieldSlot slot_of(T* value) {
     return value;
 }
 
-// The key `name` of a section, which is the member of that name. Then its limits, its unit ("": it
-// has none) and its meaning in one line, without a full stop.
+// Key `name` of a section, stored in the member of the same name, followed by its limits, its unit
+// ("" if none) and a one-line description without a full stop.
 #define FIELD(section, name, ...) FIELD_AT(#section, #name, section.name, __VA_ARGS__)
-// A key of [moe], which lies within the model.
+// A key of [moe], which is stored inside the model's struct.
 #define EXPERT_FIELD(name, ...) FIELD_AT("moe", #name, model.moe.name, __VA_ARGS__)
-// A key whose name is not that of its member.
+// A key whose name differs from its member's.
 #define FIELD_AT(section, name, member, ...) \
   Field(                                     \
       section, name, [](Config& c) -> FieldSlot { return slot_of(&c.member); }, __VA_ARGS__)

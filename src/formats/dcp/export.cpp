@@ -1,4 +1,4 @@
-// The tensors of Hugging Face's mapping under the keys of a training state.
+// Exports tensors of the Hugging Face mapping under the keys of a training state.
 #include "formats/dcp/export.h"
 
 #include "base/error.h"
@@ -49,7 +49,7 @@ class DcpExport {
     if (with_states_) add_moments(mapping_, moment_name);
   }
 
-  // The config.json says what model the tensors are of, to `trireme convert` and to transformers.
+  // config.json identifies the model for `trireme convert` and for transformers.
   void write_config(const fs::path& folder) const {
     const DType stored = options_.dtype.value_or(main_dtype_);
     const char* const dtype = stored == DType::bf16  ? "bfloat16"
@@ -88,17 +88,17 @@ class DcpExport {
     if (titan_) return {"optimizer", fmt::format("state.{}.{}", own, key)};
     return {"optimizer", "state", own, key};
   }
-  // The name of the parameter that has the states of a weight.
+  // Name of the parameter whose optimizer state covers a weight.
   std::string state_name(std::size_t weight) const {
     const std::string own = own_name(mapping_.theirs[weight].name);
     const std::string fused = titan_ ? torchtitan_fused_name(own) : "";
     return fused.empty() ? own : fused;
   }
-  // The weight whose moment a tensor of the mapping is, or itself.
+  // The weight that a tensor of the mapping belongs to: itself, or the one it is a moment of.
   std::size_t weight_of(std::size_t i) const {
     return i < weights_ ? i : trained_[(i - weights_) % trained_.size()];
   }
-  // Whether a weight is the first of those whose states are one parameter's.
+  // Whether a weight is the first of those that share one parameter's optimizer state.
   bool begins_states(std::size_t weight) const {
     return weight == 0 || state_name(weight) != state_name(weight - 1);
   }
@@ -117,7 +117,7 @@ class DcpExport {
     }
   }
 
-  // Of a weight or, from the first of them on, of those that are one parameter.
+  // Writes the moment of one weight or, starting at the first, of all weights of one parameter.
   void write_moment(const TensorAssembler& assembler, std::size_t first) {
     const std::string name = state_name(weight_of(first));
     std::vector<std::size_t> all{first};
@@ -154,7 +154,7 @@ class DcpExport {
     });
   }
 
-  // Models list a tied head too, and load it where they list it.
+  // Models list a tied head as well, and load it under that name.
   void write_tied(const std::string& name) {
     constexpr const char* head = "lm_head.weight";
     if (tied_huggingface_tensor(model_, head) == name) writer_.add_copy(weight_path(head));
@@ -178,7 +178,7 @@ class DcpExport {
       }
       return;
     }
-    // Matrices, and what does not decay.
+    // Group 0: matrices; group 1: parameters without weight decay.
     std::int64_t group = 0;
     for (const double decay : {config_.optimizer.weight_decay, 0.0}) {
       TorchList names;
@@ -197,7 +197,7 @@ class DcpExport {
     return decays ? config_.optimizer.weight_decay : 0;
   }
 
-  // The keys of a group of torch.optim.AdamW.
+  // Settings of a parameter group of torch.optim.AdamW.
   TorchDict settings(double decay) const {
     const OptimizerConfig& o = config_.optimizer;
     return {{"lr", {o.lr}},
@@ -224,11 +224,11 @@ class DcpExport {
   Config config_;
   bool titan_, with_states_ = false;
   DcpNames names_;
-  DType main_dtype_ = DType::f32;  // of the weights, as they are stored
+  DType main_dtype_ = DType::f32;  // of the stored weights
   HuggingFaceModel model_;
   TensorMapping mapping_;
-  std::size_t weights_;               // how many of its tensors are weights, which come first
-  std::vector<std::size_t> trained_;  // of them, those that have moments
+  std::size_t weights_;               // number of weights, which precede the moments
+  std::vector<std::size_t> trained_;  // weights that have moments
   CheckpointSource source_;
   const ExportOptions& options_;
   DcpWriter writer_;

@@ -1,4 +1,4 @@
-// Opens all files and, when they are asked for, the items in them.
+// Opens all files at once and their items on demand.
 #include "formats/dcp/folder.h"
 
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
-// Folders of torch.distributed.checkpoint (DCP): a .metadata and files of items, each of which is a
-// file of torch.save.
+// Folders of torch.distributed.checkpoint (DCP): a .metadata and files of items, each of which is
+// in torch.save format.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ bool is_dcp_folder(const fs::path& folder);
 
 class DcpFolder {
  public:
-  // Refused (exit code 2): see parse_dcp_metadata; files that are missing or too short.
+  // Refused (exit code 2): see parse_dcp_metadata; missing or truncated files.
   explicit DcpFolder(const fs::path& folder);
 
   const std::string& where() const { return where_; }
@@ -28,13 +28,13 @@ class DcpFolder {
   std::uint64_t bytes() const { return bytes_; }  // of all files
   const DcpTensor* find(std::string_view name) const;
 
-  // The file of torch.save that holds a chunk, or a value. Refused (exit code 2): see
-  // parse_torch_file; a chunk that is not what the .metadata says. Several threads may ask at once.
+  // Opens the torch.save item that contains a chunk or a value. Refused (exit code 2): see
+  // parse_torch_file; a chunk that contradicts the .metadata. Thread-safe.
   std::shared_ptr<const TorchFile> open(const DcpTensor& tensor, const DcpChunk& chunk) const;
-  // Nothing where there is no such value.
+  // Returns null if there is no such value.
   std::shared_ptr<const TorchFile> open(std::string_view value) const;
-  // A number, stored as a value or as a tensor of one element; nothing where it is not there or is
-  // something else.
+  // A number stored as a value or as a one-element tensor; nullopt if it is missing or of another
+  // kind.
   std::optional<double> number(std::string_view name) const;
 
  private:
@@ -46,7 +46,7 @@ class DcpFolder {
   std::uint64_t bytes_ = 0;
   std::map<std::string_view, const DcpTensor*> tensors_;
   std::map<std::string_view, const DcpValue*> values_;
-  // Items that were read lately, by file and place: parsed and checked once.
+  // Cache of recently opened items by file and offset, to parse and check each only once.
   using Place = std::pair<std::size_t, std::uint64_t>;
   mutable std::mutex mutex_;
   mutable std::map<Place, std::shared_ptr<const TorchFile>> opened_;

@@ -1,4 +1,4 @@
-// Objects of DCP's classes, which the pickle keeps as they are, become the plain structs.
+// Converts DCP's objects, which the pickle reader keeps inert, to plain structs.
 #include "formats/dcp/metadata.h"
 
 #include <fmt/ranges.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* metadata_class = "torch.distributed.checkpoint.metadata.Metadata";
 
-// The count of what is multiplied; negative sizes and overflows were refused before.
+// Product of sizes; negative sizes and overflows were refused earlier.
 std::int64_t product(const std::vector<std::int64_t>& sizes) {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) count *= size;
@@ -92,7 +92,7 @@ class MetadataReader {
                pickle_.shown(*version));
   }
 
-  // Where the items lie, by name and offsets.
+  // Reads the locations of items by name and offsets.
   void read_places(PickleId dict) {
     const auto items = pickle_.children(dict);
     std::set<std::string> files;
@@ -175,7 +175,7 @@ class MetadataReader {
     out_.tensors.push_back(std::move(tensor));
   }
 
-  // Properties have a tuple as their state, whose first item is the type.
+  // The state of the properties object is a tuple whose first item is the type.
   const TorchType* element_type(std::string_view name, PickleId value) const {
     const PickleId properties = wanted(value, "properties", PickleKind::object);
     const auto state = pickle_.children(pickle_.state(properties));
@@ -221,8 +221,8 @@ std::int64_t DcpTensor::count() const {
 }
 
 DcpMetadata parse_dcp_metadata(std::string_view text, const std::string& name) {
-  // Values need some times the bytes that describe them (15 in all, up to 24 where lists of chunks
-  // begin), and large models have many.
+  // Values need several times the bytes that describe them (15 overall, up to 24 where lists of
+  // chunks begin), and large models have many.
   const PickleLimits limits{
       .bytes = std::uint64_t{1} << 30, .memory = std::uint64_t{16} << 20, .memory_per_byte = 24};
   const Pickle pickle(text, name, limits);
@@ -232,7 +232,7 @@ DcpMetadata parse_dcp_metadata(std::string_view text, const std::string& name) {
   return MetadataReader(pickle).read();
 }
 
-// Along the first dimension, with the chunks that lie at the same place in it.
+// Checks along the first dimension, together with the chunks at the same position in it.
 std::string dcp_tiling_fault(const DcpTensor& tensor) {
   constexpr std::size_t most_side_by_side = 1024;
   std::vector<const DcpChunk*> chunks, beside;

@@ -1,5 +1,5 @@
-// The .metadata of a folder of torch.distributed.checkpoint (DCP): which tensors and other values
-// the folder holds, in which files, and how the tensors are cut.
+// The .metadata of a torch.distributed.checkpoint (DCP) folder: its tensors and values, their
+// files, and how tensors are sharded.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace trireme {
 
 inline constexpr const char* dcp_metadata_file = ".metadata";
 
-// A file of torch.save within a file of the folder.
+// A torch.save file embedded in a file of the folder.
 struct DcpItem {
-  std::size_t file = 0;  // position in DcpMetadata::files
+  std::size_t file = 0;  // index into DcpMetadata::files
   std::uint64_t begin = 0, bytes = 0;
 };
 
-// A rectangle of a tensor.
+// A rectangular shard of a tensor.
 struct DcpChunk {
   std::vector<std::int64_t> offsets, sizes;
   DcpItem item;
@@ -36,7 +36,7 @@ struct DcpTensor {
   std::int64_t count() const;
 };
 
-// Anything else: a number, a text, a list.
+// A non-tensor item: a number, a string, a list.
 struct DcpValue {
   std::string name;
   DcpItem item;
@@ -44,17 +44,17 @@ struct DcpValue {
 
 struct DcpMetadata {
   std::vector<std::string> files;  // sorted
-  std::vector<DcpTensor> tensors;  // in the order of the state that was saved
+  std::vector<DcpTensor> tensors;  // in the order of the saved state
   std::vector<DcpValue> values;
-  std::string version;  // "" where it is not told
+  std::string version;  // "" if unknown
 };
 
-// `name` is the file's name for messages. Refused (exit code 2): pickles of anything else, versions
-// that are not known, rectangles that leave their tensor or have no place in a file, places without
-// a rectangle, names of files that leave the folder, items that are compressed.
+// `name` is the file's name for messages. Refused (exit code 2): other pickles, unknown versions,
+// shards outside their tensor or without a location, locations without a shard, file names outside
+// of the folder, compressed items.
 DcpMetadata parse_dcp_metadata(std::string_view text, const std::string& name);
 
-// Why the chunks do not hold every element of the tensor exactly once, or "" if they do.
+// Why the chunks do not cover every element of the tensor exactly once, or "" if they do.
 std::string dcp_tiling_fault(const DcpTensor& tensor);
 
 }  // namespace trireme

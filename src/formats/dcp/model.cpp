@@ -1,5 +1,5 @@
-// Folders of torch.distributed.checkpoint as models: the configuration comes from elsewhere, names
-// and shapes from the .metadata.
+// Opens torch.distributed.checkpoint folders as models: the configuration is given separately,
+// names and shapes come from the .metadata.
 #include "formats/dcp/model.h"
 
 #include <fmt/ranges.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* titan_words = "tok_embeddings.weight";
 
-// Keys of what runs keep besides the model, at the beginning of names.
+// Name prefixes of state that training programs store besides the model.
 constexpr std::array<std::string_view, 12> other_keys{
     "optimizer.",  "optim.",       "optimizers.", "lr_scheduler.", "scheduler.", "train_state.",
     "dataloader.", "data_loader.", "rng",         "scaler.",       "step",       "extra_state."};
@@ -36,10 +36,10 @@ bool ends_with_name(std::string_view name, std::string_view ending) {
          (name.size() == ending.size() || name[name.size() - ending.size() - 1] == '.');
 }
 
-// The tensors of the model, with the names that they have at Hugging Face.
+// The model's tensors under their Hugging Face names.
 class DcpModel {
  public:
-  // `states`: the folder of the optimizer, where it has one of its own.
+  // `states`: the optimizer's folder if it is separate.
   DcpModel(const fs::path& path, const fs::path& states, const fs::path& config,
            const ModelSettings& settings)
       : folder_(std::make_shared<const DcpFolder>(path)),
@@ -85,7 +85,7 @@ class DcpModel {
         path.string());
   }
 
-  // Accelerate and others put the states into a folder next to that of the weights.
+  // Accelerate and others store optimizer states in a separate folder next to the weights.
   void refuse_states_alone(const fs::path& path) const {
     const auto& tensors = folder_->metadata().tensors;
     if (tensors.empty() || !std::ranges::all_of(tensors, [](const DcpTensor& tensor) {
@@ -101,7 +101,7 @@ class DcpModel {
                                                  whole.string(), split.model.filename().string()));
   }
 
-  // Finds the key under which the model lies; false where no tensor has that name.
+  // Finds the key prefix of the model; false if no tensor has that name.
   bool find_prefix(std::string_view first) {
     const DcpTensor* shortest = nullptr;
     for (const DcpTensor& tensor : folder_->metadata().tensors) {
@@ -228,7 +228,7 @@ class DcpModel {
     read_settings(optimizer, out);
   }
 
-  // Of queries, keys and values that lie in one tensor.
+  // Selects the rows of queries, keys or values within a fused QKV tensor.
   void choose_rows(JoinedTensor& tensor, const std::string& own) const {
     const ModelConfig& m = model_.model;
     tensor.choice = torchtitan_fused_rows(own, m);
@@ -243,7 +243,7 @@ class DcpModel {
     tensor.shape[0] = tensor.choice.count * m.num_kv_heads;
   }
 
-  // Of a run's step, which may have skipped some of the optimizer's, and of what it had seen.
+  // Reads the run's step, which may include skipped optimizer steps, and its consumed data.
   void read_progress(ForeignTraining& training) {
     training.step = training.optimizer_steps;
     for (const char* name : {"train_state.step", "step", "iteration", "global_step"}) {
@@ -269,7 +269,7 @@ class DcpModel {
     }
   }
 
-  // What a given configuration of a run says counts.
+  // Settings of a given run configuration take precedence.
   void read_settings(const DcpOptimizer& optimizer, ForeignModel& out) {
     Config found = given_.config;
     add_note(note_, optimizer.read_settings(found.optimizer));
@@ -294,7 +294,7 @@ class DcpModel {
   HuggingFaceModel model_;
   std::unique_ptr<JoinedTensors> joined_;
   const DcpWeights *weights_ = nullptr, *moments_ = nullptr;
-  std::map<std::string, std::string> own_names_;  // without the prefix, by Hugging Face's
+  std::map<std::string, std::string> own_names_;  // names without prefix, by Hugging Face name
   std::string note_;
 };
 
@@ -322,7 +322,7 @@ ForeignModel open_dcp_folder(const fs::path& folder, const ModelSettings& settin
                              const fs::path& config) {
   if (is_dcp_folder(folder)) return DcpModel(folder, {}, config, settings).open();
   const SplitDcpFolder split = find_split_dcp_folder(folder);
-  // The config.json that such a folder may have.
+  // The folder may have its own config.json.
   const fs::path own = folder / "config.json";
   const fs::path given = config.empty() && fs::exists(own) ? own : config;
   return DcpModel(split.model.empty() ? folder : split.model, split.optimizer, given, settings)

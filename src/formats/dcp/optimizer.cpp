@@ -1,5 +1,5 @@
-// States and groups under the names that torch.distributed.checkpoint.state_dict gives them: groups
-// are numbered there, or each parameter has the settings of its group.
+// States and groups as named by torch.distributed.checkpoint.state_dict: groups are numbered, or
+// each parameter has the settings of its group.
 #include "formats/dcp/optimizer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<const char*, adam_moments> moment_endings{".exp_avg", ".exp_avg_sq"};
 constexpr const char* step_ending = ".step";
 
-// A setting of all parameters, or of those of one kind.
+// Distinct values of a setting over all parameters, or over one kind of parameter.
 struct Setting {
   std::set<double> values;
   void add(std::optional<double> value) {

@@ -1,4 +1,4 @@
-// The states of AdamW in a folder of torch.distributed.checkpoint.
+// AdamW states in a torch.distributed.checkpoint folder.
 #pragma once
 
 #include <map>
@@ -14,33 +14,33 @@ namespace trireme {
 
 class DcpOptimizer {
  public:
-  // Finds the states of parameters by their names, whatever the key that the optimizer's state has
-  // in the folder. Refused (exit code 2): states of some parameters and not of others.
+  // Finds parameter states by name, under any key of the optimizer's state. Refused (exit code 2):
+  // states for only some of the parameters.
   DcpOptimizer(const DcpFolder& folder, const std::vector<std::string>& parameters);
 
-  // Whether the states are there; if not, why() says what was found instead, or "".
+  // Whether states are present; if not, why() describes what was found instead, or is "".
   bool is_there() const { return !prefix_.empty(); }
   const std::string& why() const { return why_; }
-  // The parameter whose states hold those of another: itself, but for torchtitan's queries, keys
-  // and values that were trained as one.
+  // The parameter whose states include those of `parameter`: itself, except for torchtitan's
+  // queries, keys and values trained as one parameter.
   const std::string& owner(const std::string& parameter) const;
   // The first (0) or second (1) moment of an owner.
   const DcpTensor& moment(const std::string& parameter, int which) const;
-  // Steps that the optimizer did. Refused (exit code 2) where parameters differ.
+  // Number of optimizer steps. Refused (exit code 2) if it differs between parameters.
   std::int64_t steps() const;
 
-  // Fills what its groups say. Returns what they say and [optimizer] cannot, or "".
+  // Fills in the groups' settings. Returns settings that [optimizer] cannot represent, or "".
   std::string read_settings(OptimizerConfig& optimizer) const;
 
  private:
   bool find_states();
-  // What the names of each parameter's settings begin with: "optimizer.param_groups.0.".
+  // Name prefixes of each parameter's settings: "optimizer.param_groups.0.".
   std::map<std::string, std::string> groups() const;
   std::optional<std::pair<double, double>> pair(const std::string& name) const;
 
   const DcpFolder& folder_;
-  std::vector<std::string> parameters_;        // that have states
-  std::map<std::string, std::string> owners_;  // of those that have none of their own
+  std::vector<std::string> parameters_;        // with states
+  std::map<std::string, std::string> owners_;  // of those whose states are in another's
   std::string prefix_;                         // of the states: "optimizer.state."
   std::string groups_;                         // of the groups: "optimizer.param_groups."
   std::string why_;

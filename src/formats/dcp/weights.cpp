@@ -1,4 +1,4 @@
-// One entry for each chunk, in the order of the tensors.
+// Lists one entry per chunk, in the order of the tensors.
 #include "formats/dcp/weights.h"
 
 #include "base/error.h"
@@ -44,13 +44,13 @@ void DcpWeights::require_whole(const DcpTensor& tensor) const {
   }
 }
 
-// Read as a matrix, whose columns are the last dimension.
+// Views the tensor as a matrix whose columns are the last dimension.
 TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t skipped) const {
   const DcpChunk& chunk = tensor.chunks[i];
   const std::size_t rank = tensor.shape.size();
   TensorPart part{this, &tensors()[first_.at(&tensor) + i]};
   if (rank > skipped) part.row = chunk.offsets[skipped];
-  bool is_one = rank > skipped && chunk.sizes[skipped] == 1;  // in the dimensions before
+  bool is_one = rank > skipped && chunk.sizes[skipped] == 1;  // in the skipped dimensions
   for (std::size_t axis = skipped + 1; axis + 1 < rank; ++axis) {
     if (!is_one && chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
       fail_input(

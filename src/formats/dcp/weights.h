@@ -1,4 +1,4 @@
-// The tensors of a folder of torch.distributed.checkpoint as parts of whole ones.
+// Tensors of a torch.distributed.checkpoint folder as parts of whole tensors.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@ namespace trireme {
 
 class DcpWeights : public WeightFile {
  public:
-  // `is_stacked` tells the tensors that layers() is for; none: there are no such tensors.
+  // `is_stacked` identifies tensors to be read with layers(); null: there are none.
   using IsStacked = bool (*)(const DcpTensor&);
   explicit DcpWeights(std::shared_ptr<const DcpFolder> folder, IsStacked is_stacked = nullptr);
 
   const DcpFolder& folder() const { return *folder_; }
-  // A tensor under another name. Refused (exit code 2): parts that overlap or leave a hole, parts
-  // that are not rectangles of the tensor read as a matrix.
+  // A tensor under another name. Refused (exit code 2): parts that overlap or leave gaps, or that
+  // are not rectangles of the tensor viewed as a matrix.
   JoinedTensor whole(const DcpTensor& tensor, const std::string& name) const;
-  // A tensor whose first dimension counts layers, as one tensor for each of them. Refused (exit
-  // code 2): what whole() refuses, parts of several layers.
+  // Splits a tensor whose first dimension is the layer into one tensor per layer. Refused (exit
+  // code 2): as for whole(), and parts that span several layers.
   std::vector<JoinedTensor> layers(const DcpTensor& tensor,
                                    const std::vector<std::string>& names) const;
 
@@ -38,7 +38,7 @@ class DcpWeights : public WeightFile {
   DcpWeights(std::shared_ptr<const DcpFolder> folder, std::vector<Place> places,
              IsStacked is_stacked);
   void require_whole(const DcpTensor& tensor) const;
-  // A chunk in the matrix of its tensor, of whose dimensions the first `skipped` do not count.
+  // A chunk within its tensor's matrix, ignoring the first `skipped` dimensions.
   TensorPart part(const DcpTensor& tensor, std::size_t chunk, std::size_t skipped) const;
 
   std::shared_ptr<const DcpFolder> folder_;

@@ -1,4 +1,4 @@
-// Each item is a file of torch.save; the metadata is a pickle of DCP's classes.
+// Writes each item as a torch.save file, and the metadata as a pickle of DCP's classes.
 #include "formats/dcp/writer.h"
 
 #include "base/error.h"
@@ -28,16 +28,16 @@ void put_properties(PickleText& text, const TorchTensor& tensor) {
   text.put("torch.strided");
   text.end_tuple();
   text.call();
-  text.put(false);  // needs no gradient
+  text.put(false);  // requires_grad
   text.put_name(classes, "_MEM_FORMAT_ENCODING");
   text.put_tuple({0});
   text.call();
-  text.put(false);  // not pinned
+  text.put(false);  // pin_memory
   text.end_tuple();
   text.build();
 }
 
-// The whole tensor as one chunk.
+// Describes the whole tensor as one chunk.
 void put_tensor(PickleText& text, const TorchTensor& tensor) {
   text.put_object(classes, "TensorStorageMetadata");
   text.begin_dict();

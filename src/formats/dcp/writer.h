@@ -1,5 +1,5 @@
-// Folders that torch.distributed.checkpoint loads. Items arrive one after the other; the .metadata
-// that makes the folder whole comes last.
+// Writes folders that torch.distributed.checkpoint can load. Items are written sequentially; the
+// .metadata, which completes the folder, comes last.
 #pragma once
 
 #include <optional>
@@ -12,27 +12,27 @@
 
 namespace trireme {
 
-// The keys that lead to an item in the state that is saved; numbers are places in lists. Joined by
-// dots they are the item's name.
+// Keys that lead to an item in the saved state; numbers are list indices. Joined with dots, they
+// form the item's name.
 using DcpPath = std::vector<std::variant<std::string, std::int64_t>>;
 std::string dcp_name(const DcpPath& path);
 
 class DcpWriter {
  public:
-  // Writes __0_0.distcp and, where a file would become larger, __0_1.distcp and so on. An item lies
-  // in one file.
+  // Writes __0_0.distcp and, when the size limit is reached, __0_1.distcp etc. An item is never
+  // split across files.
   DcpWriter(const fs::path& folder, std::uint64_t max_file_bytes);
   ~DcpWriter();
 
-  // Begins a tensor; its bytes follow in order, all of them before the next item.
+  // Begins a tensor; all its bytes must be written, in order, before the next item.
   void begin(const DcpPath& path, const TorchTensor& tensor);
   void write(const void* bytes, std::uint64_t count);
-  // Anything but a tensor.
+  // Adds an item that is not a tensor.
   void add(const DcpPath& path, const TorchValue& value);
-  // The tensor that came last under a second name.
+  // Adds the last tensor again under a second name.
   void add_copy(const DcpPath& path);
 
-  // Writes the .metadata. Without it the folder is not a checkpoint.
+  // Writes the .metadata. Without this call the folder is not a checkpoint.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// Finds the files of a step, compares them with each other, and joins their tensors.
+// Finds the files of a step, checks that they are consistent, and joins their tensors.
 #include "formats/deepspeed/folder.h"
 
 #include <fmt/ranges.h>
@@ -88,7 +88,7 @@ void DeepspeedFolder::find_files() {
   }
 }
 
-// A pipeline's modules, each in a file of its own.
+// Finds the modules of a pipeline, each stored in its own file.
 void DeepspeedFolder::find_layers() {
   for (const auto& [number, ranks] : files_.layers) {
     std::vector<const WeightFile*> files;
@@ -114,7 +114,7 @@ void DeepspeedFolder::find_layers() {
   }
 }
 
-// Without a pipeline the model is in the files of ranks, unless ZeRO's third stage has cut it up.
+// Without pipeline parallelism, the ranks' files hold the model, unless ZeRO stage 3 shards it.
 void DeepspeedFolder::find_modules() {
   if (!states_.empty() && states_[0].stage == 3) return;
   std::vector<const WeightFile*> files;
@@ -137,7 +137,7 @@ void DeepspeedFolder::add_parts(const std::string& prefix,
     if (!is_megatron_buffer(entry.name)) parts_[prefix + entry.name] = parts_in(ranks, entry.name);
 }
 
-// The files of ZeRO's ranks: of all of them, or none.
+// Finds the ZeRO ranks' files: either all of them or none.
 void DeepspeedFolder::find_states() {
   if (files_.optimizer.empty()) return;
   for (std::size_t rank = 0; rank < models_.size(); ++rank) {
@@ -164,8 +164,8 @@ void DeepspeedFolder::list_names() {
   }
 }
 
-// Without ZeRO each rank keeps all states of its parameters. Which layers a stage of a pipeline has
-// is in no file.
+// Without ZeRO, each rank keeps all states of its parameters. No file says which layers a pipeline
+// stage has.
 void DeepspeedFolder::find_plain_states() {
   const auto has_optimizer = [](const File& file) {
     const auto optimizer = file->pickle().find(file->pickle().root(), "optimizer");
@@ -197,7 +197,7 @@ void DeepspeedFolder::read_progress() {
                optimizer_steps};
 }
 
-// Whole parameters, as if one rank had them all.
+// Universal checkpoints store whole parameters, as if from a single rank.
 void DeepspeedFolder::find_universal() {
   states_.push_back(open_universal_states(fs::path(where_) / universal_folder, models_));
   const ZeroStates& states = states_[0];
@@ -209,7 +209,7 @@ void DeepspeedFolder::find_universal() {
         "different steps of a run",
         states.weights->name(), states.steps, models_[0]->name(), counted(*steps, "step"));
   }
-  // A run may begin with a new optimizer, or skip steps and not count them.
+  // A run may start with a new optimizer, or skip steps without counting them.
   if (steps && states.steps > 0 && states.steps < *steps) {
     note_ = fmt::format("the optimizer took {} of the {} of the run", states.steps,
                         counted(*steps, "step"));
@@ -221,7 +221,7 @@ void DeepspeedFolder::find_universal() {
   read_progress();
 }
 
-// The rows that pad the vocabulary were left out where DeepSpeed was told of its size.
+// Vocabulary padding was removed if DeepSpeed knew the vocabulary size.
 void DeepspeedFolder::check_words() {
   if (!universal_) return;
   const Pickle& first = models_[0]->pickle();
@@ -235,7 +235,7 @@ void DeepspeedFolder::check_words() {
              where_, rows, models_[0]->name(), *words);
 }
 
-// What the ranks of a stage hold in fp32 of a parameter (-1), or of a moment of it.
+// A stage's fp32 shards of a parameter (which = -1) or of one of its moments.
 RankParts DeepspeedFolder::state_parts(int stage, const std::string& name, int which) const {
   RankParts parts;
   for (int tensor_rank = 0; tensor_rank < tp_; ++tensor_rank) {
@@ -279,14 +279,14 @@ void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const R
   if (name.ours.empty()) {
     refuse_megatron_tensor(parts[0].file->name(), theirs, shape_text(parts[0].entry->shape));
   }
-  // Of all three files at once.
+  // Checks all three files of the parameter at once.
   if (which < 0 && universal_ && saved_tp_ > 1 && name.cut == MegatronCut::gated && has_gate(model))
     require_halves_joined_apart(fs::path(where_) / universal_folder, theirs);
   std::string ours = full_name(name);
   if (model.tie_embeddings && ours == "head.weight") ours = "embedding.word.weight";
   const std::string key = which < 0 ? ours : moment_name(ours, which);
   if (const JoinedTensor* other = out.find(key)) {
-    // The stages at both ends of a pipeline have the words that they share.
+    // The first and last pipeline stages both hold the shared word embedding.
     for (std::size_t i = 0; i < parts.size(); ++i) require_copy(other->parts[i], parts[i]);
     return;
   }
@@ -297,7 +297,7 @@ bool DeepspeedFolder::is_unused_copy(const std::string& name) const {
   return name.starts_with("tied_modules.") && table_.ours(name).ours != "embedding.word.weight";
 }
 
-// What was saved in the type of the model is what is there in fp32, rounded.
+// Weights saved in the model's type must equal the fp32 weights after rounding.
 void DeepspeedFolder::check_against_states(int stage, const std::string& name) const {
   if (states_[0].stage == 3) return;
   const auto saved = saved_.find(full_name(table_.ours(name)));
@@ -314,7 +314,7 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
   for (std::size_t stage = 0; stage < names_.size(); ++stage) {
     const int at = static_cast<int>(stage);
     for (const std::string& name : names_[stage]) {
-      // The last stage has the whole module that it shares with the first, and uses its words only.
+      // The last stage stores the whole module shared with the first, but uses only its embedding.
       if (stage > 0 && is_unused_copy(name)) continue;
       check_against_states(at, name);
       add(*joined_, name, state_parts(at, name, -1), model, -1);

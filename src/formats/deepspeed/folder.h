@@ -1,5 +1,5 @@
-// Checkpoints of Megatron-DeepSpeed: layer_NN-model_TT-model_states.pt of pipelines,
-// mp_rank_XX_model_states.pt, and the files of ZeRO's ranks or, in universal checkpoints, zero/.
+// Megatron-DeepSpeed checkpoints: layer_NN-model_TT-model_states.pt of pipelines,
+// mp_rank_XX_model_states.pt, and the ZeRO ranks' files or, in universal checkpoints, zero/.
 #pragma once
 
 #include <map>
@@ -18,9 +18,9 @@ namespace trireme {
 
 class DeepspeedFolder : public MegatronCheckpoint {
  public:
-  // Opens the step that `latest` names (or, without it, latest_universal), or the step whose folder
-  // this is. Refused (exit code 2):
-  // files that are missing or of different steps, experts, models without Megatron's arguments.
+  // Opens the step named by `latest` (or, without it, latest_universal), or the step in `folder`
+  // itself. Refused (exit code 2): missing files or files of different steps, experts, models
+  // without Megatron's arguments.
   explicit DeepspeedFolder(const fs::path& folder);
 
   bool is_bert() const override;
@@ -32,8 +32,8 @@ class DeepspeedFolder : public MegatronCheckpoint {
 
  private:
   using File = std::shared_ptr<const TorchFile>;
-  // A parameter on the ranks of tensor parallelism, as it was saved in the type of the model; empty
-  // where it lies in the files of ZeRO alone.
+  // Shards of a parameter across tensor-parallel ranks, as saved in the model's type; empty if it
+  // is stored only in the ZeRO files.
   using Parts = std::map<std::string, RankParts>;
 
   void find_files();
@@ -57,13 +57,13 @@ class DeepspeedFolder : public MegatronCheckpoint {
   }
 
   int tp_ = 1, pp_ = 1;
-  int saved_tp_ = 1;          // of the run, where a universal checkpoint has joined its ranks
-  std::vector<File> models_;  // by rank of model parallelism
+  int saved_tp_ = 1;          // of the run, if a universal checkpoint joined its ranks
+  std::vector<File> models_;  // by model-parallel rank
   DeepspeedFiles files_;
-  std::vector<std::vector<std::string>> names_;  // of parameters, by stage
-  std::vector<ZeroStates> states_;               // by rank of model parallelism
-  Parts parts_;                                  // by their name
-  std::vector<NamedWeights> in_order_;  // by tensor rank: of all its modules, as the model has them
+  std::vector<std::vector<std::string>> names_;  // of the parameters, by stage
+  std::vector<ZeroStates> states_;               // by model-parallel rank
+  Parts parts_;                                  // by parameter name
+  std::vector<NamedWeights> in_order_;  // by tensor-parallel rank: all modules in the model's order
   DeepspeedNames table_;
   std::map<std::string, const RankParts*> saved_;  // of parts_, by our name
   std::unique_ptr<JoinedTensors> joined_;

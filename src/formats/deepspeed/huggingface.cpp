@@ -1,4 +1,4 @@
-// One rank of model parallelism, whose tensors have Hugging Face's names.
+// Opens checkpoints of one model-parallel rank whose tensors have Hugging Face names.
 #include "formats/deepspeed/huggingface.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class DeepspeedModel {
     model_states_ = std::make_shared<const TorchFile>(files.models.at(0));
   }
 
-  // Of all ranks, or none.
+  // Opens the states of all ranks or of none.
   void open_states() {
     if (optimizer_.empty()) {
       const Pickle& pickle = model_states_->pickle();
@@ -82,7 +82,7 @@ class DeepspeedModel {
     first_rank_ = files[0];
   }
 
-  // The model as it was saved in its own type; of ZeRO's third stage it has no elements.
+  // Finds the model saved in its own type; with ZeRO stage 3 its tensors are empty.
   void find_module() {
     const Pickle& pickle = model_states_->pickle();
     const auto module = pickle.find(pickle.root(), "module");
@@ -103,7 +103,7 @@ class DeepspeedModel {
     return names;
   }
 
-  // Without what wrappers put before the names.
+  // Removes name prefixes added by wrapper modules.
   std::string canonical(const std::string& name) const {
     std::string_view rest = name;
     for (const std::string_view wrapper : {"module.", "_orig_mod."})
@@ -208,7 +208,7 @@ class DeepspeedModel {
     read_settings(training.optimizer);
   }
 
-  // Of the groups of Adam, of which those without weight decay hold biases and norms.
+  // Reads Adam's groups; those without weight decay hold biases and norms.
   void read_settings(OptimizerConfig& optimizer) const {
     optimizer.decay_style = DecayStyle::constant;
     const Pickle& pickle = first_rank_->pickle();
@@ -245,7 +245,7 @@ class DeepspeedModel {
   }
 
   fs::path step_;
-  DeepspeedFiles::ByRank optimizer_;  // by data rank
+  DeepspeedFiles::ByRank optimizer_;  // by data-parallel rank
   TorchFilePtr model_states_, first_rank_;
   GivenModel given_;
   HuggingFaceModel model_;

@@ -1,4 +1,4 @@
-// Tells blocks, embedding, norm and head of a pipeline apart.
+// Distinguishes blocks, embedding, norm and head of a pipeline.
 #include "formats/deepspeed/names.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view tied = "tied_modules.";
 
-// "3.mlp.dense_h_to_4h.weight" is 3 and "mlp.dense_h_to_4h.weight"; -1 where there is no number.
+// Splits "3.mlp.dense_h_to_4h.weight" into 3 and "mlp.dense_h_to_4h.weight"; -1 without a number.
 std::pair<int, std::string_view> numbered(std::string_view name) {
   int number = -1;
   const char* const end = name.data() + name.size();

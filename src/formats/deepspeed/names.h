@@ -1,4 +1,4 @@
-// The names of parameters in the checkpoints of Megatron-DeepSpeed as ours.
+// Maps parameter names of Megatron-DeepSpeed checkpoints to ours.
 #pragma once
 
 #include <map>
@@ -10,26 +10,26 @@
 
 namespace trireme {
 
-// A model in a pipeline is a list of numbered modules, some of which have no parameters: its
-// parameters are called "3.mlp.dense_h_to_4h.weight", and
-// "tied_modules.embed.word_embeddings.weight" where two stages share them. What a number is, is
-// told by the names below it. A model without a pipeline has Megatron's own names.
+// A pipeline model is a list of numbered modules, some without parameters: parameters are named
+// "3.mlp.dense_h_to_4h.weight", or "tied_modules.embed.word_embeddings.weight" if two stages share
+// them. The parameter names below a number tell what the module is. A model without a pipeline has
+// Megatron's own names.
 class DeepspeedNames {
  public:
   DeepspeedNames() = default;
-  // Of all parameters of all stages.
+  // `theirs`: names of all parameters of all stages.
   explicit DeepspeedNames(const std::vector<std::string>& theirs);
 
   MegatronName ours(std::string_view theirs) const;
   std::int64_t layers() const { return layers_; }
 
  private:
-  std::map<int, std::string> prefixes_;  // by number, of Megatron's names
+  std::map<int, std::string> prefixes_;  // of Megatron's names, by module number
   std::int64_t layers_ = 0;
 };
 
-// The numbers in a name that is like `pattern`, where each '#' stands for one; none where the name
-// is not like it.
+// The numbers in a name that matches `pattern`, in which each '#' stands for a number; empty if the
+// name does not match.
 std::vector<int> numbers_in(std::string_view name, std::string_view pattern);
 
 }  // namespace trireme

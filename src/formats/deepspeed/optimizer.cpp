@@ -1,5 +1,5 @@
-// The states are those of Megatron's optimizer, whose groups these have; their tensors get the
-// names that the states of ZeRO have.
+// Reads the states like Megatron's optimizer states, which have the same groups, and names their
+// tensors as in ZeRO states.
 #include "formats/deepspeed/optimizer.h"
 
 #include "base/error.h"
@@ -41,7 +41,7 @@ class GatheredWeights : public WeightFile {
   Owned owned_;
 };
 
-// Of each weight what `own` has of it or, where it has nothing, the weight itself.
+// Collects, for each weight, its entry in `own` or, if there is none, the weight itself.
 std::unique_ptr<WeightFile> gather(const std::string& name, const NamedWeights& weights,
                                    GatheredWeights::Owned own) {
   std::vector<Gathered> tensors;

@@ -1,5 +1,5 @@
-// States of DeepSpeed's optimizer without ZeRO (`optimizer` in mp_rank_XX_model_states.pt): those
-// of all parameters of a model-parallel rank.
+// States of DeepSpeed's optimizer without ZeRO (`optimizer` in mp_rank_XX_model_states.pt), for all
+// parameters of a model-parallel rank.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Files of weights in the model's order, each with what comes before its names elsewhere.
+// Weight files in the model's order, each with the prefix that its names have elsewhere.
 struct NamedFile {
   std::string prefix;
   const WeightFile* file = nullptr;
@@ -19,11 +19,11 @@ using NamedWeights = std::vector<NamedFile>;
 
 struct PlainStates {
   ZeroStates states;
-  std::string left_out;  // why those that are there are not read, or ""
+  std::string left_out;  // why existing states are not read, or ""
 };
 
-// Of plain Adam in fp32, and of both optimizers for fp16: with flat groups and without. `weights`
-// live as long as the states. Refused (exit code 2): as open_megatron_states does.
+// Reads states of plain Adam in fp32 and of both fp16 optimizers, with and without flat groups.
+// `weights` must outlive the states. Refused (exit code 2): as for open_megatron_states.
 PlainStates open_plain_states(const std::shared_ptr<const TorchFile>& file,
                               const NamedWeights& weights);
 

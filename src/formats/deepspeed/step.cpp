@@ -1,4 +1,4 @@
-// Finds the step of a run, and the files of its ranks by their names.
+// Finds the step of a run and, by their names, the files of its ranks.
 #include "formats/deepspeed/step.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool is_step(const fs::path& folder) {
   return false;
 }
 
-// The folder of the step that is opened, or "".
+// The folder of the step to open, or "".
 fs::path find_step(const fs::path& folder) {
   if (is_step(folder)) return folder;
   for (const char* latest : latest_files) {
@@ -32,7 +32,7 @@ fs::path find_step(const fs::path& folder) {
     const bool plain = !step.empty() && step.find('/') == step.npos && step != "." && step != "..";
     if (plain && is_step(folder / step)) return folder / step;
   }
-  // A run with one step needs no file that names it.
+  // A run with a single step does not need a file that names it.
   const bool names_one =
       fs::exists(folder / latest_files[0]) || fs::exists(folder / latest_files[1]);
   const std::vector<std::string> steps = whole_steps(folder, is_step);

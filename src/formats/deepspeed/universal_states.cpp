@@ -1,4 +1,4 @@
-// Lists the folders, and opens their files again when they are read: a large model has thousands.
+// Lists the folders and reopens files when read, since a large model has thousands of them.
 #include "formats/deepspeed/universal_states.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 constexpr const char* whole_file = "fp32.pt";
 constexpr std::array<const char*, adam_moments> moment_files{"exp_avg.pt", "exp_avg_sq.pt"};
 
-// The tensor of a file: what is called "param" in it, or all of it (of ZeRO's third stage).
+// The file's tensor: the value of "param", or the whole content (ZeRO stage 3).
 const PickleTensor& tensor_of(const TorchFile& file) {
   const Pickle& pickle = file.pickle();
   const auto named = pickle.find(pickle.root(), "param");
@@ -29,7 +29,7 @@ const PickleTensor& tensor_of(const TorchFile& file) {
              pickle.shown(id));
 }
 
-// Parameters name the folders that they lie in.
+// Checks that a parameter's name can be the name of its folder.
 void require_name_of_folder(const TorchFile& model, const std::string& name) {
   const bool leads_elsewhere = name.find('/') != name.npos || name.find('\0') != name.npos;
   if (!name.empty() && name != "." && name != ".." && !leads_elsewhere) return;
@@ -37,7 +37,7 @@ void require_name_of_folder(const TorchFile& model, const std::string& name) {
              model.name(), name);
 }
 
-// A tensor in each file.
+// One tensor per file.
 class FilesOfTensors : public WeightFile {
  public:
   FilesOfTensors(std::string name, std::vector<WeightEntry> tensors, std::vector<fs::path> paths)
@@ -67,7 +67,7 @@ class FilesOfTensors : public WeightFile {
 class UniversalReader {
  public:
   UniversalReader(const fs::path& zero, const Models& models) : zero_(zero) {
-    // A rank's own shapes; without tensor parallelism they are those of the whole.
+    // The ranks' local shapes; without tensor parallelism they equal the global shapes.
     for (const auto& model : models) {
       refuse_frozen_parameters(*model);
       for (const auto& group : read_param_shapes(*model)) {
@@ -92,7 +92,7 @@ class UniversalReader {
   }
 
  private:
-  // Parameters and folders are the same.
+  // Checks that parameters and folders match one to one.
   void check_folders() const {
     for (const auto& [name, shape] : shapes_) {
       if (fs::is_directory(zero_ / name)) continue;
@@ -116,7 +116,7 @@ class UniversalReader {
                folder.string(), file);
   }
 
-  // One file of each parameter. `like` has the weights, whose shapes those of the moments are.
+  // Collects one file per parameter. `like` has the weights, whose shapes the moments must match.
   std::unique_ptr<WeightFile> collect(const char* file, const WeightFile* like) const {
     std::vector<WeightEntry> entries;
     std::vector<fs::path> paths;
@@ -125,7 +125,7 @@ class UniversalReader {
       const TorchFile opened(paths.back());
       const PickleTensor& tensor = tensor_of(opened);
       WeightEntry entry{name, tensor.type->name, tensor.type->ours, tensor.shape};
-      // The third stage stores them flat.
+      // ZeRO stage 3 stores tensors flat.
       if (is_flat(opened) && entry.count() == count_of(rank_shape)) entry.shape = rank_shape;
       if (entry.dtype != DType::f32) {
         fail_input("'{}' holds {} {}, and F32 was expected", opened.name(), entry.type,
@@ -149,7 +149,7 @@ class UniversalReader {
     return WeightEntry{{}, {}, {}, shape}.count();
   }
 
-  // Of each parameter or, where the optimizer or the stage has one for all, of the optimizer.
+  // Steps per parameter or, depending on optimizer and stage, one count for the whole optimizer.
   std::int64_t steps() const {
     std::map<double, std::string> seen;
     for (const auto& [name, shape] : shapes_) {
@@ -208,7 +208,7 @@ ZeroStates open_universal_states(const fs::path& zero, const Models& models) {
 void require_halves_joined_apart(const fs::path& zero, const std::string& parameter) {
   for (const char* name : {whole_file, moment_files[0], moment_files[1]}) {
     const fs::path path = zero / parameter / name;
-    if (!fs::exists(path)) continue;  // moments of a run that took no step
+    if (!fs::exists(path)) continue;  // no moments if the run took no step
     const TorchFile file(path);
     const Pickle& pickle = file.pickle();
     if (pickle.find_integer(pickle.root(), "param_n_sub_params") == 2) continue;

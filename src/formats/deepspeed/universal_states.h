@@ -1,5 +1,5 @@
-// The folder `zero` of DeepSpeed's universal checkpoints: a folder for each parameter, with files
-// of the whole of it in fp32 and of Adam's moments.
+// The `zero` folder of DeepSpeed universal checkpoints: one folder per parameter, with files of its
+// whole fp32 weight and Adam moments.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 
 namespace trireme {
 
-// `models` are the files of all ranks of model parallelism, which list the parameters
-// (param_shapes). Refused (exit code 2): parameters without a folder and folders without a
-// parameter, parameters that cannot name a folder, files that are missing or of other
-// shapes than that in fp32, parameters of different steps.
+// `models` are the files of all model-parallel ranks, which list the parameters (param_shapes).
+// Refused (exit code 2): parameters without a folder and folders without a parameter, names that
+// cannot be a folder, missing files, files of another type or shape than the fp32 parameter,
+// parameters of different steps.
 ZeroStates open_universal_states(const fs::path& zero,
                                  const std::vector<std::shared_ptr<const TorchFile>>& models);
 
-// For a parameter that holds a gate and what it gates, of a run with several ranks of tensor
-// parallelism. Refused (exit code 2): files that do not say that DeepSpeed joined the two apart, in
-// which the rows of ranks lie one after the other.
+// Checks a gated MLP parameter of a run with several tensor-parallel ranks. Refused (exit code 2):
+// files that do not state that DeepSpeed joined gate and up halves separately; otherwise the ranks'
+// rows are simply concatenated.
 void require_halves_joined_apart(const fs::path& zero, const std::string& parameter);
 
 }  // namespace trireme

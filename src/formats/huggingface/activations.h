@@ -1,4 +1,4 @@
-// The names of activation functions, ours and those of Hugging Face's config.json.
+// Names of activation functions in Trireme and in Hugging Face's config.json.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct HuggingFaceActivation {
   MlpActivation ours;
   const char* theirs;
 };
-// The first of theirs is the one that is written.
+// The first name of an activation is the one written.
 inline constexpr HuggingFaceActivation huggingface_activations[] = {
     {MlpActivation::gelu_tanh, "gelu_new"},
     {MlpActivation::gelu_tanh, "gelu_pytorch_tanh"},
@@ -26,15 +26,15 @@ inline constexpr HuggingFaceActivation huggingface_activations[] = {
     {MlpActivation::squared_relu, "relu2"},
 };
 
-// Ours of one of theirs.
+// Our activation for a Hugging Face name.
 constexpr std::optional<MlpActivation> activation_named(std::string_view theirs) {
   for (const auto& activation : huggingface_activations)
     if (theirs == activation.theirs) return activation.ours;
   return std::nullopt;
 }
 
-// The first of theirs for one of ours. Those that the files cannot name get another one: reading
-// the file again shows it.
+// The first Hugging Face name of an activation. Activations that cannot be expressed get another
+// name: the writer's readback detects the difference.
 constexpr const char* huggingface_activation(MlpActivation ours) {
   for (const auto& activation : huggingface_activations)
     if (ours == activation.ours) return activation.theirs;

@@ -1,4 +1,4 @@
-// BERT: with norms after the sums, and as Megatron has it with norms before the layers.
+// BERT, with post-norm or, as in Megatron, pre-norm layers.
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/activations.h"

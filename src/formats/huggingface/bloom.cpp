@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Older files have other names for some of the keys.
+// Older files use other names for some keys.
 ModelConfig read_bloom(const HuggingFaceReader& json) {
   json.must_be("apply_residual_connection_post_layernorm", false);
   json.must_be("is_causal", true);

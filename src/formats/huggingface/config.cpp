@@ -1,4 +1,4 @@
-// Reading config.json: the kind of the model, special tokens, and what concerns every kind.
+// Reads config.json: model class, special tokens, and settings common to all classes.
 #include "formats/huggingface/config.h"
 
 #include <fmt/ranges.h>
@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-// The ids of a key, one or a list. Ids outside the vocabulary are ignored: they are defaults that a
-// model with a smaller vocabulary never changed.
+// Token ids of a key, one or a list. Ids outside the vocabulary are ignored: they are class
+// defaults that a model with a smaller vocabulary never overrode.
 std::vector<std::int64_t> read_tokens(const HuggingFaceReader& json, const char* key,
                                       std::int64_t vocab) {
   std::vector<std::int64_t> ids;
@@ -42,8 +42,8 @@ SpecialTokens read_all_tokens(const HuggingFaceReader& json, std::int64_t vocab)
   return tokens;
 }
 
-// Code of the folder's own is not run. It may be an older copy of the class that transformers has
-// itself by now, and has the names of its classes then.
+// Code in the folder is not executed. It is accepted if it may be an older copy of a class now in
+// transformers, i.e. if its class names match.
 void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) {
   if (!json.has("auto_map")) return;
   const std::string_view whole = kind.class_name;
@@ -63,7 +63,7 @@ void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) 
             std::string(whole) + " of transformers");
 }
 
-// What changes the numbers of every kind.
+// Refuses settings that change the results of any class.
 void refuse_everywhere(const HuggingFaceReader& json) {
   for (const char* key : {"quantization_config", "quantization", "compression_config"})
     json.must_be_absent(key, "quantized weights are not read");
@@ -90,7 +90,7 @@ const HuggingFaceKind& kind_of(const HuggingFaceReader& json) {
 ModelConfig read_as(const HuggingFaceKind& kind, const HuggingFaceReader& json) {
   ModelConfig m = kind.read(json);
   m.seq_length = m.max_positions;
-  // The family must not replace these values as if they were defaults.
+  // Marked as given, so that the family's defaults do not replace these values.
   m.given = {"bias", "qkv_bias", "tie_embeddings", "norm_eps", "token_types"};
   resolve(m);
   return m;

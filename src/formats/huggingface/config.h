@@ -1,4 +1,4 @@
-// Hugging Face's config.json: from it to a model of ours, and back.
+// Hugging Face's config.json: reading it as a model, and writing it.
 #pragma once
 
 #include <string>
@@ -15,20 +15,20 @@ namespace trireme {
 struct HuggingFaceModel {
   const HuggingFaceKind* kind = nullptr;
   ModelConfig model;     // resolved
-  SpecialTokens tokens;  // those that lie in the vocabulary
-  std::string note;      // about settings that have no effect, or ""
+  SpecialTokens tokens;  // those within the vocabulary
+  std::string note;      // about ignored settings, or ""
 };
 
-// Reads `folder`/config.json. Refused (exit code 2): a folder without it, values of the wrong type,
-// models of another kind, and settings that our models cannot compute, naming file, key and value.
+// Reads `folder`/config.json. Refused (exit code 2): a missing file, values of the wrong type,
+// unknown classes, and settings that our models cannot compute; messages name file, key and value.
 HuggingFaceModel read_huggingface_config(const fs::path& folder);
-// The same from text; `name` stands for the file in messages.
+// Same, from text; `name` stands for the file in messages.
 HuggingFaceModel parse_huggingface_config(std::string_view text, const std::string& name);
 
-// config.json and generation_config.json. `torch_dtype`: "float32", "bfloat16", "float16".
+// Texts of both JSON files. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);
 std::string huggingface_generation_text(const SpecialTokens& tokens);
-// What neither it nor the weights say of how the model is trained, for the user to know; or "".
+// Training settings that neither config.json nor the weights record, for the user; or "".
 std::string huggingface_note(const ModelConfig& model);
 
 }  // namespace trireme

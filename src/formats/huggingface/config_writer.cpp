@@ -1,4 +1,4 @@
-// Writing config.json and generation_config.json.
+// Writes config.json and generation_config.json.
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/config.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Json = HuggingFaceJson;
 
-// Written as null where there is no such token, because the default of some kinds is a token.
+// Absent tokens are written as null, because some classes have a default token.
 void add_tokens(Json& json, const SpecialTokens& tokens) {
   const auto id = [](std::int64_t token) { return token < 0 ? Json(nullptr) : Json(token); };
   json["bos_token_id"] = id(tokens.bos);

@@ -1,6 +1,6 @@
-// config.json of DeepSeek-V3, and of Kimi K2, which is one. What its release trains with and
-// transformers does not (the bias of routers, further layers that predict more than one token) is
-// not read.
+// config.json of DeepSeek-V3 and of Kimi K2, which uses the same class. Parts of the original
+// training that transformers does not implement (the router bias update, multi-token prediction
+// layers) are not read.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Of the norms within latent attention, which the class has whatever rms_norm_eps says.
+// Epsilon of the latent norms, which the class hardcodes regardless of rms_norm_eps.
 constexpr double kLatentEps = 1e-6;
 constexpr DeepSeekExperts kDeepSeekExperts{.dense_layers = 3,
                                            .experts = 256,
@@ -34,7 +34,7 @@ void read_latent_attention(const HuggingFaceReader& json, ModelConfig& m) {
   m.qk_nope_head_dim = json.size("qk_nope_head_dim", "qk_nope_head_dim", 128);
   m.qk_rope_head_dim = json.size("qk_rope_head_dim", "qk_rope_head_dim", 64);
   m.v_head_dim = json.size("v_head_dim", "v_head_dim", 128);
-  // The file's own head_dim is the part that positions turn.
+  // The file's head_dim is the RoPE part of the head.
   json.must_be("head_dim", m.qk_rope_head_dim);
   m.head_dim = m.qk_nope_head_dim + m.qk_rope_head_dim;
   json.must_be("qk_head_dim", m.head_dim);
@@ -50,7 +50,7 @@ ModelConfig read_deepseek(const HuggingFaceReader& json) {
   return m;
 }
 
-// Its files come with a copy of DeepSeek-V3's code, which may assume other things of absent keys.
+// Its files come with a copy of DeepSeek-V3's code, which may have other defaults for absent keys.
 ModelConfig read_kimi(const HuggingFaceReader& json) {
   json.must_be("architectures", HuggingFaceReader::Json::array({kDeepSeekClass}));
   for (const char* key :
@@ -62,14 +62,14 @@ ModelConfig read_kimi(const HuggingFaceReader& json) {
   return read_deepseek(json);
 }
 
-// The two from which transformers computes what multiplies rotary tables and scores.
+// Writes the two values from which transformers computes the factors on RoPE tables and scores.
 void add_mscales(HuggingFaceJson& rope, const ModelConfig& m) {
   if (m.attention_scale == 0) return;
   const double steps = 0.1 * std::log(m.rope_scaling_factor);
   const double all = std::sqrt(m.attention_scale * std::sqrt(static_cast<double>(m.head_dim)));
   const double amplitude = m.rope_attention_factor > 0 ? m.rope_attention_factor : steps + 1;
-  // Rounded so far that a number which was read comes back; 0 counts as absent there, and is the
-  // smallest.
+  // Rounded so that a value that was read is written back unchanged; 0 counts as absent in
+  // transformers and is the minimum.
   const auto rounded = [](double value) { return std::round(std::max(0.0, value) * 1e12) / 1e12; };
   rope["mscale_all_dim"] = rounded((all - 1) / steps);
   rope["mscale"] = rounded((amplitude * all - 1) / steps);
@@ -99,7 +99,7 @@ constexpr HuggingFaceInertKey deepseek_keys[] = {
     {"ep_size"},
     {"layer_types", "[null]"},
     {"mlp_bias"},
-    // Of layers after the last one, which predict more than one token.
+    // Multi-token prediction layers after the last layer.
     {"num_mtp_layers"},
     {"num_nextn_predict_layers"},
 };

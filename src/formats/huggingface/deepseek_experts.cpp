@@ -1,5 +1,5 @@
-// Experts as DeepSeek-V3 has them (sigmoid scores, a bias that balances, dense layers first), and
-// its relatives with ordinary attention: GLM-4.5 and dots.llm1.
+// Experts as in DeepSeek-V3 (sigmoid scores, balancing bias, leading dense layers), and relatives
+// with standard attention: GLM-4.5 and dots.llm1.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,7 @@ ModelConfig read_glm4_moe(const HuggingFaceReader& json) {
   return m;
 }
 
-// The layers from max_window_layers on have the window where no layer_types say otherwise.
+// Without layer_types, layers from max_window_layers on have the window.
 ModelConfig read_dots1(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kDots1);
   json.must_be("attention_bias", false);
@@ -56,7 +56,7 @@ HuggingFaceJson write_dots1(const ModelConfig& m) {
   json["attention_bias"] = false;
   write_window(json, m);
   write_layer_types(json, m);
-  // The class has no number of these, and names no experts for a model without.
+  // The class cannot express zero of these; without MoE layers they name no experts.
   json["n_routed_experts"] = json["num_experts_per_tok"] = json["n_shared_experts"] = 1;
   write_deepseek_experts(json, m);
   return json;
@@ -65,7 +65,7 @@ HuggingFaceJson write_dots1(const ModelConfig& m) {
 constexpr HuggingFaceInertKey glm4_moe_keys[] = {
     {"layer_types", "[null]"},
     {"mlp_bias"},
-    // Of layers after the last one, which predict more than one token.
+    // Multi-token prediction layers after the last layer.
     {"num_mtp_layers"},
     {"num_nextn_predict_layers"},
 };
@@ -131,10 +131,10 @@ void write_deepseek_experts(HuggingFaceJson& json, const ModelConfig& m) {
   json["scoring_func"] = "sigmoid";
   json["topk_method"] = "noaux_tc";
   json["n_group"] = moe.num_groups;
-  // A group counts with its best two scores.
+  // A group's score is the sum of its best two.
   json["topk_group"] =
       moe.num_groups > moe.top_groups ? std::max<std::int64_t>(1, moe.top_k / 2) : moe.top_groups;
-  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // a single score stays here
+  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // not for a single score
   json["routed_scaling_factor"] = moe.scaling_factor;
   json["aux_loss_alpha"] = moe.aux_loss_coeff;
   json["seq_aux"] = moe.aux_loss == BalanceScope::sequence;

@@ -1,5 +1,5 @@
-// config.json of Llama's relatives with experts. The balance loss of transformers is one for all
-// layers together, so that its coefficient is only about ours of a layer times layers / top_k.
+// config.json of Llama-like MoE models. transformers computes one balance loss over all layers, so
+// its coefficient corresponds only approximately to ours per layer times layers / top_k.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,7 @@ constexpr LlamaDefaults kQwen2Moe{.kv_heads = 16, .positions = 32768};
 constexpr LlamaDefaults kQwen3Moe{.kv_heads = 4, .positions = 32768};
 constexpr LlamaDefaults kOlmoe{.positions = 4096, .norm_eps = 1e-5};
 
-// The number of experts has two names; `otherwise` is the number where neither is given.
+// The number of experts has two key names; `otherwise` is the default if neither is set.
 void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
                   std::int64_t top_k, double coefficient) {
   m.moe.num_experts =
@@ -24,7 +24,7 @@ void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t ot
                          static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
 }
 
-// The layers that have experts: every n-th, the last of each round, without those of a list.
+// Layers with experts: the last of every n layers, except those in a list of dense layers.
 void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
   std::vector<std::int64_t> dense;
@@ -50,7 +50,7 @@ void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   }
 }
 
-// Llama whose layers all have experts.
+// Mixtral: Llama with experts in all layers.
 ModelConfig read_mixtral(const HuggingFaceReader& json) {
   json.must_be("router_jitter_noise", 0);
   ModelConfig m = read_llama_like(json, kMixtral);
@@ -60,7 +60,7 @@ ModelConfig read_mixtral(const HuggingFaceReader& json) {
   return m;
 }
 
-// Llama with biases of queries, keys and values, and layers with experts and a shared one.
+// Qwen2-MoE: Llama with QKV biases, and layers with routed experts and a shared expert.
 ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kQwen2Moe);
   read_qwen2_moe_window(json, m);
@@ -75,7 +75,7 @@ ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
   return m;
 }
 
-// Qwen3 with experts and no shared one. Its window, where it has one, is that of all layers.
+// Qwen3-MoE: no shared expert. Its window, if any, applies to all layers.
 ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kQwen3Moe);
   json.must_be("attention_bias", false);
@@ -93,7 +93,7 @@ ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
   return m;
 }
 
-// Experts in all layers, and norms of queries and keys over all heads.
+// OLMoE: experts in all layers, and QK norms over all heads.
 ModelConfig read_olmoe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kOlmoe);
   json.must_be("attention_bias", false);
@@ -116,8 +116,8 @@ void add_experts(HuggingFaceJson& json, const ModelConfig& m, const char* count)
       m.moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(m.moe.top_k);
 }
 
-// Layers are told by their distance where that is how transformers counts, else by those without
-// experts.
+// Writes the layers as an interval if transformers counts that way, else as a list of dense
+// layers.
 void add_sparse_layers(HuggingFaceJson& json, const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
   json["moe_intermediate_size"] = moe.ffn_hidden_size;
@@ -176,7 +176,7 @@ HuggingFaceJson write_olmoe(const ModelConfig& m) {
 }
 
 constexpr HuggingFaceInertKey qwen3_moe_keys[] = {
-    {"max_window_layers"},  // a window is that of all layers
+    {"max_window_layers"},  // any window applies to all layers
     {"mlp_bias"},
 };
 

@@ -1,4 +1,4 @@
-// Our checkpoints as Hugging Face folders, and back.
+// Converts between Trireme checkpoints and Hugging Face folders.
 #include "formats/huggingface/export.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace trireme {
 namespace {
 
-// Those of the run's tokenizer come first; where it names none, or the same end, the kept ones say
-// more.
+// The run's tokenizer takes precedence; if it defines no tokens or has the same end token, the
+// imported tokens are more complete.
 SpecialTokens tokens_of(const CheckpointState& state, const SpecialTokens& given) {
   SpecialTokens tokens = imported_tokens(state);
   const bool other_end = given.eos >= 0 && given.eos != tokens.eos &&

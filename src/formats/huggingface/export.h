@@ -1,4 +1,4 @@
-// Conversion between our checkpoints and Hugging Face folders.
+// Conversion between Trireme checkpoints and Hugging Face folders.
 #pragma once
 
 #include "formats/conversion.h"

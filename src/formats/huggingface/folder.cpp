@@ -1,4 +1,4 @@
-// Reads parts of tensors; writes file after file in blocks.
+// Reads parts of tensors; writes files sequentially in blocks.
 #include "formats/huggingface/folder.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// In the order in which transformers looks for them, which is that of HuggingFaceFiles.
+// Sorted by the lookup order of transformers, which is also the order of HuggingFaceFiles.
 struct WeightNames {
   const char *single, *index, *stem, *ending;
 };
@@ -36,7 +36,7 @@ const char* torch_dtype(DType dtype) {
   return dtype == DType::f16 ? "float16" : "float32";
 }
 
-// The tensors to write and their element types.
+// The tensors to write, with their element types.
 struct Weights {
   const TensorAssembler& assembler;
   std::optional<DType> dtype_of_all;
@@ -46,7 +46,7 @@ struct Weights {
   DType dtype(std::size_t i) const { return dtype_of_all.value_or(assembler.dtype(i)); }
   std::int64_t bytes(std::size_t i) const { return tensor(i).shape.count() * size_of(dtype(i)); }
 
-  // The type of most elements, which config.json gives as the type of the model.
+  // Type of most elements, which config.json states as the model's type.
   DType main_dtype() const {
     std::map<DType, std::int64_t> elements;
     for (std::size_t i = 0; i < count(); ++i) elements[dtype(i)] += tensor(i).shape.count();
@@ -55,7 +55,7 @@ struct Weights {
   }
 };
 
-// The tensors of each file, in order.
+// Assigns tensors to files, in order.
 std::vector<std::vector<std::size_t>> split_into_files(const Weights& weights,
                                                        std::int64_t max_bytes) {
   std::vector<std::vector<std::size_t>> files(1);
@@ -72,7 +72,7 @@ std::vector<std::vector<std::size_t>> split_into_files(const Weights& weights,
   return files;
 }
 
-// Writes the tensors one after the other, in blocks.
+// Writes the tensors sequentially in blocks.
 template <class Writer>
 void fill(Writer& writer, const std::vector<std::size_t>& targets, const Weights& weights) {
   constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
@@ -132,7 +132,7 @@ void write_weights(const fs::path& folder, const Weights& weights, const Hugging
   write_file_durably(folder / names.index, index.dump(2) + "\n");
 }
 
-// The file of a tensor as an index names it, which may begin with "./".
+// File name of a tensor in an index, which may begin with "./".
 std::string file_in_index(const fs::path& index, const std::string& tensor,
                           const nlohmann::json& name, const std::string& ending) {
   if (!name.is_string()) {
@@ -148,7 +148,7 @@ std::string file_in_index(const fs::path& index, const std::string& tensor,
   return file;
 }
 
-// All files that an index names, each opened once.
+// All files named in an index, each opened once.
 class IndexedFiles {
  public:
   IndexedFiles(const fs::path& index, const std::string& ending) : index_(index), ending_(ending) {
@@ -190,8 +190,8 @@ class IndexedFiles {
     meant_[tensor] = place;
   }
 
-  // The index says where a tensor is: another file may hold it too, if it is the same there. Other
-  // programs may take either.
+  // The index determines the file of a tensor: another file may also contain it if it is identical,
+  // since other programs may read either.
   void check_other(const WeightFile& file, const WeightEntry& entry) const {
     const auto at = meant_.find(entry.name);
     if (at == meant_.end() || at->second == &file) return;
@@ -220,7 +220,7 @@ WeightFiles open_huggingface_weights(const fs::path& folder) {
   WeightFiles files;
   for (const WeightNames& names : weight_names) {
     if (!files.empty()) break;
-    // Where both are there, transformers reads the single file too.
+    // If both exist, transformers also reads the single file.
     if (fs::exists(folder / names.single)) {
       files.push_back(open_weight_file(folder / names.single));
     } else if (fs::exists(folder / names.index)) {
@@ -276,13 +276,13 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
       add(name, {file.get(), &entry});
     }
   }
-  // Of tied weights either may be the one that was stored.
+  // Either of two tied weights may be the one stored.
   for (const auto& [copy, original] : copies) {
     if (!places_.emplace(original, copy).second) check_copy(copy, original);
   }
 }
 
-// A tensor may be there twice, in two files or with a prefix and without, if it is the same.
+// A tensor may occur twice, in two files or with and without a prefix, if identical.
 void HuggingFaceWeights::add(const std::string& name, const Place& place) {
   const auto [at, is_new] = places_.emplace(name, place);
   if (is_new) return;
@@ -293,7 +293,7 @@ void HuggingFaceWeights::add(const std::string& name, const Place& place) {
              place.file->name());
 }
 
-// Versions of transformers differ in which of the two they use, so the two must be equal.
+// Versions of transformers differ in which of the two they use, so both must be equal.
 void HuggingFaceWeights::check_copy(const Place& copy, const std::string& original) const {
   const auto& [file, entry] = at(original);
   if (same_weights(*file, *entry, *copy.file, *copy.entry)) return;
@@ -326,7 +326,7 @@ DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) con
 void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, std::byte* dst) {
   const auto& [file, entry] = at(name);
   const std::int64_t element = size_of(*entry->dtype), width = entry->columns();
-  // Whole rows lie one after the other.
+  // Whole rows are contiguous.
   const bool at_once = part.columns == width;
   const std::int64_t runs = at_once ? 1 : part.rows;
   const std::int64_t run = (at_once ? part.rows : 1) * part.columns;
@@ -340,7 +340,7 @@ void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& w
                               const TensorAssembler& assembler) {
   const Weights weights{assembler, what.dtype};
   write_weights(folder, weights, what);
-  // One that came with the tokenizer says more.
+  // A generation_config.json copied with the tokenizer is more complete.
   const fs::path generation = folder / "generation_config.json";
   if (!fs::exists(generation))
     write_file_durably(generation, huggingface_generation_text(what.model.tokens));

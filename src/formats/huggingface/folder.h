@@ -1,4 +1,4 @@
-// A Hugging Face folder's weights: one file or shards with an index, of safetensors or torch.save.
+// Weights of a Hugging Face folder: one file or indexed shards, in safetensors or torch.save.
 #pragma once
 
 #include <map>
@@ -16,18 +16,18 @@ namespace trireme {
 
 using WeightFiles = std::vector<std::unique_ptr<WeightFile>>;
 
-// All files of weights: one, or those that an index names; none where neither is there. Refused
-// (exit code 2): an index that contradicts its files or leaves the folder, files that are missing,
-// a tensor that two files hold and that differs between them.
+// Opens all weight files: a single one, or those named in an index; empty if there is neither.
+// Refused (exit code 2): an index that contradicts its files or leaves the folder, missing files, a
+// tensor that differs between two files.
 WeightFiles open_huggingface_weights(const fs::path& folder);
 
-// Takes the sentence-order head from a BERT whose files have none. Returns a note, or "".
+// Removes the sentence-order head from a BERT whose files lack it. Returns a note, or "".
 std::string fit_to_files(HuggingFaceModel& model, const WeightFiles& files);
 
-// Finds the weights of files by their canonical names. Refused (exit code 2): a folder
-// without files of weights, an index that contradicts its files or leaves the folder, tensors that
-// the model does not have, copies of tied weights that differ from them. Several threads may read
-// at once.
+// Finds weights by their canonical names. Refused (exit code 2): a folder without weight
+// files, an index that contradicts its files or leaves the folder, tensors that the
+// model does not have, copies of tied weights that differ from them. Thread-safe for
+// reading.
 class HuggingFaceWeights : public TensorSource {
  public:
   HuggingFaceWeights(const fs::path& folder, WeightFiles files, const HuggingFaceModel& model);
@@ -52,18 +52,18 @@ class HuggingFaceWeights : public TensorSource {
   std::map<std::string, Place> places_;  // by canonical name
 };
 
-// What to write.
+// Options for writing a Hugging Face folder.
 struct HuggingFaceExport {
   HuggingFaceModel model;
-  std::optional<DType> dtype;                   // of all tensors; none: as their sources
-  std::int64_t max_file_bytes = 5'000'000'000;  // a file holds more only if one tensor does
+  std::optional<DType> dtype;                   // of all tensors; nullopt: as in their sources
+  std::int64_t max_file_bytes = 5'000'000'000;  // exceeded only by a single larger tensor
   HuggingFaceFiles files = HuggingFaceFiles::safetensors;
 };
 
-// Writes the weights that `assembler` makes, config.json and, where it is not there yet,
-// generation_config.json into `folder`, which must exist. One file of weights, or several with an
-// index. config.json comes last: a folder without it is not complete. Memory: a few rows of a
-// tensor at a time.
+// Writes the weights produced by `assembler`, config.json and, if missing, generation_config.json
+// into `folder`, which must exist. Weights go to one file, or to several with an index.
+// config.json is written last: without it the folder is incomplete. Memory: a few rows of a tensor
+// at a time.
 void write_huggingface_folder(const fs::path& folder, const HuggingFaceExport& what,
                               const TensorAssembler& assembler);
 

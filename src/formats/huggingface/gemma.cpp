@@ -1,7 +1,7 @@
-// Gemma, Gemma 2 and the text model of Gemma 3: a scaled embedding, norms that multiply by
-// 1 + weight, GELU in the gate. The second has caps, norms before and after, and windows in every
-// second layer; the third has normalized queries and keys instead of caps, and windows in five of
-// six layers, whose positions turn faster.
+// Gemma, Gemma 2 and the text model of Gemma 3: scaled embeddings, norms that multiply by 1 +
+// weight, GELU gate. Gemma 2 has soft caps, norms before and after each block, and a sliding window
+// in every second layer; Gemma 3 has QK norm instead of caps, and windows in five of six layers,
+// with a smaller RoPE base.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -36,8 +36,8 @@ void refuse_two_directions(const HuggingFaceReader& json) {
   if (json.has(key)) json.must_be(key, false);
 }
 
-// Its first files say gelu and mean what its code computes, gelu_pytorch_tanh; a
-// hidden_activation decided in some versions of transformers.
+// The first files say gelu but mean gelu_pytorch_tanh, which the code computes; hidden_activation
+// took precedence in some versions of transformers.
 ModelConfig read_gemma(const HuggingFaceReader& json) {
   LlamaDefaults defaults = kGemma;
   const bool gelu = json.text("hidden_act", kGemma.activation) == "gelu";
@@ -53,8 +53,8 @@ ModelConfig read_gemma(const HuggingFaceReader& json) {
   return m;
 }
 
-// What scores are divided by the root of: a fraction too, though newer versions of transformers
-// know whole numbers alone.
+// The width whose square root divides the scores; may be fractional, although newer versions of
+// transformers accept only integers.
 double score_width(const HuggingFaceReader& json) {
   const char* const key = "query_pre_attn_scalar";
   if (!json.has(key)) return 256;
@@ -63,12 +63,12 @@ double score_width(const HuggingFaceReader& json) {
   return width;
 }
 
-// A cap of which null is none.
+// A soft cap; null means none.
 double read_cap(const HuggingFaceReader& json, const char* key, const char* ours, double absent) {
   return json.is_null(key) ? 0 : json.number(key, ours, absent);
 }
 
-// What Gemma 2 and 3 have in common.
+// Settings shared by Gemma 2 and 3.
 ModelConfig read_newer_gemma(const HuggingFaceReader& json, const LlamaDefaults& defaults) {
   ModelConfig m = read_llama_like(json, defaults);
   json.must_be("attention_bias", false);
@@ -95,7 +95,7 @@ ModelConfig read_gemma2(const HuggingFaceReader& json) {
   return m;
 }
 
-// The class takes a cap of scores and does not apply it.
+// The class accepts a cap on attention scores but does not apply it.
 ModelConfig read_gemma3(const HuggingFaceReader& json) {
   ModelConfig m = read_newer_gemma(json, kGemma3);
   read_rounds_of_windows(json, m, 6, "sliding_window_pattern");
@@ -118,8 +118,8 @@ HuggingFaceJson write_cap(double value) {
   return value > 0 ? HuggingFaceJson(value) : HuggingFaceJson(nullptr);
 }
 
-// transformers takes no fraction for what scores are divided by the root of. Without a window no
-// layer has its type, and its number does nothing.
+// transformers requires an integer for the width that scales the scores. Without a window, no layer
+// has a window type, and the window's size has no effect.
 HuggingFaceJson write_newer_gemma(const ModelConfig& m) {
   HuggingFaceJson json = write_gemma(m);
   const double width = m.attention_scale > 0 ? 1 / (m.attention_scale * m.attention_scale)
@@ -145,7 +145,7 @@ HuggingFaceJson write_gemma3(const ModelConfig& m) {
 }
 
 constexpr HuggingFaceInertKey gemma3_keys[] = {
-    {"_sliding_window_pattern"},  // a copy, next to layer_types
+    {"_sliding_window_pattern"},  // duplicate of layer_types
     {"mlp_bias"},
 };
 

@@ -1,4 +1,4 @@
-// The first of three places that says it.
+// Looks up the model's description in three places; the first one found is used.
 #include "formats/huggingface/given_model.h"
 
 #include "base/error.h"

@@ -12,25 +12,25 @@ namespace trireme {
 struct GivenModel {
   Config config;
   SpecialTokens tokens;
-  const HuggingFaceKind* kind = nullptr;  // of a config.json
-  fs::path huggingface;                   // the folder of a config.json, where a tokenizer may lie
+  const HuggingFaceKind* kind = nullptr;  // if given by a config.json
+  fs::path huggingface;                   // folder of the config.json, possibly with a tokenizer
   std::string name;                       // for messages
-  bool is_run = false;                    // the configuration of a whole run
-  ModelSettings settings;                 // those that have not made it
+  bool is_run = false;                    // configuration of a complete run
+  ModelSettings settings;                 // settings still to be applied
 };
 
-// From a TOML file of Trireme or a config.json; without one from the config.json in `folder` or,
-// where it is not there either, from the settings. `hint`: what a user may need to know to write
-// a file. Refused (exit code 2): none of these.
+// Reads a Trireme TOML file or a config.json; without either, the config.json in `folder` or
+// else the settings. `hint`: advice for writing a file. Refused (exit code 2): none of these is
+// given.
 GivenModel read_given_model(const fs::path& folder, const fs::path& config,
                             const ModelSettings& settings, const std::string& hint = "");
 
-// The given model after the settings, of the given kind or of that which computes the same. Appends
-// to the note. Refused (exit code 2): see huggingface_kind().
+// Applies the settings to the given model and determines its class: the given one, or an equivalent
+// one. Appends to the note. Refused (exit code 2): see huggingface_kind().
 HuggingFaceModel apply_settings(GivenModel& given, std::string& note);
 
-// All of a folder's model but its weights, its note and where training was. Refused (exit code 2):
-// tensors in `joined` that the model does not have.
+// A folder's model without its weights, note and training position. Refused (exit code 2): tensors
+// in `joined` that the model does not have.
 ForeignModel describe_model(const GivenModel& given, const HuggingFaceModel& model,
                             ExpertStorage experts, const JoinedTensors& joined);
 

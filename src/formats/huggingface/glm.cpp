@@ -1,5 +1,5 @@
-// GLM-4: positions turn neighbors in a part of each head, gate and up are in one tensor. Its second
-// class has norms after attention and MLP too.
+// GLM-4: RoPE on adjacent pairs in a part of each head, gate and up in one tensor. Its second class
+// also has norms after attention and MLP.
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/llama.h"

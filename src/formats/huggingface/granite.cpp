@@ -1,4 +1,4 @@
-// Granite: Llama whose embedding, residual branches, scores and logits are multiplied by constants.
+// Granite: Llama with constant factors on embeddings, residual branches, scores and logits.
 #include <cmath>
 #include <nlohmann/json.hpp>
 

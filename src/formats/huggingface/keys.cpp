@@ -1,11 +1,11 @@
-// Keys that every class of transformers accepts, or that other programs add, without an effect.
+// Keys without effect that every transformers class accepts or that other programs add.
 #include "formats/huggingface/kind.h"
 
 namespace trireme {
 namespace {
 
 constexpr HuggingFaceInertKey common_keys[] = {
-    // Where the file comes from.
+    // Origin of the file.
     {"_commit_hash"},
     {"_name_or_path"},
     {"architectures"},
@@ -13,7 +13,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"transformers_version"},
     {"unsloth_fixed"},
     {"unsloth_version"},
-    // How the weights are stored and run: which of several equal ways.
+    // Storage and execution of the weights, among equivalent ways.
     {"_attn_implementation"},
     {"_attn_implementation_autoset"},
     {"_attn_implementation_internal"},
@@ -30,7 +30,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"torchscript"},
     {"use_bfloat16"},
     {"use_cache"},
-    // What is returned besides logits.
+    // Outputs returned besides logits.
     {"output_attentions"},
     {"output_hidden_states"},
     {"output_past"},
@@ -39,7 +39,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"tf_legacy_loss"},
     {"tie_last_hidden_states"},
     {"use_return_dict"},
-    // Other tasks, whose heads have tensors of their own.
+    // Heads for other tasks, with their own tensors.
     {"_num_labels"},
     {"classifier_dropout"},
     {"finetuning_task"},
@@ -48,7 +48,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"num_labels"},
     {"problem_type"},
     {"task_specific_params"},
-    // Encoders with a decoder, which none of the kinds is.
+    // Encoder-decoder models, which are not supported.
     {"add_cross_attention", "[false]"},
     {"cross_attention_hidden_size"},
     {"decoder_start_token_id"},
@@ -63,7 +63,7 @@ constexpr HuggingFaceInertKey common_keys[] = {
     {"sep_token_id"},
     {"tokenizer_class"},
     {"unk_token_id"},
-    // Generation, which older versions kept here.
+    // Generation settings, which older versions stored here.
     {"assistant_confidence_threshold"},
     {"assistant_lookbehind"},
     {"bad_words_ids"},

@@ -1,4 +1,4 @@
-// A kind of Hugging Face model: a class of transformers, of which one row says all.
+// Kinds of Hugging Face models: one row per transformers class describes it completely.
 #pragma once
 
 #include <cstdint>
@@ -17,65 +17,65 @@ namespace trireme {
 using HuggingFaceJson = nlohmann::ordered_json;
 struct HuggingFaceKind;
 
-// How theirs has the experts of a layer.
+// Storage of a layer's experts in the other program's tensors.
 enum class ExpertStorage : std::uint8_t {
-  apart,  // tensors of each: in files of Hugging Face
-  fused,  // all in mlp.experts.gate_up_proj and down_proj: in memory, since transformers 5
+  apart,  // separate tensors per expert: Hugging Face files
+  fused,  // mlp.experts.gate_up_proj and down_proj: in memory since transformers 5
 };
 
-// A tensor that must be a copy of another one, where embeddings are tied or where they are not.
+// A tensor that must be a copy of another one if embeddings are tied (or if they are not).
 struct HuggingFaceCopy {
   std::string_view copy, original;
   bool tied = true;
 };
 
-// The names of tensors, which several kinds have (names.cpp).
+// Tensor names, shared by several kinds (names.cpp).
 struct HuggingFaceNames {
-  const char* prefix;                         // of all tensors but those of the heads: "model."
-  std::span<const std::string_view> buffers;  // endings of those that are no weights
+  const char* prefix;                         // of all tensors except heads: "model."
+  std::span<const std::string_view> buffers;  // name endings of tensors that are not weights
   std::span<const HuggingFaceCopy> copies;
   TensorMapping (*map)(const ModelConfig& model, const HuggingFaceKind& kind,
                        ExpertStorage storage);
 };
 extern const HuggingFaceNames gpt2_names, bloom_names, llama_names, bert_names;
 
-// What llama_names calls the parts of a layer with experts.
+// Names of the parts of an MoE layer for llama_names.
 struct HuggingFaceExpertNames {
   const char *layer = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
   const char* shared = "shared_expert.";
 };
 
-// What llama_names calls the other parts of a layer, and how they are stored.
+// Names and storage of the other parts of a layer for llama_names.
 struct HuggingFaceLayerNames {
-  // Of norms after attention and around the MLP. Without any after, the MLP's is
+  // Norms after attention and around the MLP. Without norms after both, the MLP's norm is
   // post_attention_layernorm.
   const char *attention_out_norm = "post_attention_layernorm",
              *mlp_norm = "pre_feedforward_layernorm", *mlp_out_norm = "post_feedforward_layernorm";
-  bool qkv_together = false;      // in qkv_proj: queries, then keys, then values
-  bool gate_up_together = false;  // in gate_up_proj: gate, then up
-  bool turns_neighbors = false;   // positions turn pairs of neighbors; ours the halves of a head
+  bool qkv_together = false;      // stored as qkv_proj: queries, keys, values
+  bool gate_up_together = false;  // stored as gate_up_proj: gate, up
+  bool turns_neighbors = false;   // RoPE on adjacent pairs; ours pairs the halves of a head
 };
 
-// Whose files of a tokenizer are read without tokenizer.json.
+// Tokenizer files that can be read without tokenizer.json.
 enum class HuggingFaceTokenizer : std::uint8_t { any, gpt2, bert };
 
 struct HuggingFaceKind {
   const char *class_name, *model_type;  // "LlamaForCausalLM", "llama"
   const HuggingFaceNames* names;
-  // The model of a config.json, before defaults are filled in. Refused (exit code 2): settings that
-  // our models cannot compute.
+  // Reads the model of a config.json, before defaults are filled in. Refused (exit code 2):
+  // settings that our models cannot compute.
   ModelConfig (*read)(const HuggingFaceReader& json);
-  // The keys of a model. What the class cannot say is written as the class has it: reading the
-  // file again shows the difference, so that nothing has to be checked here.
+  // Writes a model's keys. Settings that the class cannot express are written as its fixed values:
+  // the readback detects the difference, so nothing needs to be checked here.
   HuggingFaceJson (*write)(const ModelConfig& model);
   std::span<const HuggingFaceInertKey> inert;  // besides huggingface_common_keys()
   HuggingFaceExpertNames experts = {};
   HuggingFaceTokenizer tokenizer = HuggingFaceTokenizer::any;
-  const char* masked_class = nullptr;  // of a BERT without the sentence-order head
+  const char* masked_class = nullptr;  // name of a BERT without sentence-order head
   HuggingFaceLayerNames layers = {};
 };
 
-// The rows of all kinds (gpt2_kind, ...), in the order in which they are tried for an export.
+// Rows of all kinds (gpt2_kind, ...), in the order in which an export tries them.
 #define TRIREME_HUGGINGFACE_KINDS(ROW) \
   ROW(gpt2)                            \
   ROW(bloom)                           \
@@ -111,25 +111,25 @@ struct HuggingFaceKind {
 TRIREME_HUGGINGFACE_KINDS(TRIREME_HUGGINGFACE_ROW)
 #undef TRIREME_HUGGINGFACE_ROW
 
-// The list of them, to which a program may add its own.
+// List of all kinds; a program may add its own.
 std::vector<const HuggingFaceKind*>& huggingface_kinds();
 
-// The model of a config.json of that kind, resolved and not validated.
+// Reads a config.json as that kind; resolved, not validated.
 ModelConfig read_as(const HuggingFaceKind& kind, const HuggingFaceReader& json);
 
-// The kind as which a model can be exported: the first whose config.json, read again, is that of
-// the same model. Refused (exit code 2) where there is none, naming what the kind that comes
-// nearest cannot say.
+// The kind for exporting a model: the first whose config.json describes the same model when read
+// back. Refused (exit code 2) if there is none; the message names what the nearest kind cannot
+// express.
 const HuggingFaceKind* huggingface_kind(const ModelConfig& model);
 
-// The name of the class, or that of a BERT without the sentence-order head ("BertForMaskedLM").
+// Name of the class; "BertForMaskedLM" for a BERT without the sentence-order head.
 const char* huggingface_class(const HuggingFaceKind& kind, const ModelConfig& model);
 
-// What a file of a class that no kind has asks for and no model computes, as the beginning of a
-// message; "" where its keys do not tell.
+// Feature that a file of an unsupported class requires and no model has, as the beginning of a
+// message; "" if its keys do not tell.
 std::string missing_for(const HuggingFaceReader& json);
 
-// Keys that change nothing of any model.
+// Keys that have no effect on any model.
 std::span<const HuggingFaceInertKey> huggingface_common_keys();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The list of kinds, and which of them computes the same as a model.
+// Lists the kinds and finds the one that computes the same as a model.
 #include <algorithm>
 #include <optional>
 
@@ -10,9 +10,9 @@
 namespace trireme {
 namespace {
 
-// The model that a kind's config.json says when it is read again; nothing where the class does not
-// read what was written of it. The vocabulary may not be known yet, and what BERT's file leaves
-// open its tensors say.
+// Reads back the config.json that a kind writes for the model; nullopt if the class cannot read it.
+// The vocabulary size may be unknown yet, and what BERT's file leaves open is determined by its
+// tensors.
 std::optional<ModelConfig> said_by(const HuggingFaceKind& kind, const ModelConfig& model) {
   const std::string name = "the config.json to write";
   ModelConfig written = model;
@@ -58,7 +58,7 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
     nearest = kind;
     unsaid = std::move(differences);
   }
-  TRIREME_CHECK(nearest);  // GPT-2 and BERT say something of any model
+  TRIREME_CHECK(nearest);  // GPT-2 and BERT can be written for any model
   fail_input("cannot export to Hugging Face: {} has no counterpart for {} = {}",
              nearest->class_name, unsaid[0].key, unsaid[0].value);
 }

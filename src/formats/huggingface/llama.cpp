@@ -1,4 +1,4 @@
-// One function per relative of Llama without experts, and what all of them share.
+// Dense relatives of Llama, one function each, and their common code.
 #include "formats/huggingface/llama.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ ModelConfig read_llama(const HuggingFaceReader& json) {
   return m;
 }
 
-// transformers assumes a window of 4096 where the key is absent, and none where it is null.
+// transformers assumes a window of 4096 if the key is absent, and none if it is null.
 ModelConfig read_mistral(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kMistral);
   m.attention_window = 4096;
@@ -65,7 +65,7 @@ ModelConfig read_olmo2(const HuggingFaceReader& json) {
   return m;
 }
 
-// OLMo 2 with windows in three of four layers, whose positions are not scaled.
+// OLMo 3: OLMo 2 with windows in three of four layers, without RoPE scaling in those.
 ModelConfig read_olmo3(const HuggingFaceReader& json) {
   ModelConfig m = read_olmo(json, kOlmo3);
   read_rounds_of_windows(json, m, 4);
@@ -73,7 +73,7 @@ ModelConfig read_olmo3(const HuggingFaceReader& json) {
   return m;
 }
 
-// Its MLP has no gate.
+// Arcee's MLP has no gate.
 ModelConfig read_arcee(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kArcee);
   read_biases(json, m);
@@ -87,7 +87,7 @@ HuggingFaceJson write_llama(const ModelConfig& m) {
   return json;
 }
 
-// Without a window it is written with one, since it is a Llama then.
+// Without a window the model is a Llama, so the readback must show a difference.
 HuggingFaceJson write_mistral(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;
@@ -112,7 +112,7 @@ HuggingFaceJson write_olmo2(const ModelConfig& m) {
   return json;
 }
 
-// Bases other than the usual one are said by type of layer, as transformers 5 alone reads them.
+// Other RoPE bases are written by layer type, which only transformers 5 reads.
 HuggingFaceJson write_olmo3(const ModelConfig& m) {
   HuggingFaceJson json = write_olmo2(m);
   json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;

@@ -1,4 +1,4 @@
-// Ministral, with windows in some layers, and Ministral 3, whose queries grow with their position.
+// Ministral, with windows in some layers, and Ministral 3, with position-dependent query scaling.
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/llama.h"
@@ -11,7 +11,7 @@ constexpr LlamaDefaults kMinistral{.kv_heads = 8, .positions = 131072};
 constexpr LlamaDefaults kMinistral3{
     .kv_heads = 8, .head_dim = 128, .positions = 262144, .norm_eps = 1e-5, .reads_rope = false};
 
-// All layers have the window where no layer_types say otherwise.
+// Without layer_types, all layers have the window.
 ModelConfig read_ministral(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kMinistral);
   if (json.has("layer_types")) {
@@ -34,8 +34,8 @@ HuggingFaceJson write_ministral(const ModelConfig& m) {
   return json;
 }
 
-// Queries are multiplied by 1 + llama_4_scaling_beta ln(1 + floor(position / original length)),
-// both of which the class takes from its rotary parameters.
+// Queries are scaled by 1 + llama_4_scaling_beta ln(1 + floor(position / original length)); the
+// class reads both parameters from its RoPE parameters.
 ModelConfig read_ministral3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kMinistral3);
   read_window(json, m);
@@ -52,7 +52,7 @@ ModelConfig read_ministral3(const HuggingFaceReader& json) {
   return m;
 }
 
-// Only transformers 5 has the class.
+// The class exists only in transformers 5.
 HuggingFaceJson write_ministral3(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   HuggingFaceJson rope = write_full_rope(m);

@@ -1,4 +1,4 @@
-// A Hugging Face folder as a model: its configuration, its weights and its tokenizer.
+// Opens a Hugging Face folder as a model: its configuration, weights and tokenizer.
 #include "formats/huggingface/model.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Trainers save the states of the optimizer next to the weights, and this format has the weights.
+// Trainers save optimizer states next to the weights; only the weights are imported.
 std::string note_of_states(const fs::path& folder) {
   std::error_code error;
   for (const auto& item : fs::directory_iterator(folder, error)) {

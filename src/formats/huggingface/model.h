@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// A folder of Hugging Face's: config.json and weights of safetensors or torch.save.
+// Opens a Hugging Face folder: config.json, and weights in safetensors or torch.save format.
 ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings = {});
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// One function per kind of model, in the form of a table.
+// Tensor mapping tables, one function per kind of model.
 #include "formats/huggingface/names.h"
 
 #include <fmt/format.h>
@@ -11,18 +11,18 @@
 namespace trireme {
 namespace {
 
-// What the (canonical) names of BERT's pooler begin with.
+// Prefix of the (canonical) names of BERT's pooler.
 constexpr std::string_view pooler = "bert.pooler.";
 
 class Table {
  public:
   explicit Table(const ModelConfig& model) : m_(model) {}
 
-  // A tensor that both sides store in the same way.
+  // A tensor stored identically on both sides.
   void same(const std::string& ours, const std::string& theirs, const Shape& shape) {
     mapping_.add({ours, shape}, {theirs, shape});
   }
-  // One that ours does not have, and theirs cannot do without.
+  // A tensor without counterpart in ours that theirs requires.
   void zeros(const std::string& theirs, const Shape& shape) {
     mapping_.add_theirs({theirs, shape, false, true});
   }
@@ -35,7 +35,7 @@ class Table {
     same(ours + ".weight", theirs + ".weight", {out, in});
     if (bias) same(ours + ".bias", theirs + ".bias", {out});
   }
-  // GPT-2's Conv1D: a linear layer whose weight is stored as [in, out].
+  // GPT-2's Conv1D: a linear layer stored as [in, out].
   void conv1d(const std::string& ours, const std::string& theirs, std::int64_t out,
               std::int64_t in) {
     mapping_.add({ours + ".weight", {out, in}}, {theirs + ".weight", {in, out}, true});
@@ -44,7 +44,7 @@ class Table {
 
   std::int64_t query_width() const { return m_.num_heads * m_.head_dim; }
   std::int64_t key_width() const { return m_.num_kv_heads * m_.head_dim; }
-  // Weights of the norms of queries and keys, in the order of the heads.
+  // Weights of the QK norms, in head order.
   void qk_norms(const std::string& ours, const std::string& theirs) {
     const bool all = m_.qk_norm_over == NormSpan::all_heads;
     same(ours + "query_norm.weight", theirs + "q_norm.weight", {all ? query_width() : m_.head_dim});
@@ -55,7 +55,7 @@ class Table {
     return weight ? Shape{rows, m_.hidden_size} : Shape{rows};
   }
 
-  // Ours to three parts of theirs: rows of each part begin at a row of some tensor.
+  // Maps our rows to three parts of theirs, each starting at a row of some tensor.
   struct Part {
     std::size_t tensor;
     std::int64_t row;
@@ -115,7 +115,7 @@ class Table {
                turns_neighbors);
     }
   }
-  // Two linear layers of theirs, whose rows follow each other in ours.
+  // Two of their linear layers, concatenated by rows in ours.
   void stacked(const std::string& ours, const std::string& first, const std::string& second,
                std::int64_t out, std::int64_t in, bool bias) {
     for (const bool weight : {true, false}) {
@@ -133,7 +133,7 @@ class Table {
     }
   }
 
-  // The experts of a layer, one after the other in ours: gate and up of each, and their way down.
+  // A layer's experts, concatenated in ours: gate and up projection of each, and down projections.
   void experts(const std::string& ours, const std::string& theirs,
                const HuggingFaceExpertNames& names) {
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
@@ -151,7 +151,7 @@ class Table {
     }
   }
 
-  // The same, stored alike: ours reads the first two dimensions as rows.
+  // Same for fused experts, which are stored alike: ours flattens the first two dimensions to rows.
   void fused_experts(const std::string& ours, const std::string& theirs) {
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
     const std::int64_t hidden = m_.hidden_size;
@@ -161,8 +161,8 @@ class Table {
                  {theirs + "down_proj", {count, hidden, inner}});
   }
 
-  // Latent attention. Theirs has the part of a head that positions turn behind the other one, in
-  // pairs of neighbors; ours in front of it, as two halves.
+  // Latent attention. Theirs stores the RoPE part of a head last, as adjacent pairs; ours stores it
+  // first, as two halves.
   void latent_attention(const std::string& ours, const std::string& theirs) {
     const std::int64_t h = m_.hidden_size, plain = m_.qk_nope_head_dim, rope = m_.qk_rope_head_dim;
     const std::int64_t rank = m_.q_lora_rank, in = rank > 0 ? rank : h, kv = m_.kv_lora_rank;
@@ -196,14 +196,14 @@ class Table {
   }
 
  private:
-  // Rows that positions turn: of ours the first halves of all pairs, then the second ones.
+  // Rows rotated by RoPE: ours has the first halves of all pairs, then the second halves.
   void link_pairs(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
                   std::int64_t theirs_row, std::int64_t pairs) {
     for (std::int64_t i = 0; i < 2 * pairs; ++i)
       mapping_.link(ours, ours_row + i, theirs, theirs_row + 2 * (i % pairs) + i / pairs, 1);
   }
 
-  // A head of which positions turn the first part.
+  // A head whose first part is rotated by RoPE.
   void link_turned_head(std::size_t ours, std::int64_t ours_row, std::size_t theirs,
                         std::int64_t theirs_row) {
     const std::int64_t pairs = rotary_dimensions(m_) / 2, turned = 2 * pairs;
@@ -236,7 +236,7 @@ TensorMapping map_gpt2(const ModelConfig& m, const HuggingFaceKind&, ExpertStora
   return table.take();
 }
 
-// Rows of queries, keys and values take turns by head on both sides.
+// Rows of queries, keys and values are interleaved by head on both sides.
 TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
   Table table(m);
   const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
@@ -257,8 +257,8 @@ TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStor
   return table.take();
 }
 
-// The layer of a relative with experts: router, experts, perhaps a shared expert. In memory all
-// kinds have the same names.
+// An MoE layer of a Llama relative: router, experts, optional shared expert. In memory all kinds
+// have the same names.
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
                  const std::string& theirs, const HuggingFaceExpertNames& own,
                  ExpertStorage storage) {
@@ -283,7 +283,7 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
     table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
 }
 
-// Queries, keys and values and what follows attention, of a relative of Llama.
+// QKV and output projection of a Llama relative.
 void map_attention(Table& table, const ModelConfig& m, const std::string& ours,
                    const std::string& theirs, const HuggingFaceLayerNames& names) {
   if (m.is_latent()) return table.latent_attention(ours, theirs);
@@ -309,7 +309,7 @@ void map_mlp(Table& table, const ModelConfig& m, const std::string& ours, const 
   table.linear(ours + "down", theirs + "down_proj", h, ffn, m.bias);
 }
 
-// The relatives of Llama too, with experts and without.
+// Also maps Llama's relatives, dense and MoE.
 TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, ExpertStorage storage) {
   Table table(m);
   const std::int64_t h = m.hidden_size;
@@ -336,8 +336,8 @@ TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, Exper
   return table.take();
 }
 
-// Post-norm: `mlp_norm` is between attention and MLP as in the other models, and `output_norm`
-// after the MLP. Pre-norm: as in the other models.
+// Post-norm: `mlp_norm` is between attention and MLP, as in other models, and `output_norm` after
+// the MLP. Pre-norm: as in other models.
 TensorMapping map_bert(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
   const bool post_norm = m.norm_placement == NormPlacement::post;
   Table table(m);
@@ -369,7 +369,7 @@ TensorMapping map_bert(const ModelConfig& m, const HuggingFaceKind&, ExpertStora
   if (m.order_head) table.linear("pooler", "bert.pooler.dense", h, h, true);
   table.linear("masked_head.dense", "cls.predictions.transform.dense", h, h, true);
   table.norm("masked_head.norm", "cls.predictions.transform.LayerNorm");
-  // With a head of its own the model adds the decoder's bias instead of cls.predictions.bias.
+  // With an untied head, the model adds the decoder's bias instead of cls.predictions.bias.
   const std::string bias =
       m.tie_embeddings ? "cls.predictions.bias" : "cls.predictions.decoder.bias";
   table.same("masked_head.bias", bias, {m.vocab_size});

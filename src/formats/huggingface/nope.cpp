@@ -1,5 +1,5 @@
-// Relatives of Llama some of whose layers have no positions: SmolLM3, and EXAONE 4, whose other
-// layers have windows.
+// Llama relatives with layers without position encoding (NoPE): SmolLM3, and EXAONE 4, whose other
+// layers have sliding windows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr LlamaDefaults kSmolLm3{
     .kv_heads = 4, .positions = 32768, .rope_base = 2e6, .tie_embeddings = true};
 constexpr LlamaDefaults kExaone4{.kv_heads = 32, .norm_eps = 1e-5};
 
-// no_rope_layers has a 1 where a layer has positions.
+// no_rope_layers has a 1 for each layer with RoPE.
 std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, const ModelConfig& m) {
   const char *const key = "no_rope_layers", *const interval = "no_rope_layer_interval";
   std::vector<std::int64_t> without;
@@ -37,7 +37,7 @@ std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, con
   return without;
 }
 
-// A window is that of the layers without positions, where no layer_types say otherwise.
+// Without layer_types, a window applies to the layers without RoPE.
 ModelConfig read_smollm3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kSmolLm3);
   read_biases(json, m);
@@ -59,7 +59,7 @@ HuggingFaceJson write_smollm3(const ModelConfig& m) {
   return json;
 }
 
-// With a window somewhere, the layers that have none have no positions either.
+// If any layer has a window, layers without one have no RoPE.
 ModelConfig read_exaone4(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kExaone4);
   m.norm_placement = NormPlacement::output;
@@ -80,7 +80,7 @@ HuggingFaceJson write_exaone4(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   write_window(json, m);
   if (m.attention_window == 0 && !m.no_rope_layers.empty())
-    json["sliding_window"] = 4096;  // of no layer: it takes their positions
+    json["sliding_window"] = 4096;  // for no layer; removes RoPE from layers without a window
   write_layer_types(json, m);
   return json;
 }

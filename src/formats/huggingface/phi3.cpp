@@ -1,5 +1,5 @@
-// Phi-3 and Phi-4: Llama with queries, keys and values in one tensor, gate and up in another, and
-// perhaps positions that turn a part of each head.
+// Phi-3 and Phi-4: Llama with fused QKV, fused gate and up, and optionally partial
+// RoPE.
 #include <nlohmann/json.hpp>
 
 #include "formats/huggingface/llama.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr LlamaDefaults kPhi3{.positions = 4096, .norm_eps = 1e-5, .reads_rope = false};
 
-// What it takes for yarn is its longrope, whose factors by length are not computed.
+// Its yarn-like scaling is longrope, whose length-dependent factors are not supported.
 ModelConfig read_phi3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kPhi3);
   read_window(json, m);

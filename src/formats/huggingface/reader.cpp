@@ -1,4 +1,4 @@
-// Types, ranges and messages of the keys of a config.json.
+// Checks types and ranges of config.json keys.
 #include "formats/huggingface/reader.h"
 
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// Of the key of ours that a number becomes.
+// Limits of the Trireme key that a number is stored in.
 const FieldLimits& limits_of(const char* ours) {
   const Field* field = find_field("model", ours);
   if (!field) field = find_field("moe", ours);
@@ -37,7 +37,7 @@ bool is_one_of(const nlohmann::json& value, const char* list) {
   return std::ranges::find(allowed, value) != allowed.end();
 }
 
-// `[null, false]` as "null or false".
+// Formats `[null, false]` as "null or false".
 std::string or_list(const char* list) {
   std::string text;
   for (const auto& value : nlohmann::json::parse(list))

@@ -1,5 +1,5 @@
-// Reads the keys of a config.json with their types; every error names file, key and value. What no
-// one has read at the end is refused, so that no key is left out without a word.
+// Typed reader for config.json; every error names file, key and value. Keys left unread are refused
+// at the end, so that no setting is silently ignored.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-// A key that changes nothing that a model computes: with any value, or with those of the JSON list
-// `only` alone.
+// A key without effect on the model's computation, with any value, or only with values in the JSON
+// list `only`.
 struct HuggingFaceInertKey {
   const char* key;
   const char* only = nullptr;
@@ -27,21 +27,21 @@ class HuggingFaceReader {
   // `name` stands for the file in messages and must outlive the reader.
   HuggingFaceReader(std::string_view text, const std::string& name);
 
-  // The object at a key; messages about its keys begin with "KEY.".
+  // The object at a key; messages prefix its keys with "KEY.".
   HuggingFaceReader section(const char* key) const;
 
   const std::string& name() const { return state_->name; }
-  // The whole object, and the value of a key that is there.
+  // The whole object, and the value of an existing key.
   const Json& json() const { return *json_; }
   const Json& operator[](const char* key) const;
-  // Whether a key is there and not null; is_null(): it is there, and null. Whoever asks takes care
-  // of null; the functions below refuse it.
+  // has(): the key exists and is not null; is_null(): it exists and is null. Callers handle null
+  // themselves; the functions below refuse it.
   bool has(const char* key) const;
   bool is_null(const char* key) const;
-  // Which of two names of one setting is there, or the first; both are refused unless equal.
+  // Returns which of two names of a setting exists, else the first; refuses both unless equal.
   const char* either(const char* key, const char* alias) const;
 
-  // Numbers: `ours` is the key of [model] or [moe] that the value becomes; its range applies.
+  // Numbers: `ours` is the key of [model] or [moe] that stores the value; its range applies.
   // Without a default the key is required.
   std::int64_t size(const char* key, const char* ours) const;
   std::int64_t size(const char* key, const char* ours, std::int64_t otherwise) const;
@@ -51,21 +51,21 @@ class HuggingFaceReader {
   std::string text(const char* key, const char* otherwise) const;
   MlpActivation activation(const char* key, const char* otherwise) const;
 
-  // Refuses a setting that would compute something else: any but `value`, and any at all (null and
-  // empty lists are none).
+  // Refuse a setting with another effect: any value but `value`, or any value at all (null and
+  // empty lists count as absent).
   void must_be(const char* key, const Json& value) const;
   void must_be_absent(const char* key, const char* why) const;
   [[noreturn]] void refuse(const char* key, const std::string& why) const;
 
-  // Keys that have no effect next to the values of others, such as the size of a window that no
-  // layer has.
+  // Marks keys as read that have no effect given the other values, such as the window's size if no
+  // layer has a window.
   void pass_over(std::initializer_list<const char*> keys) const;
-  // Refuses the keys of this object that nothing has read and that no list calls inert.
-  // `owner`: whose keys they would be, for the message.
+  // Refuses keys of this object that were not read and are not listed as inert. `owner`: the class
+  // that would use them, for the message.
   void refuse_unread(const std::string& owner,
                      std::initializer_list<std::span<const HuggingFaceInertKey>> inert = {}) const;
 
-  // What the user should know; appended to what was noted before.
+  // A note for the user; appended to earlier notes.
   void note(const std::string& text) const;
   const std::string& notes() const { return state_->notes; }
 
@@ -73,7 +73,7 @@ class HuggingFaceReader {
   // Shared by a reader and its sections.
   struct State {
     const std::string& name;
-    std::set<std::string> read;  // keys, with those of their sections in front
+    std::set<std::string> read;  // keys, prefixed by their sections
     std::string notes;
   };
 

@@ -1,4 +1,4 @@
-// The object of rotary parameters: read in either spelling, and written.
+// Reads RoPE parameters in either spelling, and writes them.
 #include "formats/huggingface/rope.h"
 
 #include <fmt/format.h>
@@ -14,14 +14,14 @@ double yarn_scale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-// A number whose absence, null and 0 all mean `otherwise`.
+// A number for which absent, null and 0 all mean `otherwise`.
 double number_or(const HuggingFaceReader& rope, const char* key, const char* ours,
                  double otherwise) {
   if (!rope.has(key) || rope[key] == 0) return otherwise;
   return rope.number(key, ours);
 }
 
-// What the tables are multiplied by, and in latent attention also the scores.
+// Factor on the RoPE tables and, in latent attention, also on the scores.
 void read_amplitude(const HuggingFaceReader& rope, ModelConfig& m) {
   const char* const ours = "rope_attention_factor";
   const double factor = m.rope_scaling_factor;
@@ -38,8 +38,8 @@ void read_amplitude(const HuggingFaceReader& rope, ModelConfig& m) {
   m.attention_scale = squared / std::sqrt(static_cast<double>(m.head_dim));
 }
 
-// The length that the model first saw: a key at the top level counts more than that of the object,
-// and without either it is the length that the model can see now.
+// Context length of the original training: a top-level key overrides the RoPE object's key; without
+// either, the current maximum length.
 std::int64_t original_length(const HuggingFaceReader& json, const HuggingFaceReader& rope,
                              const ModelConfig& m) {
   const char* const key = "original_max_position_embeddings";
@@ -64,7 +64,7 @@ void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
   m.rope_beta_fast = number_or(rope, "beta_fast", "rope_beta_fast", 32);
   m.rope_beta_slow = number_or(rope, "beta_slow", "rope_beta_slow", 1);
   read_amplitude(rope, m);
-  // Without a factor all that is left of it is what the tables are multiplied by.
+  // With a scaling factor of 1, only the factor on the tables has an effect.
   if (m.rope_scaling_factor == 1 && m.rope_attention_factor == 1) m.rope_attention_factor = 0;
 }
 
@@ -78,13 +78,13 @@ RopeScaling rope_type(const HuggingFaceReader& rope) {
   return *scaling;
 }
 
-// The share of each head that turns, where a kind reads one: the object's, or that of the top
-// level, or the one that m has. Other kinds turn whole heads, whatever is said.
+// Rotary fraction of each head, for kinds that support it: from the object, the top level, or the
+// default in m. Other kinds always rotate whole heads.
 void read_share(const HuggingFaceReader& json, const HuggingFaceReader& rope, RotaryShare share,
                 ModelConfig& m) {
   const char* const key = "partial_rotary_factor";
   if (share == RotaryShare::whole) return;
-  if (json.is_null(key)) m.rope_percent = 1;  // which transformers takes instead of its default
+  if (json.is_null(key)) m.rope_percent = 1;  // transformers then uses 1 instead of its default
   if (json.has(key)) m.rope_percent = json.number(key, "rope_percent");
   if (!rope.has(key)) return;
   const double own = rope.number(key, "rope_percent");
@@ -121,7 +121,7 @@ void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, 
   rope.refuse_unread(fmt::format("rope_type {}", type));
 }
 
-// A factor of 1 divides nothing.
+// Scaling by 1 has no effect.
 void drop_what_does_nothing(ModelConfig& m) {
   if (m.rope_scaling_factor != 1 || m.rope_attention_factor != 0) return;
   const ModelConfig plain;
@@ -149,8 +149,8 @@ auto rotation_of(const ModelConfig& m) {
                     m.rope_original_length, m.attention_scale);
 }
 
-// Where both are there, transformers takes rope_scaling alone, with the base at the top level:
-// whoever added it to a file with rope_parameters may have meant to keep the base of that.
+// If both exist, transformers uses only rope_scaling, with the top-level base: the user who added
+// it to a file with rope_parameters may have meant to keep the latter's base.
 ModelConfig with_both(const HuggingFaceReader& json, RotaryShare share, const ModelConfig& model) {
   const ModelConfig scaled = with_rope(json, "rope_scaling", share, model);
   const ModelConfig other = with_rope(json, "rope_parameters", share, model);
@@ -178,7 +178,7 @@ void note_partial_rotation(const HuggingFaceReader& json) {
         "transformers");
 }
 
-// The rotations of layers without a window and with one, in transformers 5: each has its object.
+// RoPE of full and sliding-window layers in transformers 5, each with its own object.
 void read_nested(const HuggingFaceReader& types, ModelConfig& full, ModelConfig& local) {
   for (const auto& [key, value] : types.json().items()) {
     if (!value.is_object() && !value.is_null()) {
@@ -198,8 +198,8 @@ bool has_parameters(const HuggingFaceReader& json, const char* key) {
   return json.has(key) && json[key] != HuggingFaceReader::Json::object();
 }
 
-// In a spelling that every version of transformers reads: those before 4.43 expect exactly "type"
-// and "factor", and do not support llama3.
+// Uses a spelling that every version of transformers reads: versions before 4.43 require exactly
+// "type" and "factor", and do not support llama3.
 HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
   if (m.rope_scaling == RopeScaling::none) return nullptr;
   if (m.rope_scaling == RopeScaling::linear) {
@@ -222,7 +222,7 @@ HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
           {"original_max_position_embeddings", m.rope_original_length}};
 }
 
-// transformers 5 has rope_parameters, earlier versions rope_theta and rope_scaling at top level.
+// transformers 5 uses rope_parameters, earlier versions top-level rope_theta and rope_scaling.
 void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base, RotaryShare share) {
   m.rope_base = json.number("rope_theta", "rope_base", base);
   const bool scaling = has_parameters(json, "rope_scaling");
@@ -234,7 +234,7 @@ void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base, Rotar
   else
     read_share(json, json, share, m);
   if (share == RotaryShare::whole) note_partial_rotation(json);
-  // Lengths at the top level count where positions are scaled alone.
+  // Top-level lengths only matter with RoPE scaling.
   json.pass_over({"original_max_position_embeddings"});
 }
 

@@ -1,4 +1,4 @@
-// Rotary positions in a config.json.
+// RoPE parameters in config.json.
 #pragma once
 
 #include "config/config.h"
@@ -6,32 +6,32 @@
 
 namespace trireme {
 
-// How much of each head a kind turns: all of it, or what partial_rotary_factor says.
+// Rotary part of each head: all of it, or partial_rotary_factor.
 enum class RotaryShare : std::uint8_t { whole, given };
 
-// Whether a key holds an object that says anything; transformers takes an empty one for none.
+// Whether a key holds a non-empty object; transformers treats an empty one as absent.
 bool has_parameters(const HuggingFaceReader& json, const char* key);
 
-// Reads base and scaling in the spelling of any version of transformers. `base`: where none is
-// given; a share that none is given of stays as it is. Of latent attention widths are there
-// already.
+// Reads base and scaling in any version's spelling. `base` is the default; a rotary
+// fraction that is not given stays unchanged. Widths of latent attention must be set
+// before.
 void read_rope(const HuggingFaceReader& json, ModelConfig& m, double base,
                RotaryShare share = RotaryShare::whole);
 
-// Bases where none is given, and the key of the one of layers with a window (null: none, outside of
+// Default bases, and the key of the base for sliding-window layers (null: none outside of
 // rope_parameters).
 struct LayerBases {
   double full, local;
   const char* local_key = nullptr;
 };
-// The same of models whose layers with a window turn differently. The windows are there already.
+// Same, for models with another RoPE in sliding-window layers. Windows must be set before.
 void read_rope_by_layer(const HuggingFaceReader& json, ModelConfig& m, const LayerBases& bases);
 
 // The value of rope_scaling.
 HuggingFaceJson write_rope_scaling(const ModelConfig& m);
-// The same with the kind under the one name that newer classes read, "default" without scaling.
+// Same, with the type key of newer classes; "default" without scaling.
 HuggingFaceJson write_full_rope(const ModelConfig& m);
-// That of rope_parameters, by type of layer.
+// The value of rope_parameters, by layer type.
 HuggingFaceJson write_rope_by_layer(const ModelConfig& m);
 
 }  // namespace trireme

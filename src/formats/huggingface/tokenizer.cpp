@@ -1,4 +1,4 @@
-// Vocabularies are copied; a tokenizer.json is written where there is only a vocabulary.
+// Copies vocabularies; writes a tokenizer.json if there is only a vocabulary.
 #include "formats/huggingface/tokenizer.h"
 
 #include <nlohmann/json.hpp>
@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-// Not ordered_json, which searches linearly for each token of a vocabulary.
+// Not ordered_json, whose lookup is linear in the vocabulary's size.
 using Json = nlohmann::json;
 
-// What no tokenizer reads, and whoever talks to the model does.
+// Files that no tokenizer reads, but that chat programs use.
 constexpr const char* companions[] = {"chat_template.jinja", "generation_config.json"};
 
 constexpr std::uint64_t max_vocabulary_bytes = std::uint64_t{256} << 20;
@@ -60,7 +60,7 @@ Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json post_p
           {"model", std::move(model)}};
 }
 
-// Byte-level BPE as of GPT-2.
+// Byte-level BPE as in GPT-2.
 void write_gpt2_json(const fs::path& vocab_file, const fs::path& merge_file, const fs::path& folder,
                      std::int64_t max_positions) {
   const Json vocab = parse_file(vocab_file);
@@ -98,7 +98,7 @@ Json piece(const char* kind, const char* id, int type) {
   return {{kind, {{"id", id}, {"type_id", type}}}};
 }
 
-// WordPiece as of BERT.
+// WordPiece as in BERT.
 void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path& folder,
                      std::int64_t max_positions) {
   Json vocab = Json::object();
@@ -160,8 +160,8 @@ bool lowers_case(const fs::path& folder) {
   return !json.is_object() || json.value("do_lower_case", Json(true)) != false;
 }
 
-// Whether a folder's tokenizer.json, which loaders prefer, says no more than its vocab.json and
-// merges.txt: no further tokens, no normalizer, nothing added to the text.
+// Whether tokenizer.json, which loaders prefer, has nothing beyond vocab.json and merges.txt: no
+// added tokens, no normalizer, no tokens added to the text.
 bool is_plain_gpt2(const fs::path& folder) {
   if (!fs::exists(folder / "tokenizer.json")) return true;
   const Json json = parse_file(folder / "tokenizer.json"),
@@ -185,13 +185,13 @@ bool is_plain_gpt2(const fs::path& folder) {
          (part("post_processor").is_null() || is_byte_level(part("post_processor")));
 }
 
-// tokenizer.json, or the folder that holds it.
+// The path of tokenizer.json, given that file or its folder.
 fs::path tokenizer_json_of(const std::string& model_file) {
   return fs::is_directory(model_file) ? fs::path(model_file) / "tokenizer.json"
                                       : fs::path(model_file);
 }
 
-// Where the tokenizer's files lie; "" where nothing says it.
+// Folder of the tokenizer's files; "" if unknown.
 fs::path folder_of(const TokenizerFiles& files) {
   const fs::path file = files.vocab_file.empty() ? files.model_file : files.vocab_file;
   if (file.empty() || fs::is_directory(file)) return file;
@@ -229,7 +229,7 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
   for (const char* name : companions)
     if (!from.empty() && fs::exists(from / name)) copy_to(from / name, folder / name);
   if (files.type == "gpt2" || files.type == "GPT2BPETokenizer") {
-    // data.tokenizer_model may be the folder of both.
+    // data.tokenizer_model may be the folder of both files.
     const bool two = !files.vocab_file.empty();
     const fs::path vocab = two ? fs::path(files.vocab_file) : from / "vocab.json";
     const fs::path merges = two ? fs::path(files.merge_file) : from / "merges.txt";

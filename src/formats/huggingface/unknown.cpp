@@ -1,4 +1,4 @@
-// What a config.json of an unknown class asks for that no model here computes, told by its keys.
+// Detects unsupported features of an unknown class from the keys of its config.json.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ struct Sign {
   const char *key, *what;
 };
 
-// What stands first is said first.
+// The first match is reported.
 constexpr Sign signs[] = {
     {"vision_config", "images"},
     {"audio_config", "sound"},

@@ -1,4 +1,4 @@
-// Windows of attention: of all layers alike, of those that layer_types names, or by Qwen's keys.
+// Sliding windows: in all layers, in those named by layer_types, or by Qwen's keys.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// The layers to which layer_types gives the window, which must be on then.
+// Layers with a window according to layer_types; requires the switch to be on if there are any.
 std::vector<std::int64_t> read_switched_types(const HuggingFaceReader& json, const ModelConfig& m,
                                               bool on) {
   std::vector<std::int64_t> with = read_layer_types(json, m);
@@ -16,8 +16,8 @@ std::vector<std::int64_t> read_switched_types(const HuggingFaceReader& json, con
   return with;
 }
 
-// Which layers have the window: those that layer_types names, or without it those that `is_with`
-// takes, which is told the layer and max_window_layers.
+// Layers with the window: those named by layer_types, or without it those for which `is_with`,
+// given the layer and max_window_layers, returns true.
 template <class With>
 void read_windows(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
                   const With& is_with) {

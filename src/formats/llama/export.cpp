@@ -1,4 +1,4 @@
-// Our checkpoints as folders as Meta publishes Llama.
+// Exports checkpoints in Meta's Llama format.
 #include "formats/llama/export.h"
 
 #include "checkpoint/checkpoint_source.h"
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Whether Meta's programs read the tokenizer, whose file is then copied.
+// Copies the tokenizer file if Meta's programs can read it; returns whether it did.
 bool copy_tokenizer_file(const TokenizerFiles& tokenizer, const fs::path& to) {
   if (tokenizer.type != "llama2" && tokenizer.type != "tiktoken") return false;
   if (!fs::is_regular_file(tokenizer.model_file)) return false;
@@ -25,7 +25,7 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
   require_empty(to);
   CheckpointReader reader(checkpoint);
   const ModelConfig model = checkpoint_config(reader.folder()).model;
-  llama_params(model);  // refuses what the files cannot say
+  llama_params(model);  // refuses models that the format cannot express
   const TensorMapping mapping = huggingface_mapping({&llama_kind, model, {}, ""});
   CheckpointSource source(reader, {options.pool, options.progress, options.stopped});
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);

@@ -1,5 +1,5 @@
-// Llama's folders: the model from params.json, the tensors joined from the ranks' files under the
-// names that they have at Hugging Face.
+// Opens Llama folders: the model from params.json, and tensors joined from the ranks' files under
+// their Hugging Face names.
 #include "formats/llama/folder.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<fs::path> shard_files(const fs::path& folder) {
   return files;
 }
 
-// Opens the files of all ranks and joins what they hold.
+// Opens all ranks' files and joins their tensors.
 class LlamaShards : public LlamaTensors {
  public:
   LlamaShards(const fs::path& folder)
@@ -50,13 +50,13 @@ class LlamaShards : public LlamaTensors {
     return parts(name)[0].entry->rows() * static_cast<std::int64_t>(shards_.size());
   }
   std::int64_t inner_width() const override { return rows("layers.0.feed_forward.w1.weight"); }
-  // Llama 1 and 2 cut the embedding's columns, Llama 3 its rows.
+  // Llama 1 and 2 split the embedding by columns, Llama 3 by rows.
   std::int64_t words(std::int64_t hidden_size) const override {
     const TensorPart first = parts("tok_embeddings.weight")[0];
     return first.entry->columns() == hidden_size ? rows(first.entry->name) : first.entry->rows();
   }
 
-  // By the rows of a tensor that all ranks share evenly.
+  // Checks the rows of a tensor that is split evenly across ranks.
   void check_queries(std::int64_t query_rows) const override {
     const TensorPart first = parts("layers.0.attention.wq.weight")[0];
     const std::int64_t rows = first.entry->rows();
@@ -69,7 +69,7 @@ class LlamaShards : public LlamaTensors {
         rows > 0 && query_rows % rows == 0 ? fmt::format("{}", query_rows / rows) : "other");
   }
 
-  // Whether the head is the embedding once more.
+  // Whether the head equals the embedding.
   bool is_tied() const override {
     if (!has("output.weight")) return true;
     const RankParts words = parts("tok_embeddings.weight"), head = parts("output.weight");
@@ -115,8 +115,8 @@ class LlamaShards : public LlamaTensors {
   std::vector<const WeightFile*> shards_;
 };
 
-// The tokenizer lies in the folder, or in the one above it, which the models of a download share.
-// It is SentencePiece's for Llama 1 and 2, and a list of tokens in base64 for Llama 3.
+// The tokenizer is in the folder or in its parent, which the models of a download share. It is
+// SentencePiece for Llama 1 and 2, and a base64 token list for Llama 3.
 TokenizerFiles copy_tokenizer(const fs::path& folder, const fs::path& to) {
   const fs::path absolute = fs::absolute(folder).lexically_normal();
   const fs::path above =

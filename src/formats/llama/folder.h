@@ -1,12 +1,12 @@
-// Models in folders as Meta publishes Llama.
+// Models in Meta's Llama format.
 #pragma once
 
 #include "formats/foreign_model.h"
 
 namespace trireme {
 
-// A folder as Meta publishes Llama: params.json and consolidated.NN.pth, one for each rank of
-// tensor parallelism. What params.json does not say is assumed, and the note says what.
+// Meta's Llama format: params.json and one consolidated.NN.pth per tensor-parallel rank. Values
+// missing in params.json are assumed; the note lists them.
 bool is_llama_folder(const fs::path& folder);
 ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& settings = {});
 

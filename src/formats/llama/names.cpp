@@ -1,4 +1,4 @@
-// The table; torchtitan's names differ from Meta's in a few.
+// Name table; torchtitan's names differ from Meta's in a few places.
 #include "formats/llama/names.h"
 
 #include <array>
@@ -32,14 +32,14 @@ constexpr std::array<const char*, 3> fused_names{".qkv_linear.wq.weight", ".qkv_
                                                  ".qkv_linear.wv.weight"};
 constexpr const char* fused_name = ".qkv_linear.wqkv.weight";
 
-// "layers.3." of "layers.3.attention.wq.weight" with the ending "attention.wq.weight".
+// Extracts "layers.3." from "layers.3.attention.wq.weight", given the ending "attention.wq.weight".
 std::optional<std::string> layer_of(const std::string& name, const std::string& prefix,
                                     const std::string& ending) {
   if (!name.starts_with(prefix + "layers.") || !name.ends_with("." + ending)) return std::nullopt;
   return name.substr(prefix.size(), name.size() - prefix.size() - ending.size());
 }
 
-// The name in a column of the table.
+// Translates a name to a column of the table.
 std::string name_in(const char* Name::*column, const std::string& huggingface) {
   for (const Name& row : other_names)
     if (huggingface == row.huggingface) return row.*column;

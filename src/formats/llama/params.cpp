@@ -1,5 +1,5 @@
-// The keys that Meta's files have. Not every program takes all: that of Llama 2 stops at
-// rope_theta, without which that of Llama 3 would take another base.
+// Keys in Meta's params.json. Not every program accepts all of them: Llama 2's code fails on
+// rope_theta, without which Llama 3's would use another base.
 #include "formats/llama/params.h"
 
 #include <fmt/ranges.h>
@@ -20,7 +20,7 @@ struct InnerWidth {
   std::optional<double> multiplier;
 };
 
-// The multiplier with the fewest decimals that gives the width with a given multiple.
+// The multiplier with the fewest decimals that yields the width for a given multiple_of.
 std::optional<double> find_multiplier(const ModelConfig& m, std::int64_t multiple_of,
                                       int decimals) {
   const double scale = std::pow(10.0, decimals);
@@ -85,7 +85,7 @@ void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
       json.name(), width, m.ffn_hidden_size);
 }
 
-// Positions and their scaling, of which params.json says little: returns what was assumed.
+// Positions and RoPE scaling, mostly missing in params.json; returns what was assumed.
 std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
   std::string assumed;
   const bool scaled = json.flag("use_scaled_rope", false);
@@ -105,7 +105,7 @@ std::string assume_positions(const HuggingFaceReader& json, ModelConfig& m) {
   return scaled && !assumed.empty() ? assumed.substr(0, assumed.size() - 5) : "";
 }
 
-// Those that a model of ours will have.
+// The tensors that a model of ours will have.
 class OwnTensors : public LlamaTensors {
  public:
   explicit OwnTensors(const ModelConfig& model) : m_(model) {}
@@ -118,7 +118,7 @@ class OwnTensors : public LlamaTensors {
   const ModelConfig& m_;
 };
 
-// The number of positions is in no key, of which a note tells.
+// No key has the number of positions, so a note reports it.
 void require_same_when_read(const ModelConfig& model, const std::string& text) {
   const std::string name = llama_params_file;
   const HuggingFaceReader json(text, name);
@@ -153,7 +153,7 @@ ModelConfig read_llama_params(const HuggingFaceReader& json, const LlamaTensors&
   m.ffn_hidden_size = tensors.inner_width();
   check_inner_width(json, m);
   m.tie_embeddings = tensors.is_tied();
-  // Llama 2 says -1: as many as its tokenizer has.
+  // Llama 2 has -1: the tokenizer's size.
   const bool told = json.has("vocab_size") && json["vocab_size"] != -1;
   m.vocab_size = told ? json.size("vocab_size", "vocab_size") : tensors.words(m.hidden_size);
   assumed = assume_positions(json, m);
@@ -181,7 +181,7 @@ std::int64_t likely_llama_positions(bool scaled, double rope_base) {
 }
 
 double likely_llama_scaling(bool tied) {
-  // Of the published models with scaled positions, those that tie their embeddings have 32.
+  // Among published models with RoPE scaling, those with tied embeddings use a factor of 32.
   return tied ? 32 : 8;
 }
 

@@ -1,4 +1,4 @@
-// Names, cuts and the order of rows as Meta's programs expect them.
+// Uses the names, splits and row order that Meta's programs expect.
 #include "formats/llama/writer.h"
 
 #include <fmt/format.h>
@@ -34,8 +34,8 @@ void check_parts(const ModelConfig& m, int parts) {
   }
 }
 
-// Llama 1 and 2 cut the columns of the embedding. Llama 3, which is told by its base of positions,
-// cuts the rows, as do models with tied embeddings, of which there are none before it.
+// Llama 1 and 2 split the embedding by columns. Llama 3, recognized by its RoPE base, splits rows,
+// as do models with tied embeddings, which only exist since Llama 3.
 bool has_cut_words(const ModelConfig& m) {
   return m.rope_base == 500000 || m.rope_scaling != RopeScaling::none || m.tie_embeddings;
 }
@@ -54,7 +54,7 @@ std::vector<MetaItem> items_of(const ModelConfig& model, const TensorAssembler& 
     const std::string name = meta_llama_name(tensor.name);
     items.push_back({name, i, cut_of(name, model, tensor.shape)});
   }
-  // Meta's programs have a head of their own, tied or not.
+  // Meta's programs require a separate head, tied or not.
   const auto tied = std::ranges::find(items, meta_words, &MetaItem::name);
   TRIREME_CHECK(tied != items.end());
   if (model.tie_embeddings) items.push_back({meta_head, tied->target, tied->cut});

@@ -1,4 +1,4 @@
-// Writes folders as Meta publishes Llama: params.json and consolidated.NN.pth.
+// Writes Meta's Llama format: params.json and consolidated.NN.pth.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace trireme {
 
 struct LlamaFolderOptions {
   ModelConfig model;
-  int parts = 1;               // files, one for each rank of tensor parallelism
-  std::optional<DType> dtype;  // none: as the assembler has them
+  int parts = 1;               // number of files, one per tensor-parallel rank
+  std::optional<DType> dtype;  // nullopt: as in the assembler
 };
 
-// The assembler makes the tensors of Hugging Face's mapping of a Llama. Returns what the user
-// should know of what the files cannot say, or "". Refused (exit code 2): see
-// llama_params; parts that do not divide the model.
+// The assembler provides the tensors of a Llama under Hugging Face's mapping. Returns a note on
+// what the files cannot express, or "". Refused (exit code 2): see llama_params; a number of parts
+// that does not divide the model.
 std::string write_llama_folder(const fs::path& to, const LlamaFolderOptions& options,
                                const TensorAssembler& assembler);
 

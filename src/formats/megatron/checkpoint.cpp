@@ -1,4 +1,4 @@
-// Arguments as Python shows them, and the cuts of tensor parallelism.
+// Formats arguments as Python does, and joins tensor-parallel shards.
 #include "formats/megatron/checkpoint.h"
 
 #include <fmt/ranges.h>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// As Python's str() shows it.
+// Formats a value like Python's str().
 std::optional<std::string> shown_argument(const Pickle& pickle, PickleId id) {
   const PickleKind kind = pickle.kind(id);
   if (kind == PickleKind::none) return std::nullopt;

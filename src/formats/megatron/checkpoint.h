@@ -1,5 +1,5 @@
-// Common to checkpoints of Megatron's family, whatever their files: the arguments of the run, which
-// describe the model, and tensors with Megatron's names.
+// Base of Megatron-family checkpoints: the run's arguments, which describe the model, and tensors
+// with Megatron's names.
 #pragma once
 
 #include <initializer_list>
@@ -15,16 +15,16 @@
 
 namespace trireme {
 
-// An argument of the run as Python shows it: "True", "4096", "rope".
+// An argument of the run, formatted as in Python: "True", "4096", "rope".
 struct MegatronArgument {
   std::string name, value;
 };
-// All that a file of torch.save has under "args", but for those that are None; none where it has no
-// arguments.
+// All arguments under "args" in a torch.save file, except those that are None; empty if the file
+// has no arguments.
 std::vector<MegatronArgument> megatron_arguments(const TorchFile& file, PickleId root);
 
-// Refused (exit code 2): files of ranks that were not saved together, since values with these keys,
-// or arguments that say the layout and the size of the model, differ.
+// Refused (exit code 2): rank files that were not saved together, because values of these keys, or
+// arguments for the layout and the size of the model, differ.
 void require_one_step(const std::vector<std::shared_ptr<const TorchFile>>& ranks,
                       std::initializer_list<const char*> keys);
 
@@ -33,40 +33,40 @@ class MegatronCheckpoint {
   virtual ~MegatronCheckpoint() = default;
 
   const std::string& where() const { return where_; }
-  // An argument of the run as Python shows it, or nothing where it is absent or None.
+  // An argument of the run, formatted as in Python; nullopt if absent or None.
   std::optional<std::string> argument(std::string_view name) const;
   std::optional<double> number_argument(std::string_view name) const;
   std::vector<MegatronArgument> arguments() const { return megatron_arguments(*file_, root_); }
-  // A number of things. Refused (exit code 2): one that is negative, not whole or above 10^15.
+  // A count. Refused (exit code 2): one that is negative, fractional or above 10^15.
   std::optional<std::int64_t> count_argument(std::string_view name) const;
 
-  // Whether its model is one of Megatron-Core, which leaves some of the arguments unread.
+  // Whether the model is from Megatron-Core, which ignores some of the arguments.
   virtual bool is_core() const { return false; }
-  // Whether its model predicts masked words.
+  // Whether the model predicts masked words.
   virtual bool is_bert() const = 0;
-  // Rows of the embedding in all ranks.
+  // Embedding rows summed over all ranks.
   virtual std::int64_t vocabulary_rows() const = 0;
-  // Whether these are without the rows that pad it.
+  // Whether these exclude vocabulary padding.
   virtual bool strips_padding() const { return false; }
 
-  // The tensors of all ranks under our names; may be called once. Where the states of Adam came
-  // along they are there too, as moment_name() calls them. Refused (exit code 2): tensors without a
-  // name of ours, copies that differ.
+  // Joins all ranks' tensors under our names; may be called once. Adam states, if present, are
+  // included under moment_name(). Refused (exit code 2): tensors without a name in ours, copies
+  // that differ.
   virtual std::unique_ptr<JoinedTensors> join(const ModelConfig& model) = 0;
 
-  // Where the run was; known after join().
+  // Position of the run; known after join().
   struct Progress {
     std::int64_t step = 0, optimizer_steps = 0;
   };
   virtual std::optional<Progress> progress() const { return std::nullopt; }
-  // What the user should know of where the tensors came from, or ""; known after join().
+  // A note for the user on the source of the tensors, or ""; known after join().
   virtual std::string note() const { return ""; }
 
  protected:
   explicit MegatronCheckpoint(std::string where) : where_(std::move(where)) {}
-  // The value that has the arguments as its "args".
+  // Sets the value that holds the arguments as its "args".
   void set_arguments(std::shared_ptr<const TorchFile> file, PickleId root);
-  // Of the number of layers that the tensors have.
+  // Checks the arguments against the number of layers in the tensors.
   void check_layers(std::int64_t layers) const;
 
   std::string where_;
@@ -76,15 +76,15 @@ class MegatronCheckpoint {
   PickleId root_ = 0;
 };
 
-// Joins what ranks of tensor parallelism hold of a tensor. `heads` is the order of queries, keys
-// and values in the files.
+// Joins the tensor-parallel shards of a tensor. `heads` is the order of queries, keys and values in
+// the files.
 JoinedTensor join_megatron_parts(const std::string& name, MegatronCut cut, const RankParts& parts,
                                  const ModelConfig& model, const RowOrder& heads = {});
 
-// "embedding.word.weight", "layers.3.attention.qkv.weight".
+// Our name of a tensor: "embedding.word.weight", "layers.3.attention.qkv.weight".
 std::string full_name(const MegatronName& name, std::int64_t first_layer = 0);
 
-// Refused (exit code 2): a tensor that has no name of ours.
+// Refused (exit code 2): a tensor without a name in ours.
 [[noreturn]] void refuse_megatron_tensor(const std::string& file, const std::string& name,
                                          const std::string& shape);
 

@@ -1,4 +1,4 @@
-// Finds the buffers, and in them the places that fit sizes and weights. Source:
+// Finds the buffers and, within them, placements that match sizes and weights. Source:
 // megatron/core/optimizer/distrib_optimizer.py and distributed/param_and_grad_buffer.py of
 // Megatron-Core 0.5, 0.7 and 0.16 (layout only).
 #include "formats/megatron/distributed.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<const char*, 1 + adam_moments> stream_kinds{"param", torch_moment_keys[0],
                                                                  torch_moment_keys[1]};
 
-// Where parameters begin.
+// Alignment of parameter starts.
 constexpr std::int64_t begin_alignment = 64;
 constexpr std::int64_t tight = 1;  // releases before 0.8
 constexpr std::int64_t one_bucket = std::numeric_limits<std::int64_t>::max();
@@ -28,10 +28,10 @@ constexpr std::size_t most_placements = 16;
 struct PackedParts {
   std::vector<std::int64_t> begins;
   std::int64_t total = 0;
-  std::int64_t smaller = 0;  // the next smaller bucket with which something else comes out; or 0
+  std::int64_t smaller = 0;  // next smaller bucket size with another result; or 0
 };
 
-// A bucket is closed by the parameter with which it has `bucket` elements.
+// A parameter closes its bucket once the bucket has at least `bucket` elements.
 PackedParts pack_parts(const std::vector<MegatronBufferPart>& parts, std::int64_t align,
                        std::int64_t bucket, bool some_alone) {
   PackedParts out;
@@ -39,7 +39,7 @@ PackedParts pack_parts(const std::vector<MegatronBufferPart>& parts, std::int64_
   for (const MegatronBufferPart& part : parts) {
     const bool alone = part.alone && some_alone;
     std::int64_t begin = round_up(used, align);
-    // The elements before an aligned parameter belong to the bucket that it closes.
+    // Padding before an aligned parameter belongs to the bucket that it closes.
     if (alone && used > 0) {
       start += begin;
       begin = 0;
@@ -68,7 +68,7 @@ std::optional<MegatronPlacements> megatron_placements(const std::vector<Megatron
     out.push_back(std::move(one.begins));
   };
   add(pack_parts(parts, tight, one_bucket, false));
-  // Where all sizes are aligned, buckets leave no trace.
+  // If all sizes are aligned, the bucket size does not affect placements.
   const bool is_even = std::ranges::all_of(
       parts, [](const MegatronBufferPart& part) { return part.count % begin_alignment == 0; });
   std::size_t steps = 0;
@@ -86,8 +86,8 @@ std::optional<MegatronPlacements> megatron_placements(const std::vector<Megatron
 
 namespace {
 
-// The weights or a moment of all parameters of a chunk: in one tensor or, in older files, one for
-// each bucket.
+// The weights or one moment of all parameters of a model chunk: in one tensor or, in older files,
+// one per bucket.
 struct BufferStream {
   std::vector<const PickleTensor*> buckets;
   std::int64_t count = 0;
@@ -119,7 +119,7 @@ class DistributedReader {
     return fmt::format("'{}' {}", file_->name(), what);
   }
 
-  // Why they are not read, or "".
+  // Returns why the buffers are not read, or "".
   std::string find_buffers() {
     PickleId root = pickle_.root();
     if (pickle_.kind(root) == PickleKind::list && pickle_.children(root).size() == 1)
@@ -146,7 +146,7 @@ class DistributedReader {
     return "";
   }
 
-  // Of a dictionary from the type of parameters to what is kept of them.
+  // Reads a dictionary from parameter type to the state of those parameters.
   std::string find_streams(PickleId types) {
     const bool is_dict = pickle_.kind(types) == PickleKind::dict;
     if (!is_dict || pickle_.children(types).size() != 2)
@@ -174,7 +174,7 @@ class DistributedReader {
     return "";
   }
 
-  // In the order of the buffer.
+  // Parameters in buffer order.
   static std::vector<ChunkParameter> parameters(const WeightFile& chunk) {
     std::vector<ChunkParameter> out;
     for (const WeightEntry& entry : chunk.tensors())
@@ -237,7 +237,7 @@ class DistributedReader {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const WeightEntry& entry = *all[i].entry;
       PiecedWeights::Tensor tensor{{entry.name, "F32", DType::f32, entry.shape}, {}};
-      std::int64_t at = 0;  // of the bucket in the stream
+      std::int64_t at = 0;  // offset of the bucket in the stream
       const std::int64_t begin = begins[i], end = begin + entry.count();
       for (const PickleTensor* bucket : stream.buckets) {
         const std::int64_t first = std::max(begin, at), last = std::min(end, at + bucket->count());
@@ -252,7 +252,7 @@ class DistributedReader {
   std::shared_ptr<const TorchFile> file_;
   const Pickle& pickle_;
   const std::vector<const WeightFile*>& chunks_;
-  std::vector<BufferStreams> buffers_;  // by chunk
+  std::vector<BufferStreams> buffers_;  // by model chunk
 };
 
 }  // namespace

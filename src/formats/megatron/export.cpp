@@ -1,4 +1,4 @@
-// Our checkpoints as Megatron-LM folders.
+// Exports checkpoints as Megatron-LM folders.
 #include "formats/megatron/export.h"
 
 #include "checkpoint/checkpoint_source.h"

@@ -1,4 +1,4 @@
-// Finds the buckets of all buffers, and reads parameters as ranges of them.
+// Finds the buckets of all buffers, and reads parameters as ranges within them.
 #include "formats/megatron/flat_states.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 1 + adam_moments> kinds{"param", torch_mo
                                                                torch_moment_keys[1]};
 constexpr std::int64_t most_numbered = 1'000'000'000;
 
-// Reads `key` and a number from the front.
+// Parses `key` followed by a number and removes both from the text.
 std::optional<std::int64_t> take_number(std::string_view& text, std::string_view key) {
   if (!text.starts_with(key)) return std::nullopt;
   text.remove_prefix(key.size());
@@ -27,7 +27,7 @@ std::optional<std::int64_t> take_number(std::string_view& text, std::string_view
   return number;
 }
 
-// "...dp_group_idx_0.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg".
+// Parsed "...dp_group_idx_0.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.exp_avg".
 struct BucketName {
   MegatronBufferId buffer;
   std::int64_t bucket = 0;
@@ -53,7 +53,7 @@ std::vector<std::int64_t> counts(const std::vector<MegatronBucket>& buckets) {
   return out;
 }
 
-// Parameters that are ranges of buckets.
+// A file whose tensors are ranges of buckets.
 class FlatFile : public WeightFile {
  public:
   struct Range {
@@ -122,7 +122,7 @@ std::string MegatronFlatBuffers::find_buckets() {
   return "";
 }
 
-// That each group of ranks has the same chunks, and each bucket all its tensors.
+// Checks that all rank groups have the same chunks, and all buckets all their tensors.
 std::string MegatronFlatBuffers::check_buckets() {
   if (buffers_.empty()) return "there are no buffers";
   const auto& last = buffers_.rbegin()->first;
@@ -146,7 +146,7 @@ std::string MegatronFlatBuffers::check_buckets() {
             "a bucket of the group {} of ranks lacks weights, exp_avg or exp_avg_sq of one length",
             id.group);
     }
-    // Ranks of tensor parallelism have parts of one size.
+    // Tensor-parallel ranks must have buckets of equal sizes.
     const MegatronBufferId first{id.group - id.group % tp_, id.chunk};
     if (counts(buckets) != counts(buffers_.at(first)))
       return fmt::format("the buffers of the groups {} and {} of ranks differ in their buckets",
@@ -168,7 +168,7 @@ std::optional<std::vector<MegatronFlatRank>> MegatronFlatBuffers::placed(
   std::vector<std::vector<WeightEntry>> entries(tp);
   std::vector<std::array<std::vector<FlatFile::Range>, kinds.size()>> ranges(tp);
   MegatronPacking packing(parameters, order, tp_, chunks_ * stages_);
-  // Stages take their turns: the first chunk of each, then the second of each.
+  // Chunks are interleaved across stages: the first chunk of each stage, then the second of each.
   for (std::int64_t chunk = 0; chunk < chunks_ * stages_; ++chunk) {
     const std::int64_t first_group = chunk % stages_ * tp_;
     const auto places = packing.next(counts(buffers_.at({first_group, chunk / stages_})));

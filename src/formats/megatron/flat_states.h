@@ -1,5 +1,5 @@
-// The states of Megatron-Core's distributed optimizer as its flat buffers have them: in folders of
-// torch_dist by default (the type dp_reshardable).
+// States of Megatron-Core's distributed optimizer stored as flat buffers, the default in torch_dist
+// folders (type dp_reshardable).
 #pragma once
 
 #include <array>
@@ -18,24 +18,24 @@
 
 namespace trireme {
 
-// What a rank of tensor parallelism has of all parameters, under their full names
-// ("layers.3.mlp.up.weight"), in fp32: the weights, and Adam's moments.
+// A tensor-parallel rank's fp32 shards of all parameters, by full name ("layers.3.mlp.up.weight"):
+// weights and Adam moments.
 struct MegatronFlatRank {
   std::unique_ptr<WeightFile> weights;
   std::array<std::unique_ptr<WeightFile>, adam_moments> moments;
-  // -1: the weights.
+  // Moment -1 is the weights.
   const WeightFile& file(int moment) const {
     return moment < 0 ? *weights : *moments[static_cast<std::size_t>(moment)];
   }
 };
 
-// A part of a buffer that lies in tensors of its own: the weights, and the moments.
+// A bucket of a buffer, stored as separate tensors for weights and moments.
 struct MegatronBucket {
   std::array<const DcpTensor*, 1 + adam_moments> tensors{};
   std::int64_t count() const { return tensors[0]->shape[0]; }
 };
 
-// Of a chunk of layers on a group of ranks that share the states of the same parameters.
+// Identifies the buffer of a model chunk in a group of ranks that share optimizer states.
 struct MegatronBufferId {
   std::int64_t group = 0, chunk = 0;
   auto operator<=>(const MegatronBufferId&) const = default;
@@ -43,19 +43,19 @@ struct MegatronBufferId {
 
 class MegatronFlatBuffers {
  public:
-  // Finds the buffers of all ranks, `tp` of tensor parallelism.
+  // Finds the buffers of all ranks; `tp` is the tensor-parallel size.
   MegatronFlatBuffers(std::shared_ptr<const DcpFolder> folder, std::int64_t tp);
 
-  // Whether a tensor of the folder is one of a buffer.
+  // Whether a tensor of the folder belongs to a buffer.
   static bool is_one(std::string_view name);
-  // Why they are not read, or "".
+  // Returns why the buffers are not read, or "".
   const std::string& fault() const { return fault_; }
-  // The names of the values that hold what is said of each group of ranks ("param_groups").
+  // Names of the values that hold the settings of each rank group ("param_groups").
   std::vector<std::string> group_values() const;
 
-  // The states of the parameters if all ranks pack them in this order, by rank; nothing where they
-  // then do not fill the buckets exactly. Only a fit of sizes: whether the weights are those of the
-  // model has to be looked at.
+  // Each rank's parameter states, assuming that all ranks pack parameters in this order; nullopt if
+  // they do not fill the buckets exactly. This matches sizes only: the caller must check that the
+  // weights equal the model's.
   std::optional<std::vector<MegatronFlatRank>> placed(const MegatronParameters& parameters,
                                                       MegatronOrder order) const;
 
@@ -64,7 +64,7 @@ class MegatronFlatBuffers {
   std::string check_buckets();
 
   std::shared_ptr<const DcpFolder> folder_;
-  std::int64_t tp_, stages_ = 0, chunks_ = 0;  // chunks of layers on a stage
+  std::int64_t tp_, stages_ = 0, chunks_ = 0;  // model chunks per stage
   std::map<MegatronBufferId, std::vector<MegatronBucket>> buffers_;
   std::string fault_;
 };

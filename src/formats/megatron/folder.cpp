@@ -1,4 +1,4 @@
-// Opens the files of all ranks of a step, compares them with each other, and joins their tensors.
+// Opens all ranks' files of a step, checks that they are consistent, and joins their tensors.
 #include "formats/megatron/folder.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A tensor of a chunk in all of its ranks.
+// A tensor of a model chunk on all of its ranks.
 struct MegatronFolder::Found {
   std::string name;  // ours
   MegatronName how;
@@ -66,7 +66,7 @@ void MegatronFolder::open_ranks(const fs::path& step) {
   const auto path = [&](int stage, int tensor_rank) {
     return step / megatron_rank_folder(tensor_rank, stage, has_stage) / megatron_rank_file;
   };
-  // The first one says how many there should be: more than the names may tell.
+  // The first file states the parallel sizes, which may exceed what the file names suggest.
   int tp = tp_, pp = pp_;
   for (int stage = 0; stage < pp; ++stage) {
     for (int tensor_rank = 0; tensor_rank < tp; ++tensor_rank) {
@@ -102,8 +102,8 @@ void MegatronFolder::open_ranks(const fs::path& step) {
   pp_ = pp;
 }
 
-// The number of each process among all of them, where it was saved: it grows with the tensor
-// parallel rank, and from stage to stage.
+// Checks the global rank of each process, if saved: it increases with the tensor-parallel rank, and
+// from stage to stage.
 void MegatronFolder::check_order() const {
   std::vector<double> numbers;
   for (const auto& file : ranks_) {
@@ -113,7 +113,7 @@ void MegatronFolder::check_order() const {
     if (!number) return;
     numbers.push_back(*number);
   }
-  // Tools that save all ranks from one process number none of them.
+  // Tools that save all ranks from one process store the same rank in all files.
   if (std::ranges::all_of(numbers, [&](double number) { return number == numbers[0]; })) return;
   const auto wrong = std::ranges::adjacent_find(numbers, std::ranges::greater_equal());
   if (wrong == numbers.end()) return;
@@ -152,7 +152,7 @@ void MegatronFolder::find_chunks() {
   }
 }
 
-// Stages take their turns: the first chunk of each, then the second of each.
+// Chunks are interleaved across stages: the first chunk of each stage, then the second of each.
 void MegatronFolder::count_layers() {
   std::int64_t next = 0;
   for (Chunk& chunk : chunks_) {
@@ -215,7 +215,7 @@ std::vector<MegatronFolder::Found> MegatronFolder::find_tensors(const Chunk& chu
   return found;
 }
 
-// Rows are wanted as version 2 and later have them: for each head its queries, keys and values.
+// Row order to convert to that of version 2 and later: per head its queries, keys and values.
 RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
   const Pickle& pickle = ranks_[0]->pickle();
   const double version = pickle.find_number(pickle.root(), "checkpoint_version").value_or(0);
@@ -232,7 +232,7 @@ RowOrder MegatronFolder::head_order(const ModelConfig& model) const {
   return {model.head_dim, 3, 1};
 }
 
-// Of all ranks, or of none.
+// Reads the states of all ranks or of none.
 void MegatronFolder::read_states() {
   std::optional<std::int64_t> steps;
   std::vector<std::vector<MegatronChunkStates>> by_chunk(chunks_.size());

@@ -1,5 +1,5 @@
-// Legacy checkpoints of Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt, one file for each rank of
-// tensor and pipeline parallelism.
+// Legacy Megatron-LM checkpoints: mp_rank_TT[_PPP]/model_optim_rng.pt, one file per tensor- and
+// pipeline-parallel rank.
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace trireme {
 
 class MegatronFolder : public MegatronCheckpoint {
  public:
-  // Opens the files of all ranks of the step that latest_checkpointed_iteration.txt names, or of
-  // the step whose folder this is. Refused (exit code 2): ranks that are missing, that were saved
-  // at different steps or for different layouts, checkpoints of other formats.
+  // Opens all ranks' files of the step named by latest_checkpointed_iteration.txt, or of the step
+  // in `folder` itself. Refused (exit code 2): missing ranks, ranks saved at different steps or for
+  // different layouts, other checkpoint formats.
   explicit MegatronFolder(const fs::path& folder);
 
   bool is_core() const override;
@@ -29,12 +29,12 @@ class MegatronFolder : public MegatronCheckpoint {
   std::string note() const override { return note_; }
 
  private:
-  struct Chunk {  // of the layers, one after the other in the model
+  struct Chunk {  // model chunk, in the model's order
     int stage = 0;
     std::string key;                       // "model", "model0"
-    std::vector<const WeightFile*> ranks;  // of tensor parallelism
+    std::vector<const WeightFile*> ranks;  // by tensor-parallel rank
     std::int64_t first_layer = 0, layers = 0;
-    std::vector<MegatronChunkStates> states;  // by rank, or none
+    std::vector<MegatronChunkStates> states;  // by rank, or empty
   };
   struct Found;
 
@@ -45,8 +45,8 @@ class MegatronFolder : public MegatronCheckpoint {
   void count_layers();
   void read_states();
   void set_progress(std::int64_t steps);
-  // What the optimizer keeps of a tensor: a moment, or the weight in fp32 (-1), which is that of
-  // the model where it has it in fp32.
+  // Optimizer state of a tensor: a moment, or the fp32 weight (-1), which is the model's own weight
+  // if that is fp32.
   static RankParts state_parts(const Chunk& chunk, const RankParts& weights, int which);
   const TorchFile& rank(int stage, int tensor_rank) const {
     return *ranks_[static_cast<std::size_t>(stage * tp_ + tensor_rank)];
@@ -56,7 +56,7 @@ class MegatronFolder : public MegatronCheckpoint {
   RowOrder head_order(const ModelConfig& model) const;
 
   int tp_ = 0, pp_ = 0;
-  std::vector<std::shared_ptr<const TorchFile>> ranks_;  // tensor ranks of the first stage first
+  std::vector<std::shared_ptr<const TorchFile>> ranks_;  // by stage, then tensor-parallel rank
   std::unique_ptr<JoinedTensors> joined_;
   std::vector<Chunk> chunks_;
   std::optional<Progress> progress_;

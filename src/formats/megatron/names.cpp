@@ -1,4 +1,4 @@
-// Two tables, inside of the layers and outside, which serve both directions.
+// Two tables, for names inside and outside of layers, used in both directions.
 #include "formats/megatron/names.h"
 
 #include <charconv>
@@ -8,14 +8,14 @@ namespace {
 
 using enum MegatronCut;
 
-// Which kinds of models have a module of that name today; other names are only read.
+// Model kinds that use a module name for writing; other names are only read.
 enum Kinds : std::uint8_t {
   engine = 1,  // MegatronKind::transformer_engine
   own = 2,     // MegatronKind::local
   core = engine | own,
-  old = 4,         // MegatronKind::legacy, within its language_model
-  old_apart = 8,   // ... next to it
-  has_state = 16,  // with a state of 8-bit formats
+  old = 4,         // MegatronKind::legacy, inside language_model
+  old_apart = 8,   // ... outside of it
+  has_state = 16,  // with extra state of fp8 formats
 };
 
 struct Module {
@@ -44,7 +44,7 @@ constexpr Module in_layers[] = {
     {"mlp.linear_fc1", "mlp.up", gated, gated, core | has_state},
     {"mlp.dense_4h_to_h", "mlp.down", columns, none, old},
     {"mlp.linear_fc2", "mlp.down", columns, none, core | has_state},
-    // Of the distributed format.
+    // Names in the distributed format.
     {"mlp.router", "mlp.router", none, none},
     {"mlp.router.expert", "mlp.router", none, none},
     {"mlp.experts.experts.linear_fc1", "mlp.experts.up", none, none},
@@ -96,7 +96,7 @@ unsigned kinds_of(MegatronKind kind) {
   return kind == MegatronKind::local ? own : old | old_apart;
 }
 
-// What a kind of model calls its layers.
+// Name of the layer stack of a model kind.
 std::string stack(MegatronKind kind, bool bert) {
   return bert || kind == MegatronKind::legacy ? "encoder." : "decoder.";
 }
@@ -105,7 +105,7 @@ std::string prefix_of(std::int64_t layer, MegatronKind kind, bool bert) {
   return layer < 0 ? "" : stack(kind, bert) + "layers." + std::to_string(layer) + ".";
 }
 
-// Some modules have the name of the layers before them.
+// Some modules are named as part of the layer stack that precedes them.
 bool is_of_stack(std::string_view module, const std::string& stack) {
   const bool any = module.starts_with("encoder.") || module.starts_with("decoder.");
   return !any || module.starts_with(stack);
@@ -141,7 +141,7 @@ std::string megatron_name_of(std::string_view ours, std::int64_t layer, Megatron
   const Module* row = layer < 0 ? find_module(outside, module, kind, bert)
                                 : find_module(in_layers, module, kind, bert);
   if (!row) return "";
-  // Norms of fused layers are parameters of these.
+  // Fused norms are parameters of the linear layers that follow them.
   const char* const between = row->theirs.ends_with(".layer_norm") && layer >= 0 ? "_" : ".";
   return (is_old && (row->kinds & old_apart) == 0 ? "language_model." : "") +
          prefix_of(layer, kind, bert) + std::string(row->theirs) + between + std::string(parameter);
@@ -161,7 +161,7 @@ MegatronName megatron_name(std::string_view theirs) {
   std::string_view rest = theirs;
   while (take_prefix(rest, "module.") || take_prefix(rest, "language_model.")) {
   }
-  // The words of the masked-word head.
+  // Bias over the vocabulary of the masked-word head.
   if (rest == "lm_head.bias" || rest == "output_layer.bias") return {"masked_head.bias", -1, words};
   bool is_weight = false, has_ending = false;
   for (const std::string_view ending : {".weight", "_weight", ".bias", "_bias"}) {
@@ -188,7 +188,7 @@ MegatronName megatron_name(std::string_view theirs) {
   if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
     return {};
   const std::string_view module(dot + 1, end);
-  // Experts have no biases here; that of the router which balances them is called expert_bias.
+  // Experts have no biases here; the router's balancing bias is called expert_bias.
   const bool of_experts = module.starts_with("mlp.router") || module.starts_with("mlp.experts.") ||
                           module.starts_with("mlp.shared_experts.");
   if (of_experts && !is_weight && module != "mlp.router.expert") return {};

@@ -1,4 +1,4 @@
-// The names of tensors in Megatron's checkpoints, of its older models and of its core's, as ours.
+// Maps tensor names of Megatron checkpoints, legacy and Megatron-Core, to ours.
 #pragma once
 
 #include <cstdint>
@@ -8,46 +8,46 @@
 
 namespace trireme {
 
-// How the ranks of tensor parallelism share a tensor.
+// Tensor-parallel sharding of a tensor.
 enum class MegatronCut : std::uint8_t {
-  none,     // each has all of it
-  rows,     // each has some rows
-  columns,  // each has some columns
-  words,    // rows of the vocabulary, padded
-  heads,    // rows of queries, keys and values, in the order of the checkpoint's version
-  gated,    // rows of the gate, then rows of what it gates, where the model has a gate
+  none,     // replicated
+  rows,     // split by rows
+  columns,  // split by columns
+  words,    // vocabulary rows, padded
+  heads,    // QKV rows, in the order of the checkpoint's version
+  gated,    // gate rows, then up rows, if the model is gated
 };
 
 struct MegatronName {
-  std::string ours;         // without a number of a layer: "attention.qkv.weight"; "": unknown
-  std::int64_t layer = -1;  // in the file; -1: outside of the layers
+  std::string ours;         // without the layer number: "attention.qkv.weight"; "": unknown
+  std::int64_t layer = -1;  // within the file; -1: outside of layers
   MegatronCut cut = MegatronCut::none;
-  bool is_copy = false;  // of `ours`, on the last stage of a pipeline
+  bool is_copy = false;  // copy of `ours` on the last pipeline stage
 };
 
 MegatronName megatron_name(std::string_view theirs);
 
-// The kinds of models that Megatron-LM has had, each with names of its own.
+// Generations of Megatron-LM models, each with its own names.
 enum class MegatronKind : std::uint8_t {
-  transformer_engine,  // Megatron-Core's with the layers of Transformer Engine, its default
-  local,               // Megatron-Core's with its own layers (--transformer-impl local)
-  legacy,              // the older ones (--use-legacy-models)
+  transformer_engine,  // Megatron-Core with Transformer Engine layers, the default
+  local,               // Megatron-Core with its own layers (--transformer-impl local)
+  legacy,              // legacy models (--use-legacy-models)
 };
 
-// The way back: what a kind of model calls a tensor of ours, which is named as in MegatronName; ""
-// where it has none. `layer` is the number in the file, -1 outside of the layers.
+// Inverse mapping: a model kind's name of a tensor of ours, which is named as in MegatronName; ""
+// if it has none. `layer` is the number in the file, -1 outside of layers.
 std::string megatron_name_of(std::string_view ours, std::int64_t layer, MegatronKind kind,
                              bool bert);
-// The embedding of words once more, on the last of several stages.
+// Name of the copy of the word embedding on the last of several stages.
 std::string megatron_copy_name(MegatronKind kind);
-// The modules of a layer (layer >= 0), or those outside, that keep a state of 8-bit formats next to
-// their weights, which is None without such formats.
+// Modules of a layer (layer >= 0), or outside of layers, that store an fp8 extra state next to
+// their weights, which is None without fp8.
 std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, bool bert);
 
-// Whether only the models of Megatron's core have a tensor of that name.
+// Whether only Megatron-Core models have a tensor of that name.
 bool is_of_megatron_core(std::string_view theirs);
 
-// Whether a name is not that of a weight: states of 8-bit formats, rotary frequencies.
+// Whether a name is not a weight's: fp8 extra states, RoPE frequencies.
 bool is_megatron_buffer(std::string_view theirs);
 
 }  // namespace trireme

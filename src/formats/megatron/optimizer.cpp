@@ -1,7 +1,7 @@
-// Megatron names no parameter in the states of its optimizer. It sorts them into a group that
-// decays and one that does not, keeps the model's order within each, and numbers them through.
-// DeepSpeed's optimizers for fp16 without ZeRO have the same groups, and one of the two makes one
-// flat parameter of each.
+// Megatron's optimizer states have no parameter names. Parameters are sorted into a group with
+// weight decay and one without, in the model's order within each, and numbered consecutively.
+// DeepSpeed's fp16 optimizers without ZeRO use the same groups, and one of the two flattens each
+// group into one parameter.
 #include "formats/megatron/optimizer.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ struct Parameter {
   const WeightFile* file;
   const WeightEntry* entry;
 
-  // Megatron's rule (get_standard_config_overrides; before it, _get_params_for_weight_decay).
+  // Megatron's rule (get_standard_config_overrides; formerly _get_params_for_weight_decay).
   bool decays() const { return entry->shape.size() != 1 && !entry->name.ends_with(".bias"); }
 };
 
 struct Group {
-  std::vector<PickleId> ids;    // of its parameters' numbers
+  std::vector<PickleId> ids;    // of its parameter numbers
   std::optional<double> decay;  // wd_mult
   std::size_t number = 0;       // in the file
 };
@@ -76,13 +76,13 @@ class StatesReader {
  private:
   using Tensors = std::vector<PiecedWeights::Tensor>;
 
-  // Of what is not read, why; "" where all parts are there.
+  // Returns why the states are not read; "" if all parts are present.
   std::string find_parts(PickleId saved) {
     if (pickle_.kind(saved) == PickleKind::list && pickle_.children(saved).size() == 1)
       saved = pickle_.children(saved)[0];
     if (pickle_.kind(saved) != PickleKind::dict) return "the run had several optimizers";
-    // In the model's own type the weights are the optimizer's too, and Adam's states lie at the
-    // top.
+    // If the model is fp32, the optimizer has no separate weights, and Adam's states are at the top
+    // level.
     auto adam = pickle_.find(saved, "optimizer");
     if (!adam) adam = pickle_.find(saved, "optimizer_state_dict");
     for (const char* key : {"fp32_from_fp16_params", "fp32_from_fp16", "fp32_groups"})
@@ -102,7 +102,7 @@ class StatesReader {
     return find_groups(*groups);
   }
 
-  // The groups say only how many steps it took.
+  // The groups only provide the step count.
   std::string find_buffers(std::optional<PickleId> groups) {
     if (!fs::exists(distributed_)) {
       return fmt::format(
@@ -117,7 +117,7 @@ class StatesReader {
     return "";
   }
 
-  // By the numbers of parameters. What else stands there has names: common_step.
+  // Reads states by parameter number. Other entries have names, such as common_step.
   void find_states(PickleId state) {
     const auto items = pickle_.children(state);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -134,7 +134,7 @@ class StatesReader {
       const auto ids = pickle_.children(*params);
       Group group{{ids.begin(), ids.end()}, pickle_.find_number(id, "wd_mult"), group_count_++};
       if (group.ids.empty()) continue;
-      // Of some optimizers each state has its own, and that of the group does not count.
+      // If each state has its own step count, the group's is ignored.
       if (!states_have_steps()) add_step(id, "step");
       groups_.push_back(std::move(group));
     }
@@ -181,9 +181,9 @@ class StatesReader {
     std::vector<Parameter> wanted;
     for (const Parameter& parameter : parameters_)
       if (parameter.decays() == (group.decay.value_or(1) != 0)) wanted.push_back(parameter);
-    if (is_flat_) return wanted;  // its length shows whether these are they
+    if (is_flat_) return wanted;  // verified by the flat length
     if (groups_.size() == 2 && wanted.size() == group.ids.size()) return wanted;
-    // One group alone may be all: a rank can lack parameters of a kind.
+    // A single group may have all parameters: a rank can lack parameters of a kind.
     if (wanted.size() == group.ids.size() && wanted.size() == parameters_.size()) return wanted;
     fail_input(
         "'{}': the group {} of its optimizer (wd_mult {}) has {}, and the model has {}, {} of "
@@ -194,7 +194,7 @@ class StatesReader {
         wanted.size(), group.decay.value_or(1) != 0 ? "decay" : "do not decay", way_out);
   }
 
-  // The weights in fp32 of a group, without those that the model has in fp32 anyway.
+  // The fp32 weights of a group, except those that are fp32 in the model.
   std::span<const PickleId> masters(const Group& group, std::size_t wanted) const {
     if (!masters_) return {};
     const auto lists = pickle_.children(*masters_);
@@ -209,7 +209,7 @@ class StatesReader {
         file_->name(), found.size(), group.number, wanted, way_out);
   }
 
-  // One parameter that holds all of the group, one after the other.
+  // A flat parameter that concatenates all of the group.
   void assign_flat(const Group& group) {
     const std::vector<Parameter> parameters = expected(group);
     const auto kept = pickle_.children(*masters_);
@@ -327,7 +327,7 @@ class StatesReader {
             {{file_, &tensor, first, parameter.entry->count()}}};
   }
 
-  // That the order of parameters is the right one shows in the weights.
+  // Rounded weights confirm that the order of parameters is correct.
   void require_rounded(const Parameter& parameter, const PickleTensor& master,
                        std::int64_t first = 0) const {
     const WeightEntry& entry = *parameter.entry;
@@ -358,9 +358,9 @@ class StatesReader {
   std::optional<PickleId> masters_;
   bool is_flat_ = false;
   std::map<std::int64_t, PickleId> states_;
-  std::vector<Group> groups_;  // those that have parameters
+  std::vector<Group> groups_;  // groups with parameters
   std::size_t group_count_ = 0;
-  std::vector<double> told_;                                                   // numbers of steps
+  std::vector<double> told_;                                                   // step counts found
   std::vector<std::pair<Tensors, std::array<Tensors, adam_moments>>> pieces_;  // by chunk
 };
 

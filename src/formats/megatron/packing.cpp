@@ -1,4 +1,4 @@
-// Parameters in Megatron's order, and their places.
+// Orders parameters as Megatron does and computes their offsets.
 #include "formats/megatron/packing.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t alignment = 64;
 constexpr std::int64_t most_layers = 10'000;
 
-// The modules of a layer, and those outside, in the order in which models have them.
+// Modules of a layer, and modules outside of layers, in the models' order.
 constexpr std::array<std::string_view, 8> engine_layer{
     "attention.out",      "input_norm", "attention.qkv", "attention.query_norm",
     "attention.key_norm", "mlp_norm",   "mlp.up",        "mlp.down"};
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 7> last_modules{
     "final_norm", "masked_head.dense", "masked_head.norm", head_module, "masked_head", "order_head",
     "pooler"};
 
-// Those of the modules, in their order; a module's weight comes before its bias.
+// Parameters of the given modules, in order; a module's weight precedes its bias.
 std::vector<MegatronParameter> of_modules(const std::vector<MegatronParameter>& parameters,
                                           std::span<const std::string_view> modules) {
   std::vector<MegatronParameter> out;
@@ -42,7 +42,7 @@ std::vector<MegatronParameter> of_modules(const std::vector<MegatronParameter>& 
   return out;
 }
 
-// Whether the head would come before it.
+// Whether the head would precede it.
 bool is_after_head(const MegatronParameter& parameter) {
   const std::string_view ours = parameter.how.ours;
   const auto head = std::ranges::find(last_modules, head_module);
@@ -55,7 +55,7 @@ std::int64_t count_of(const MegatronPlace& part) {
   return count;
 }
 
-// A rank's part. Nothing where the ranks cannot share the parameter evenly.
+// A rank's shard; nullopt if the ranks cannot share the parameter evenly.
 std::optional<MegatronPlace> local_part(const MegatronParameter& parameter,
                                         std::int64_t first_layer, std::int64_t tp) {
   MegatronPlace part{parameter.how.is_copy ? "" : full_name(parameter.how, first_layer),
@@ -69,14 +69,14 @@ std::optional<MegatronPlace> local_part(const MegatronParameter& parameter,
   return part;
 }
 
-// Gives the parts, which are in the order of the model, their places. False where they do not fill
-// the buckets exactly.
+// Assigns offsets to the parts, which are in the model's order. False if they do not fill the
+// buckets exactly.
 bool pack(std::vector<MegatronPlace>& parts, const std::vector<std::int64_t>& buckets) {
   std::size_t bucket = 0;
   std::int64_t end = 0;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     std::int64_t begin = round_up(end, alignment);
-    // A bucket ends after a parameter, or where the next one would have begun.
+    // A bucket ends after a parameter, or where the next one would have started.
     if (end == buckets[bucket] || begin == buckets[bucket]) {
       if (++bucket == buckets.size()) return false;
       begin = 0;
@@ -117,7 +117,7 @@ std::optional<std::vector<MegatronPlace>> MegatronPacking::next(
   if (!one_layer || !fixed) return std::nullopt;
   std::int64_t total = 0;
   for (const std::int64_t bucket : buckets) total += bucket;
-  // Only the last parameter of a bucket may be without the elements that fill it up.
+  // Only the last parameter of a bucket may lack its padding.
   const std::int64_t most = total + alignment * std::ssize(buckets);
   for (std::int64_t layers = 0; layers <= layers_ - layer_; ++layers) {
     const std::int64_t count = *fixed + layers * *one_layer;
@@ -132,7 +132,7 @@ std::optional<std::vector<MegatronPlace>> MegatronPacking::next(
   return std::nullopt;
 }
 
-// Of the next chunk.
+// Parameters outside of layers in the next chunk.
 std::vector<MegatronParameter> MegatronPacking::outside() const {
   std::vector<MegatronParameter> out;
   if (chunk_ == 0) out = first_;
@@ -140,7 +140,7 @@ std::vector<MegatronParameter> MegatronPacking::outside() const {
   return out;
 }
 
-// Elements of the parts, each with what fills it up. Nothing where ranks cannot share them.
+// Elements of the parameters including padding; nullopt if ranks cannot share them evenly.
 std::optional<std::int64_t> MegatronPacking::filled_up(
     const std::vector<MegatronParameter>& parameters) const {
   std::int64_t count = 0;
@@ -152,12 +152,12 @@ std::optional<std::int64_t> MegatronPacking::filled_up(
   return count;
 }
 
-// Those of the next chunk if it has this many layers, without their places.
+// Parts of the next chunk if it has this many layers, without offsets.
 std::vector<MegatronPlace> MegatronPacking::parts(std::int64_t layers) const {
   std::vector<MegatronPlace> out;
   const auto add = [&](const std::vector<MegatronParameter>& parameters, std::int64_t layer) {
     for (const MegatronParameter& one : parameters)
-      out.push_back(*local_part(one, layer, tp_));  // filled_up() saw that there is one
+      out.push_back(*local_part(one, layer, tp_));  // filled_up() verified that it exists
   };
   if (chunk_ == 0) add(first_, 0);
   for (std::int64_t i = 0; i < layers; ++i) add(in_layer_, layer_ + i);

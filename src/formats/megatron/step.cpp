@@ -1,4 +1,4 @@
-// The folders of steps, and of the ranks in them.
+// Finds step folders and the rank folders in them.
 #include "formats/megatron/step.h"
 
 #include <fmt/ranges.h>
@@ -20,7 +20,7 @@ bool has_ranks(const fs::path& folder) {
   return false;
 }
 
-// Whether all that says it is a step is there: a file for each rank, or the distributed format's.
+// Whether the step is complete: a file for each rank, or the distributed format's files.
 bool is_whole_step(const fs::path& step) {
   if (fs::exists(step / "metadata.json")) {
     return fs::exists(step / ".metadata") || !has_ranks(step);  // other backends have no .metadata
@@ -41,14 +41,14 @@ bool has_step_name(const std::string& name) {
                                name.find_first_not_of("0123456789", prefix.size()) == name.npos);
 }
 
-// Of the folder of a run.
+// Complete steps of a run's folder.
 std::vector<std::string> steps_of(const fs::path& run) {
   return whole_steps(run, [](const fs::path& folder) {
     return has_step_name(folder.filename().string()) && is_whole_step(folder);
   });
 }
 
-// The folder of the step that a tracker names, or nothing where it names none.
+// Folder name of the step in a tracker file; nullopt if the file names none.
 std::optional<std::string> step_name(const std::string& text) {
   int step = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
@@ -78,7 +78,7 @@ std::optional<MegatronRankName> megatron_rank_name(std::string_view name) {
     if (*next != '_') return std::nullopt;
     name.remove_prefix(static_cast<std::size_t>(next - name.data()) + 1);
   }
-  rank.numbers = 3;  // a third one: of expert parallelism
+  rank.numbers = 3;  // a third number: expert parallelism
   return rank;
 }
 
@@ -99,7 +99,7 @@ std::optional<fs::path> find_megatron_step(const fs::path& folder) {
   const fs::path tracker = folder / megatron_tracker_file;
   if (!fs::exists(tracker)) {
     if (has_ranks(folder) || fs::exists(folder / "metadata.json")) return folder;
-    // A run with one step needs no file that names it.
+    // A run with a single step does not need a tracker file.
     const std::vector<std::string> steps = steps_of(folder);
     if (steps.size() > 1) return std::nullopt;
     return steps.empty() ? folder : folder / steps[0];

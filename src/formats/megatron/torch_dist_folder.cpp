@@ -1,4 +1,4 @@
-// Finds the tensors of the model among those of the folder.
+// Finds the model's tensors among those of the folder.
 #include "formats/megatron/torch_dist_folder.h"
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 constexpr const char* backend_file = "metadata.json";
 constexpr const char* backend_key = "sharded_backend";
 constexpr const char* common_file = "common.pt";
-constexpr const char* common_value = "common_state/shard_0_1";  // of newer versions
+constexpr const char* common_value = "common_state/shard_0_1";  // in newer versions
 constexpr std::string_view layers_key = ".layers.";
-// Keys of what runs keep beside the model, at the beginning of names.
+// Name prefixes of state stored besides the model.
 constexpr std::array<std::string_view, 5> other_keys{
     "optimizer.", "chained_", "rng_state", "rerun_state_machine_state", "opt_param_scheduler"};
 
-// Where the number of a layer would stand in the name of a tensor that stacks all layers.
+// Position of the missing layer number in the name of a tensor that stacks all layers.
 std::optional<std::size_t> stacked_at(std::string_view name) {
   const std::size_t key = name.find(layers_key);
   if (key == std::string_view::npos) return std::nullopt;
@@ -44,7 +44,7 @@ MegatronName name_of(const DcpTensor& tensor) {
 
 constexpr std::uint64_t most_backend_bytes = std::uint64_t{1} << 20;
 
-// Whether a file says what wrote the folder that it lies in; other programs have files of its name.
+// Whether the file names the backend that wrote the folder; other programs use the same file name.
 bool names_backend(const fs::path& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return false;
@@ -140,7 +140,7 @@ std::int64_t TorchDistFolder::vocabulary_rows() const {
   return words().shape[0];
 }
 
-// `moment` -1: the weight. Gates and heads lie in the order of one rank, whatever their number was.
+// `moment` -1: the weight. Gates and heads are in single-rank order for any tensor-parallel size.
 std::vector<JoinedTensor> TorchDistFolder::joined(const Found& found, const DcpTensor& tensor,
                                                   int moment) const {
   const auto named = [&](std::int64_t layer) {
@@ -159,7 +159,7 @@ std::vector<JoinedTensor> TorchDistFolder::joined(const Found& found, const DcpT
   }
   for (JoinedTensor& one : tensors) {
     one.padded = found.how.cut == MegatronCut::words;
-    // Experts follow each other: a matrix of all their rows.
+    // Experts are concatenated: a matrix of all their rows.
     if (one.shape.size() == 3) one.shape = {one.shape[0] * one.shape[1], one.shape[2]};
   }
   return tensors;
@@ -182,7 +182,7 @@ void TorchDistFolder::require_copy_of_words(const DcpTensor& head, const ModelCo
       where_, head.name, words().name);
 }
 
-// The head of a model that has the embedding of words for one.
+// Whether it is the output head of a model with tied embeddings.
 bool TorchDistFolder::is_copy(const Found& found, const ModelConfig& model) {
   return model.tie_embeddings && found.how.ours == "head.weight";
 }

@@ -1,5 +1,5 @@
-// Distributed checkpoints of Megatron-Core (--ckpt-format torch_dist): a folder of
-// torch.distributed.checkpoint with Megatron's names, and the arguments of the run in common.pt.
+// Megatron-Core distributed checkpoints (--ckpt-format torch_dist): a torch.distributed.checkpoint
+// folder with Megatron's names, and the run's arguments in common.pt.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace trireme {
 
-// Whether the folder looks like one: that of a run, or of one of its steps.
+// Whether the folder looks like such a run or one of its steps.
 bool is_torch_dist_folder(const fs::path& folder);
 
 class TorchDistFolder : public MegatronCheckpoint {
  public:
-  // Opens the step that latest_checkpointed_iteration.txt names, or the step whose folder this is.
-  // Refused (exit code 2): other backends than torch_dist, files that are missing, tensors without
-  // a name of ours.
+  // Opens the step named by latest_checkpointed_iteration.txt, or the step in `folder` itself.
+  // Refused (exit code 2): other backends than torch_dist, missing files, tensors without a name in
+  // ours.
   explicit TorchDistFolder(const fs::path& folder);
 
   bool is_core() const override { return true; }
@@ -34,9 +34,9 @@ class TorchDistFolder : public MegatronCheckpoint {
   struct Found {
     const DcpTensor* tensor;
     MegatronName how;
-    bool stacked;  // all layers are in it
+    bool stacked;  // contains all layers
   };
-  // Values of newer versions are lists of one.
+  // Newer versions wrap values in lists of one element.
   static PickleId only_child(const Pickle& pickle, PickleId id);
   void read_arguments();
   void find_tensors();
@@ -48,12 +48,12 @@ class TorchDistFolder : public MegatronCheckpoint {
   const DcpTensor& exact(const Found& found) const;
   const DcpTensor* find_other_weights(const ModelConfig& model) const;
   void add_with_states(const ModelConfig& model);
-  // False, with a note: they are not where they should be.
+  // Returns false, with a note, if the states are not where they are expected.
   bool add_flat_states(const ModelConfig& model);
   static bool is_copy(const Found& found, const ModelConfig& model);
   MegatronParameters megatron_parameters(const ModelConfig& model) const;
   void require_copy_of_words(const DcpTensor& head, const ModelConfig& model) const;
-  // What the optimizer keeps of a tensor: "exp_avg"; nullptr where it is not there.
+  // Optimizer state of a tensor, such as "exp_avg"; nullptr if it does not exist.
   const DcpTensor* state(const std::string& kind, const DcpTensor& tensor) const;
   const DcpTensor& words() const;
 
@@ -64,7 +64,7 @@ class TorchDistFolder : public MegatronCheckpoint {
   std::int64_t layers_ = 0;
   std::unique_ptr<JoinedTensors> joined_;
   const DcpWeights* weights_ = nullptr;
-  std::unique_ptr<MegatronFlatBuffers> flat_;  // where the states lie in such
+  std::unique_ptr<MegatronFlatBuffers> flat_;  // if the states are in flat buffers
   std::optional<Progress> progress_;
   std::string note_;
 };

@@ -1,4 +1,4 @@
-// Finds what the optimizer keeps of each tensor, under its name or in flat buffers.
+// Finds the optimizer states of each tensor, by name or in flat buffers.
 #include <algorithm>
 
 #include "base/counted.h"
@@ -13,11 +13,11 @@ constexpr const char* states_key = "optimizer.state.";
 constexpr const char* reshardable =
     "; with --dist-ckpt-optim-fully-reshardable the run saves them under the names of tensors";
 
-// The numbers of steps that are told beside the states: of PyTorch's own optimizer, or, with a loss
-// scaler beside it, of another "optimizer" within.
+// Collects step counts stored with the states: of PyTorch's optimizer or, with a loss scaler next
+// to it, of a nested "optimizer".
 void add_steps(const TorchFile& file, PickleId optimizer, std::vector<double>& told) {
   const Pickle& pickle = file.pickle();
-  // Of several optimizers, one of which has the experts, by their numbers.
+  // Several optimizers, one of them for experts, are keyed by number.
   if (pickle.kind(optimizer) == PickleKind::dict) {
     const auto items = pickle.children(optimizer);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2)
@@ -38,8 +38,8 @@ struct NamedCut {
   MegatronCut cut;
 };
 
-// A weight (`moment` -1) or a moment. Of what all ranks have, Megatron itself saves the first
-// one's.
+// Joins a weight (`moment` -1) or a moment. For replicated parameters uses the first rank, which is
+// the one that Megatron saves.
 JoinedTensor join_flat(const std::vector<MegatronFlatRank>& ranks, const NamedCut& parameter,
                        int moment, const ModelConfig& model) {
   RankParts parts;
@@ -58,8 +58,8 @@ const DcpTensor* TorchDistFolder::state(const std::string& kind, const DcpTensor
   return dcp_->find(states_key + kind + "." + tensor.name);
 }
 
-// What is the same for all ranks lies in "optimizer"; flat buffers have it for each group of ranks.
-// Nothing where it is not said, or where groups of parameters or of ranks differ in it.
+// Step count: rank-independent state is in "optimizer"; flat buffers have it per rank group.
+// Returns nullopt if it is missing or differs between parameter or rank groups.
 std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
   std::vector<double> told;
   const auto optimizer = common_->pickle().find(root_, "optimizer");
@@ -76,7 +76,7 @@ std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
   return whole_count(told[0]);
 }
 
-// Why the states of the optimizer cannot be taken over; "" where all of them can.
+// Returns why the optimizer states cannot be imported; "" if all of them can.
 std::string TorchDistFolder::unusable_states() const {
   const auto any = [&](const auto& is_one) {
     return std::ranges::any_of(dcp_->metadata().tensors,
@@ -104,7 +104,7 @@ std::string TorchDistFolder::unusable_states() const {
   return "";
 }
 
-// All states or none.
+// Finds all states or none.
 void TorchDistFolder::find_states() {
   const bool has_states = std::ranges::any_of(dcp_->metadata().tensors, [](const auto& tensor) {
     return tensor.name.starts_with("optimizer.") || tensor.name.starts_with("chained_");
@@ -142,8 +142,8 @@ void TorchDistFolder::leave_out_states(const std::string& why) {
       "the states of its optimizer are left out, so that training begins with new ones: {}", why);
 }
 
-// The optimizer's own weights in fp32, which tell more than those that were rounded from them; the
-// tensor itself where there are none.
+// The optimizer's fp32 weight, which is more precise than the model's rounded one; the tensor
+// itself if there is none.
 const DcpTensor& TorchDistFolder::exact(const Found& found) const {
   for (const char* kind : {"fp32_param", "param"}) {
     const DcpTensor* kept = state(kind, *found.tensor);
@@ -152,7 +152,7 @@ const DcpTensor& TorchDistFolder::exact(const Found& found) const {
   return *found.tensor;
 }
 
-// A tensor of the model whose weights of the optimizer are others, or nullptr.
+// A model tensor that differs from the optimizer's rounded weight, or nullptr.
 const DcpTensor* TorchDistFolder::find_other_weights(const ModelConfig& model) const {
   JoinedTensors rounded(where_, "run's arguments"), whole(where_, "run's arguments");
   for (const Found& found : found_) {
@@ -182,7 +182,7 @@ void TorchDistFolder::add_with_states(const ModelConfig& model) {
     const bool trained = has_moments(full_name(found.how, 0));
     for (int which = 0; progress_ && trained && which < adam_moments; ++which) {
       const char* kind = torch_moment_keys[static_cast<std::size_t>(which)];
-      add(*state(kind, *found.tensor), which);  // find_states() saw that it is there
+      add(*state(kind, *found.tensor), which);  // find_states() verified that it exists
     }
   }
 }
@@ -202,8 +202,8 @@ MegatronParameters TorchDistFolder::megatron_parameters(const ModelConfig& model
   return out;
 }
 
-// Nothing in the folder names what lies in the buffers, so that the place of each parameter is that
-// which Megatron computes. It is the right one where all weights in fp32, rounded, are the model's.
+// The folder has no names for the contents of buffers, so parameters are located by Megatron's
+// packing rule. The result is verified by comparing all rounded fp32 weights with the model's.
 bool TorchDistFolder::add_flat_states(const ModelConfig& model) {
   JoinedTensors rounded(where_, "run's arguments");
   std::vector<NamedCut> parameters;

@@ -1,4 +1,4 @@
-// The dictionaries of each stage of the pipeline, and what each rank has of their tensors.
+// Builds the dictionaries of each pipeline stage and each rank's shards of their tensors.
 #include "formats/megatron/writer.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// A bias with which a word counts for nothing, in 16 bits too.
+// A bias that excludes a word from predictions, representable in 16 bits.
 constexpr float never_predicted = -10'000;
 
 struct StageItem {
@@ -56,7 +56,7 @@ RankCut rank_cut(MegatronCut cut, const ModelConfig& model, int tp) {
   return {.along = rows};
 }
 
-// "layers.3.mlp.up.weight" as the third layer's "mlp.up.weight"; -1: outside of the layers.
+// Splits "layers.3.mlp.up.weight" into 3 and "mlp.up.weight"; -1: outside of layers.
 std::pair<std::int64_t, std::string_view> layer_and_name(std::string_view name) {
   constexpr std::string_view prefix = "layers.";
   if (!name.starts_with(prefix)) return {-1, name};
@@ -72,7 +72,7 @@ class MegatronFiles {
       : model_(options.model), options_(options), assembler_(assembler), stages_(count(options)) {
     for (std::size_t i = 0; i < assembler.targets().size(); ++i) place(i);
     if (model_.tie_embeddings && stages_.size() > 1) place_copy();
-    // In dictionaries of the older models, what is next to the language model comes after it.
+    // In legacy models, modules outside of language_model follow it.
     for (auto& items : stages_) {
       std::ranges::stable_partition(
           items, [](const StageItem& item) { return item.name.starts_with("language_model."); });
@@ -153,7 +153,7 @@ class MegatronFiles {
             {"model", {std::move(model)}}};
   }
 
-  // The older models are dictionaries in dictionaries, down to those of torch.nn's modules.
+  // Legacy models use nested dictionaries, down to the level of torch.nn modules.
   void insert(TorchDict& model, std::string_view name, TorchValue value) const {
     int depth = 0;
     if (options_.layout.kind == MegatronKind::legacy)
@@ -165,7 +165,7 @@ class MegatronFiles {
       const std::string key(name.substr(0, name.find('.')));
       name.remove_prefix(key.size() + 1);
       if (place->empty() || place->back().key != key) {
-        // The tensors of a dictionary follow each other: they are written in this order.
+        // Tensors of a dictionary must be adjacent, since they are written in this order.
         TRIREME_CHECK(std::ranges::find(*place, key, &TorchItem::key) == place->end());
         place->push_back({key, {TorchDict{}}});
       }

@@ -1,5 +1,5 @@
-// Writes legacy checkpoints of Megatron-LM (--ckpt-format torch): weights without the states of an
-// optimizer, one file for each rank of tensor and pipeline parallelism.
+// Writes legacy Megatron-LM checkpoints (--ckpt-format torch): weights without optimizer states,
+// one file per tensor- and pipeline-parallel rank.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,21 @@ struct MegatronLayout {
   MegatronKind kind = MegatronKind::transformer_engine;
 };
 
-// Rows of the embedding in all ranks: Megatron pads the vocabulary to a multiple of
-// model.vocab_multiple x tp.
+// Padded vocabulary size: Megatron pads the vocabulary to a multiple of model.vocab_multiple x
+// tp.
 std::int64_t megatron_vocabulary(const ModelConfig& model, int tp);
 
 struct MegatronFolderOptions {
   ModelConfig model;
   MegatronLayout layout;
-  TorchDict arguments;         // of the run: "args"
-  std::int64_t iteration = 0;  // of the run that the weights come from
-  std::optional<DType> dtype;  // none: as the assembler has them
+  TorchDict arguments;         // the run's arguments, saved as "args"
+  std::int64_t iteration = 0;  // of the run that produced the weights
+  std::optional<DType> dtype;  // nullopt: as in the assembler
 };
 
-// Writes `to`/release and latest_checkpointed_iteration.txt, which names it: Megatron begins at
-// step 0 with such weights. The assembler makes the tensors of same_tensors(model). Refused (exit
-// code 2): layouts that do not divide the model, tensors for which the kind of model has no name.
+// Writes `to`/release and latest_checkpointed_iteration.txt, which names it: Megatron starts at
+// step 0 from such weights. The assembler provides the tensors of same_tensors(model). Refused
+// (exit code 2): layouts that do not divide the model, tensors without a name in this model kind.
 void write_megatron_folder(const fs::path& to, const MegatronFolderOptions& options,
                            const TensorAssembler& assembler);
 

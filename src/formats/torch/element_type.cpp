@@ -30,7 +30,7 @@ constexpr std::array<TorchType, 23> torch_types{{
     {"F8_E4M3FNUZ", "", "float8_e4m3fnuz", 1, std::nullopt},
     {"F8_E5M2FNUZ", "", "float8_e5m2fnuz", 1, std::nullopt},
     {"F8_E8M0", "", "float8_e8m0fnu", 1, std::nullopt},
-    // Other names of types above.
+    // Aliases of types above.
     {"F32", "", "float", 4, DType::f32},
     {"F16", "", "half", 2, DType::f16},
     {"F64", "", "double", 8, DType::f64},

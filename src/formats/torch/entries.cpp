@@ -1,4 +1,4 @@
-// Walks through dictionaries and lists to the tensors in them.
+// Walks dictionaries and lists to find their tensors.
 #include <algorithm>
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ class TensorWalk {
   explicit TensorWalk(const Pickle& pickle) : pickle_(pickle) {}
 
   void visit(PickleId id, const std::string& name, int depth) {
-    // One value may occur at many places; more places than any real file has are an attack.
+    // Values may be shared; more visits than any real file needs indicate an attack.
     if (++visits_ > most_visits || depth > deepest) {
       fail_input("'{}': its values contain each other so deeply or so often that they are refused",
                  pickle_.name());
@@ -34,7 +34,7 @@ class TensorWalk {
 
  private:
   static constexpr int most_visits = 1'000'000, deepest = 64;
-  static constexpr std::size_t most_bytes = std::size_t{16} << 20;  // of names and shapes
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20;  // for names and shapes
   static constexpr std::size_t longest_name = 1000;
 
   bool wanted(PickleId id) const {

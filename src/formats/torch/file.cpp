@@ -1,4 +1,4 @@
-// Reads the elements of tensors, whatever their strides.
+// Reads tensor elements with any strides.
 #include "formats/torch/file.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void TorchFile::read(const PickleTensor& tensor, std::int64_t begin, std::int64_
   bytes_->data.read_at(first, dst, static_cast<std::size_t>(end - begin) * element);
 }
 
-// Transposed tensors and parts of others are rare: element by element from the mapped file.
+// Transposed tensors and views are rare: read element by element from the mapped file.
 void TorchFile::gather(const PickleTensor& tensor, std::int64_t begin, std::int64_t end,
                        std::byte* dst) const {
   const auto element = static_cast<std::size_t>(tensor.type->bytes);

@@ -14,36 +14,36 @@
 
 namespace trireme {
 
-// A file that is both read and mapped: what is large is read, so that it does not stay in memory.
+// A file opened for reading and mapping: large data is read, so that it does not stay in memory.
 struct TorchBytes {
   explicit TorchBytes(const fs::path& path) : data(path, File::Mode::read), map(data) {}
   File data;
   MappedFile map;
 };
 
-// Where the elements of a storage lie, from the start of the file.
+// Location of a storage's elements, from the start of the file.
 struct TorchExtent {
   std::uint64_t begin = 0, bytes = 0;
-  std::optional<std::uint32_t> crc;  // the stream format has none
+  std::optional<std::uint32_t> crc;  // none in the stream format
 };
 
-// What a file holds, detected by its first bytes.
+// A file's contents, detected by its first bytes.
 struct TorchContent {
   std::optional<Pickle> pickle;
   std::vector<TorchExtent> storages;  // as Pickle::storages()
   bool is_zip = false;
 };
 
-// Whether a file begins as one of torch.save; never true for safetensors.
+// Whether a file begins like a torch.save file; never true for safetensors.
 bool is_torch_file(const fs::path& path);
 
 // Parses a whole file in memory; `bytes` must outlive the result. `name` is the file's name for
-// messages. Refused (exit code 2): what torch.save does not write, TorchScript, tensors that do not
-// lie within their storages, storages that are not where and as long as they should be.
+// messages. Refused (exit code 2): content not written by torch.save, TorchScript, tensors outside
+// their storages, storages with a wrong position or size.
 TorchContent parse_torch_file(std::span<const std::byte> bytes, const std::string& name,
                               const PickleLimits& limits = {});
 
-// A tensor with the keys that lead to it, joined by dots: "model.layers.0.weight".
+// A tensor named by its path of keys, joined with dots: "model.layers.0.weight".
 struct TorchEntry {
   std::string name;
   PickleTensor tensor;
@@ -52,7 +52,7 @@ struct TorchEntry {
 class TorchFile {
  public:
   explicit TorchFile(const fs::path& path);
-  // A file within another, as in those of torch.distributed.checkpoint.
+  // Opens a file embedded in another one, as in torch.distributed.checkpoint.
   TorchFile(std::shared_ptr<const TorchBytes> bytes, std::uint64_t begin, std::uint64_t size,
             const std::string& name);
 
@@ -61,16 +61,16 @@ class TorchFile {
   bool is_zip() const { return content_.is_zip; }
   const Pickle& pickle() const { return *content_.pickle; }
 
-  // Reads elements [begin, end) of a tensor in row-major order, unconverted. The first read of a
-  // storage checks its checksum, and refuses what is damaged (exit code 2). Several threads may
-  // read at once.
+  // Reads elements [begin, end) of a tensor in row-major order, unconverted. The first
+  // read of a storage verifies its checksum and refuses damaged data (exit code 2).
+  // Thread-safe.
   void read(const PickleTensor& tensor, std::int64_t begin, std::int64_t end, std::byte* dst) const;
-  // Whether a tensor has more elements than its storage, some of them several times: a small file
-  // may hold one of any size.
+  // Whether a tensor has more elements than its storage, by broadcasting: a small file can then
+  // hold a tensor of any size.
   bool repeats(const PickleTensor& tensor) const {
     return tensor.count() > pickle().storages()[tensor.storage].count;
   }
-  // Checks the checksums of all storages.
+  // Verifies the checksums of all storages.
   void verify() const;
 
  private:
@@ -86,9 +86,9 @@ class TorchFile {
   mutable std::deque<std::atomic<bool>> checked_;  // by storage
 };
 
-// All tensors below a value: those of dictionaries, lists and tuples, in their order; the state of
-// other objects is left out. Refused (exit code 2): values that contain themselves, two tensors of
-// one name.
+// All tensors below a value, in dictionaries, lists and tuples, in order; the state
+// of other objects is skipped. Refused (exit code 2): cyclic values, duplicate
+// names.
 std::vector<TorchEntry> torch_entries(const Pickle& pickle, PickleId root);
 
 }  // namespace trireme

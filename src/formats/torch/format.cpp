@@ -1,4 +1,4 @@
-// Recognizes the two formats of torch.save and finds what they hold.
+// Detects the two formats of torch.save and locates their contents.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// The first pickle of the stream format: this number of 80 bits, with its operation and length.
+// First pickle of the stream format: an 80-bit magic number with its opcode and length.
 constexpr std::string_view stream_magic{"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13};
 constexpr std::int64_t stream_version = 1001;
 
@@ -20,7 +20,7 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Whether a pickle begins here; where it has frames, the operation after the first of them counts.
+// Whether a pickle starts here; if it is framed, checks the opcode after the first frame.
 bool begins_stream(std::string_view text) {
   if (text.size() < 2 || text[0] != '\x80' || text[1] < 2 || text[1] > 5) return false;
   text.remove_prefix(2);
@@ -46,7 +46,7 @@ bool begins_stream(std::string_view text) {
       name);
 }
 
-// The bytes of a storage; refused where they cannot be counted.
+// Byte size of a storage; the maximum if it overflows, which is refused later.
 std::uint64_t storage_bytes(const PickleStorage& storage) {
   // The product was checked where a tensor uses it; a storage without one may still overflow.
   std::int64_t bytes = 0;
@@ -84,7 +84,7 @@ class TorchZip {
     return at == entries_.end() || at->name != path ? nullptr : &*at;
   }
 
-  // The pickle in the one folder that holds everything; sets its name.
+  // Finds the pickle in the only top-level folder; sets its name.
   const ZipEntry& find_main() {
     if (entries_.empty()) fail_input("'{}' is an empty archive", name_);
     const std::string& first = entries_[0].name;
@@ -135,7 +135,7 @@ class TorchZip {
   TorchContent content_;
 };
 
-// Five pickles and then the storages in the order of the fifth, each after the number of its
+// Five pickles, then the storages in the order listed in the fifth, each preceded by its number of
 // elements.
 TorchContent parse_stream(std::span<const std::byte> bytes, const std::string& name,
                           const PickleLimits& limits) {

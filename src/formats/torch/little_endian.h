@@ -1,4 +1,4 @@
-// Numbers as the bytes that files hold, the lowest first.
+// Encodes numbers in little-endian byte order.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Queries of a pickle's contents.
+// Queries on a pickle's contents.
 #include "formats/torch/pickle.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace trireme {
 
 std::int64_t PickleTensor::count() const {
-  // A product that overflows was refused, unless a dimension is empty.
+  // Overflowing products were refused earlier, unless a dimension is 0.
   if (std::ranges::count(shape, 0) > 0) return 0;
   std::int64_t count = 1;
   for (const std::int64_t size : shape) count *= size;

@@ -1,4 +1,4 @@
-// Calls in a pickle: a few of them make dictionaries and tensors, all others inert objects.
+// Calls in a pickle: a few construct dictionaries and tensors, all others inert objects.
 #include <algorithm>
 
 #include "base/error.h"
@@ -21,7 +21,7 @@ PickleId PickleMachine::add_name(std::string_view module, std::string_view name)
   out_.names_.push_back(fmt::format("{}.{}", module, name));
   const PickleId id =
       add({.kind = PickleKind::name, .at = static_cast<std::uint32_t>(names_.size() - 1)});
-  // Names point into the text, or into another value's text, which is part of it.
+  // Names point into the pickle's text, possibly via another value.
   known_names_.emplace(std::pair(module, name), id);
   return id;
 }
@@ -71,7 +71,7 @@ PickleId PickleMachine::call(PickleId callable, PickleId arguments) {
   refuse(fmt::format("it calls '{}.{}'", name.module, name.name));
 }
 
-// Of nothing, or of pairs as Python 2 wrote them.
+// No arguments, or a list of pairs as written by Python 2.
 PickleId PickleMachine::call_dict(std::span<const PickleId> arguments) {
   const PickleId dict = add_parent(PickleKind::dict, {});
   if (arguments.empty()) return dict;
@@ -100,7 +100,7 @@ PickleId PickleMachine::call_collection(PickleKind kind, std::span<const PickleI
   return add_parent(kind, {items.begin(), items.end()});
 }
 
-// Protocol 2 has no bytes: each of them is a character of a text in UTF-8.
+// Protocol 2 has no bytes type: each byte is encoded as a character of a UTF-8 string.
 PickleId PickleMachine::call_encode(std::span<const PickleId> arguments) {
   if (arguments.empty() || value(arguments[0]).kind != PickleKind::text) {
     refuse("it encodes what is not a text");
@@ -145,8 +145,8 @@ PickleId PickleMachine::keep_object(PickleId callable, PickleId arguments) {
   return add_parent(PickleKind::object, {callable, arguments});
 }
 
-// The state of an object becomes its third child. Attributes that Python adds to a dictionary, such
-// as the versions in a state_dict, or to a tensor say nothing about the weights.
+// The state becomes the object's third child. Attributes that Python sets on a dictionary (such as
+// the versions in a state_dict) or on a tensor are irrelevant for weights.
 PickleId PickleMachine::build(PickleId object, PickleId state) {
   const PickleValue& target = value(object);
   if (target.kind == PickleKind::dict || target.kind == PickleKind::tensor ||
@@ -213,7 +213,7 @@ PickleId PickleMachine::add_storage(PickleId description) {
   return add({.kind = PickleKind::storage, .at = known->second});
 }
 
-// (storage, offset, shape, strides, needs a gradient, hooks[, element type, ...])
+// (storage, offset, shape, strides, requires_grad, hooks[, element type, ...])
 PickleId PickleMachine::call_tensor(std::span<const PickleId> arguments, bool typed) {
   if (arguments.size() < (typed ? 7 : 4)) refuse("a tensor lacks an argument");
   if (value(arguments[0]).kind != PickleKind::storage) refuse("a tensor lacks its storage");

@@ -1,4 +1,4 @@
-// The operations of the pickle machine, but for calls.
+// Opcodes of the pickle machine, except calls.
 #include "formats/torch/pickle_machine.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// The codes of operations, with Python's names for them.
+// Opcodes, with Python's names.
 enum PickleCode : unsigned char {
   op_mark = '(',
   op_stop = '.',
@@ -63,7 +63,7 @@ enum PickleCode : unsigned char {
   op_bytearray8 = 0x96,
 };
 
-// Operations of which a name helps whoever reads that they are refused.
+// Opcodes whose name makes the refusal more helpful.
 const char* refused_operation(unsigned char code) {
   switch (code) {
     case 'i':
@@ -96,8 +96,8 @@ const char* refused_operation(unsigned char code) {
 
 constexpr int lowest_protocol = 2, highest_protocol = 5;
 constexpr std::size_t longest_class_name = 256;
-// Writers put lists and dictionaries together in batches of 1,000, and a mark for each value that
-// is begun.
+// Writers append to lists and dictionaries in batches of 1,000, and use one mark per open
+// container.
 constexpr std::size_t most_on_stack = std::size_t{1} << 20, most_marks = 1024;
 
 }  // namespace
@@ -172,7 +172,7 @@ void PickleMachine::push(PickleId id) {
 }
 
 PickleId PickleMachine::add(const PickleValue& value) {
-  charge(sizeof value + sizeof(PickleId));  // with its place on the stack
+  charge(sizeof value + sizeof(PickleId));  // plus its slot on the stack
   out_.values_.push_back(value);
   return static_cast<PickleId>(out_.values_.size() - 1);
 }
@@ -185,7 +185,7 @@ PickleId PickleMachine::add_integer(std::int64_t value, PickleKind kind) {
   return add({.kind = kind, .integer = value});
 }
 
-// Two's complement of any length, the lowest byte first.
+// Two's complement of any length, little-endian.
 PickleId PickleMachine::add_long(std::string_view bytes) {
   if (bytes.size() > sizeof(std::int64_t)) return add_text(PickleKind::large, bytes);
   std::int64_t value = !bytes.empty() && (bytes.back() & 0x80) ? -1 : 0;
@@ -210,7 +210,7 @@ PickleId PickleMachine::add_parent(PickleKind kind, std::vector<PickleId> childr
 }
 
 void PickleMachine::enlarge(PickleId parent, std::span<const PickleId> further) {
-  charge(2 * further.size() * sizeof(PickleId));  // a list that grows has room to spare
+  charge(2 * further.size() * sizeof(PickleId));  // growing lists reserve space
   PickleValue& value = out_.values_[parent];
   for (const PickleId child : further) {
     value.depth = std::max(value.depth, static_cast<std::uint16_t>(this->value(child).depth + 1));
@@ -265,7 +265,7 @@ bool PickleMachine::step_constant(unsigned char code) {
       return true;
     }
     case op_frame:
-      // Only how many bytes to read at once.
+      // A frame only tells how many bytes to read at once.
       take(sizeof(std::uint64_t));
       return true;
     case op_none:
@@ -412,8 +412,8 @@ bool PickleMachine::step_memo(unsigned char code) {
   }
 }
 
-// Writers count their entries, so an entry far beyond the last one is not theirs; nor are many more
-// entries than there are values.
+// Writers number memo entries consecutively, so an index far beyond the last one is invalid, as are
+// far more entries than values.
 void PickleMachine::put(std::uint64_t at) {
   constexpr std::uint64_t most_skipped = 256;
   if (at > memo_.size() + most_skipped) {

@@ -1,4 +1,4 @@
-// The machine that a pickle is a program for: a stack of values, marks in it, and a memo.
+// The stack machine that executes a pickle: a stack of values, marks, and a memo.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ class PickleMachine {
 
   [[noreturn]] void refuse(const std::string& what) const;
 
-  // Operands in the text.
+  // Operands in the input.
   std::string_view take(std::uint64_t bytes);
   std::string_view take_counted(int length_bytes);
   std::string_view take_line();
@@ -58,7 +58,7 @@ class PickleMachine {
   void put(std::uint64_t at);
   void get(std::uint64_t at);
 
-  // Names, and what calls of them make (pickle_calls.cpp).
+  // Names and calls (pickle_calls.cpp).
   PickleId add_name(std::string_view module, std::string_view name);
   const Name& name_of(PickleId callable) const;
   PickleId call(PickleId callable, PickleId arguments);

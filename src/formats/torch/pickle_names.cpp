@@ -1,4 +1,4 @@
-// The list, from files that training programs wrote.
+// The allowed names, collected from files of training programs.
 #include "formats/torch/pickle_names.h"
 
 #include <algorithm>
@@ -97,8 +97,8 @@ constexpr PickleName pickle_names[] = {
     {"functools", "partial", inert},
 };
 
-// Modules whose classes and functions are settings and states of training programs: many, and new
-// ones with every release. As nothing is ever called, they do no more than any other inert name.
+// Modules of training programs with many classes for settings and states, and new ones in every
+// release. They are safe to allow, since nothing is ever called: they are inert like other names.
 constexpr std::array<std::string_view, 12> inert_modules{
     "megatron.",
     "megatron_patch.",
@@ -113,7 +113,7 @@ constexpr std::array<std::string_view, 12> inert_modules{
     "torch.distributed._shard.sharded_tensor.metadata",
     "torch.distributed._shard.metadata"};
 
-// What some refused names tell about the file.
+// Advice for some refused names, which identify the kind of file.
 struct PickleAdvice {
   std::string_view module, advice;
 };
@@ -152,7 +152,7 @@ bool is_in(std::string_view module, std::string_view names) {
 
 PickleMeaning pickle_meaning(std::string_view module, std::string_view name,
                              const std::string& file) {
-  // Python 2's name, which protocol 2 still writes.
+  // Python 2's module name, which protocol 2 still uses.
   if (module == "__builtin__") module = "builtins";
   for (const PickleName& known : pickle_names) {
     if (known.module == module && known.name == name) return known.meaning;

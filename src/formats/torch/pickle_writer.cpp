@@ -1,4 +1,4 @@
-// The operations' codes, and the memo of names.
+// Emits opcodes and memoizes names.
 #include "formats/torch/pickle_writer.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// Pickles of protocol 2, put together operation by operation.
+// Writes protocol 2 pickles opcode by opcode.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class PickleText {
   void put(double value);
   void put(std::string_view value);
   void put(const char* value) { put(std::string_view(value)); }
-  // Of a class or a function; later ones refer to the first.
+  // Writes a class or function name; repeated names refer to the first one.
   void put_name(const std::string& module, std::string_view name);
   void put_tuple(const std::vector<std::int64_t>& values);
 
-  // Containers, whose items come between begin and end.
+  // Containers; items are written between begin and end.
   void begin_tuple() { text_ += '('; }
   void end_tuple() { text_ += 't'; }
   void begin_list() { text_ += "]("; }
@@ -30,12 +30,12 @@ class PickleText {
   void begin_dict() { text_ += "}("; }
   void end_dict() { text_ += 'u'; }
 
-  // Calls the name below the tuple on top.
+  // Calls the function below the argument tuple on top of the stack.
   void call() { text_ += 'R'; }
-  // An object of a class without arguments; its state follows, and then build().
+  // An object of a class without arguments, to be followed by its state and build().
   void put_object(const std::string& module, std::string_view name);
   void build() { text_ += 'b'; }
-  // The tuple on top is the description of a storage.
+  // Makes a storage from the description tuple on top of the stack.
   void make_storage() { text_ += 'Q'; }
 
   std::string take() { return std::move(text_) + '.'; }

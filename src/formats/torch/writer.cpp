@@ -1,4 +1,4 @@
-// A pickle of protocol 2 and the storages after it.
+// Writes a protocol 2 pickle followed by the storages.
 #include "formats/torch/writer.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// The pickle of a value, and the sizes of the storages that follow it.
+// The pickle of a value, and the sizes of its storages.
 class ValuePickle {
  public:
   explicit ValuePickle(const TorchValue& root) { put(root); }

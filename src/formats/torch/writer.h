@@ -1,6 +1,6 @@
-// Files that torch.load reads, with weights_only=True where no object is in them: dictionaries,
-// lists and plain values with tensors in them. The values are declared first; the bytes of the
-// tensors then arrive in their order.
+// Writes files for torch.load, with weights_only=True if they contain no objects: dictionaries,
+// lists and plain values that contain tensors. Values are declared first; the tensors' bytes are
+// then written in order.
 #pragma once
 
 #include <string>
@@ -28,8 +28,8 @@ using TorchList = std::vector<TorchValue>;
 struct TorchTuple {
   TorchList items;
 };
-// An object of a class that is made without arguments: argparse.Namespace, which
-// torch.load(weights_only=True) does not read.
+// An object constructed without arguments, such as argparse.Namespace, which
+// torch.load(weights_only=True) refuses.
 struct TorchObject {
   std::string module, name;
   TorchDict attributes;
@@ -48,17 +48,17 @@ struct TorchItem {
 
 class TorchWriter {
  public:
-  // Creates the file, as PATH.tmp until it is finished. Tensors count in the order in which they
-  // occur in `root`. Each has a storage of its own.
+  // Creates PATH.tmp, renamed to PATH by finish(). Tensors are numbered in order of their
+  // occurrence in `root`. Each has its own storage.
   TorchWriter(const fs::path& path, const TorchValue& root, bool always_wide = false);
-  // Into another file, from a byte of it on. That file is not finished by this object.
+  // Writes into another file from offset `begin` on. This object does not finish that file.
   TorchWriter(NewFile& file, std::uint64_t begin, const TorchValue& root);
 
-  // Writes bytes [offset, offset + count) of a tensor, one tensor after the other and without gaps.
+  // Writes bytes [offset, offset + count) of a tensor; tensors come in order, without gaps.
   void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
 
-  // Checks that all tensors were written, makes the file durable, closes and renames it. Without
-  // it, no file remains. Returns how many bytes were written.
+  // Checks that all tensors were written, syncs, closes and renames the file. Without this call, no
+  // file remains. Returns the number of bytes written.
   std::uint64_t finish();
 
  private:
@@ -68,8 +68,8 @@ class TorchWriter {
   ZipWriter zip_;
   std::string folder_;
   std::vector<std::uint64_t> bytes_;  // by tensor
-  std::size_t next_ = 0;              // the tensor whose entry begins next
-  std::uint64_t written_ = 0;         // of the one before it
+  std::size_t next_ = 0;              // tensor whose entry begins next
+  std::uint64_t written_ = 0;         // bytes written of the previous one
 };
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// The end of the archive leads to the directory, the directory to the entries; then every byte must
-// have been accounted for.
+// Parses the end record, then the directory, then the entries, and checks that every byte of the
+// archive is accounted for.
 #include "formats/torch/zip_archive.h"
 
 #include <zlib.h>
@@ -22,13 +22,13 @@ constexpr std::uint32_t in_wide_field = 0xffffffff;
 constexpr std::uint32_t encrypted_flag = 1, descriptor_flag = 8, strongly_encrypted_flag = 64;
 constexpr std::size_t longest_entry_name = 4096;
 
-// An entry as one of its two headers describes it.
+// An entry as described by its local or central header.
 struct ZipHeader {
   std::string_view name;
   std::uint32_t flags = 0, method = 0, crc = 0;
   std::uint64_t packed = 0, bytes = 0;
-  std::uint64_t local = 0;  // where the local header begins; central directory only
-  std::uint64_t end = 0;    // of the header
+  std::uint64_t local = 0;  // offset of the local header; central directory only
+  std::uint64_t end = 0;    // end offset of the header
 };
 
 struct ZipDirectory {
@@ -119,7 +119,7 @@ class ZipParser {
     return narrow;
   }
 
-  // Of an archive whose numbers may be too large for the end proper.
+  // Reads the zip64 end record of an archive.
   ZipDirectory read_wide_end(std::uint64_t at, std::uint64_t expected_end,
                              const ZipDirectory& narrow) const {
     if (at > expected_end || expected_end - at != wide_end_bytes || word(at) != wide_end_mark ||
@@ -180,7 +180,7 @@ class ZipParser {
     return header;
   }
 
-  // The field of an extra that holds, in this order, the numbers that do not fit.
+  // Reads the zip64 extra field, which has the overflowing numbers in this order.
   void read_wide_field(const ZipHeader& header, std::uint64_t at, std::uint64_t bytes,
                        std::initializer_list<std::uint64_t*> numbers) const {
     text(at, bytes);
@@ -229,7 +229,7 @@ class ZipParser {
     }
   }
 
-  // Checks the local header and what follows the content, up to `limit`.
+  // Validates the local header and what follows the content, up to `limit`.
   ZipEntry read_entry(const ZipHeader& central, std::uint64_t limit) const {
     const std::uint64_t at = central.local;
     if (word(at) != local_mark) {
@@ -264,7 +264,7 @@ class ZipParser {
     return {std::string(central.name), begin, central.bytes, central.crc};
   }
 
-  // Between the content and the next header: nothing, or size and checksum once more.
+  // Between content and next header: nothing, or a data descriptor with checksum and sizes.
   void check_tail(const ZipHeader& central, std::uint64_t at, std::uint64_t limit,
                   bool later) const {
     if (!later && at == limit) return;

@@ -1,4 +1,4 @@
-// Headers with sizes and checksums in them: the checksum is filled in when the content is written.
+// Writes headers with sizes and checksums; the checksum is filled in after the content.
 #include "formats/torch/zip_writer.h"
 
 #include <algorithm>
@@ -24,12 +24,12 @@ std::string wide(std::uint64_t value) {
   return little_endian(value);
 }
 
-// Version that can read the entry, flags (names are UTF-8), method, time and date.
+// Version needed to extract, flags (UTF-8 names), method, time and date.
 std::string common(bool is_wide) {
   return half(is_wide ? 45 : 20) + half(0x0800) + half(0) + half(0) + half(0x21);
 }
 
-// The extra field that holds what does not fit.
+// The zip64 extra field with the overflowing numbers.
 std::string wide_field(const std::string& numbers) {
   return numbers.empty() ? "" : half(1) + half(numbers.size()) + numbers;
 }
@@ -55,7 +55,7 @@ void ZipWriter::begin(const std::string& name, std::uint64_t bytes) {
   const std::string size = word(in_wide ? wide_mark : bytes);
   const std::string header = "PK\3\4" + common(in_wide) + word(0) + size + size + half(name.size());
   std::string extra = wide_field(in_wide ? wide(bytes) + wide(bytes) : "");
-  // A field of PyTorch's, which fills up to the alignment.
+  // PyTorch's padding field, which aligns the content.
   const std::uint64_t begin = at_ + header.size() + 2 + name.size() + extra.size() + 4;
   const std::uint64_t padding = (alignment - begin % alignment) % alignment;
   extra += "FB" + half(padding) + std::string(padding, 'Z');

@@ -1,5 +1,5 @@
-// zip archives as PyTorch reads them: entries are stored uncompressed, one after the other, and
-// each content begins at a multiple of 64 bytes.
+// Writes zip archives for PyTorch: entries are stored uncompressed and contiguously, with contents
+// aligned to 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace trireme {
 
 class ZipWriter {
  public:
-  // Creates the file, as PATH.tmp until it is finished. `always_wide` writes all numbers in the
-  // fields of 64 bits, as is done for those that need them.
+  // Creates PATH.tmp, renamed to PATH by finish(). `always_wide` writes all numbers as zip64
+  // fields, even if they fit in 32 bits.
   explicit ZipWriter(const fs::path& path, bool always_wide = false);
-  // Into another file, from byte `base` of it on. That file is not finished by this object.
+  // Writes into another file from offset `base` on. This object does not finish that file.
   ZipWriter(NewFile& file, std::uint64_t base) : file_(&file), base_(base) {}
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
 
-  // Begins an entry of that many bytes; the one before it must be complete.
+  // Begins an entry of that many bytes; the previous one must be complete.
   void begin(const std::string& name, std::uint64_t bytes);
-  // The next bytes of the entry.
+  // Appends bytes to the entry.
   void write(std::span<const std::byte> bytes);
   void add(const std::string& name, std::string_view content);
 
-  // Writes the directory, makes the file durable, closes and renames it. Without it, no file
-  // remains. Returns how many bytes were written.
+  // Writes the directory, syncs, closes and renames the file. Without this call, no file remains.
+  // Returns the number of bytes written.
   std::uint64_t finish();
 
  private:
@@ -48,7 +48,7 @@ class ZipWriter {
   std::uint64_t base_ = 0;
   bool always_wide_ = false;
   std::vector<Entry> entries_;
-  std::uint64_t at_ = 0;  // of the archive
+  std::uint64_t at_ = 0;  // offset in the archive
   std::uint64_t left_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The tables; that of what is read in the order in which folders are looked at.
+// Tables of formats; folders are matched in the order of the table of readable formats.
 #include "importers/folder/formats.h"
 
 #include <fmt/ranges.h>
@@ -25,7 +25,7 @@
 namespace trireme {
 namespace {
 
-// Other formats may have a config.json next to them.
+// Other formats may also have a config.json in their folder.
 bool is_huggingface_folder(const fs::path& folder) {
   return fs::exists(folder / "config.json") &&
          (!open_huggingface_weights(folder).empty() ||

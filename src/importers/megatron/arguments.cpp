@@ -1,4 +1,4 @@
-// A table from arguments to flags, which translate() then reads.
+// Maps stored arguments to flags, which translate() then reads.
 #include "importers/megatron/arguments.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace {
 
 enum class Word : std::uint8_t {
   value,       // the flag with the argument's value
-  when_true,   // the flag alone where the argument is True
-  when_false,  // ... where it is False
+  when_true,   // the flag without value if the argument is True
+  when_false,  // ... if it is False
 };
 
 struct Argument {
@@ -21,7 +21,7 @@ struct Argument {
   Word word = Word::value;
 };
 
-// Arguments that say what the model computes.
+// Arguments that determine the model's computation.
 constexpr std::array<Argument, 44> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
@@ -36,7 +36,7 @@ constexpr std::array<Argument, 44> arguments{{
     {"use_rotary_position_embeddings", "--use-rotary-position-embeddings", Word::when_true},
     {"add_position_embedding", "--no-position-embedding", Word::when_false},
     {"rotary_base", "--rotary-base"},
-    {"rope_theta", "--rotary-base"},  // at Megatron-DeepSpeed
+    {"rope_theta", "--rotary-base"},  // in Megatron-DeepSpeed
     {"rotary_percent", "--rotary-percent"},
     {"rotary_interleaved", "--rotary-interleaved", Word::when_true},
     {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
@@ -71,7 +71,7 @@ constexpr std::array<Argument, 44> arguments{{
     {"spec", "--spec"},
 }};
 
-// The same of layers with experts.
+// Same for MoE layers.
 constexpr std::array<Argument, 19> expert_arguments{{
     {"num_experts", "--num-experts"},
     {"moe_ffn_hidden_size", "--moe-ffn-hidden-size"},
@@ -94,8 +94,8 @@ constexpr std::array<Argument, 19> expert_arguments{{
     {"moe_input_jitter_eps", "--moe-input-jitter-eps"},
 }};
 
-// What makes other numbers of the same tensors, and no flag of ours says. None and False are
-// harmless everywhere; `plain` is where it is there.
+// Arguments that change results for the same tensors and have no supported flag. None and False are
+// always accepted; `plain` is one more accepted value.
 struct Refused {
   const char *name, *why, *plain = "None";
 };
@@ -143,7 +143,7 @@ void add_words(const std::array<Argument, N>& table, const ArgumentLookup& argum
     auto value = argument(name);
     if (!value || (std::string_view(name) == "layernorm_epsilon" && has_newer_epsilon)) continue;
     if (word == Word::value) {
-      // A list of layers, which Python's evaluation has made of its pattern.
+      // A list of layers, the evaluated form of a Python pattern.
       const std::string_view pattern = name;
       const bool is_pattern = pattern == "moe_layer_freq" || pattern == "no_rope_freq" ||
                               pattern == "window_attn_skip_freq";
@@ -195,7 +195,7 @@ ModelConfig model_of_arguments(const std::string& where, bool bert, const Argume
                                                      .lenient = true,
                                                      .read_file = {}});
   for (const Note& lost : translation.lost) {
-    // Flags of the run, which do not matter here, are missing from the words.
+    // Flags unrelated to the model may be missing and are ignored here.
     if (!lost.flag.starts_with("--")) continue;
     fail_input("'{}': its arguments amount to {}, which cannot be read: {}", where, lost.flag,
                lost.text);

@@ -1,4 +1,4 @@
-// The arguments that Megatron's checkpoints carry (argparse.Namespace), as a model of ours and
+// Converts the arguments stored in Megatron checkpoints (argparse.Namespace) to a model, and
 // back.
 #pragma once
 
@@ -13,26 +13,26 @@
 
 namespace trireme::megatron {
 
-// An argument as Python shows it ("True", "4096", "rope"); nothing where it is absent or None.
+// Looks up an argument formatted as in Python ("True", "4096", "rope"); nullopt if absent or None.
 using ArgumentLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Whether a format's reader finds the tensors of experts.
+// Whether a format's reader supports expert tensors.
 enum class Experts : std::uint8_t { refused, read };
 
-// The model that they say, its vocabulary apart. `where` stands for the checkpoint in messages.
-// Refused (exit code 2): arguments that our models cannot compute, or that are missing.
+// Model described by the arguments, except its vocabulary. `where` names the checkpoint in
+// messages. Refused (exit code 2): unsupported or missing arguments.
 ModelConfig model_of_arguments(const std::string& where, bool bert, const ArgumentLookup& argument,
                                Experts experts = Experts::refused);
 
-// Whether an argument is one of those that decide it, or that are refused.
+// Whether an argument determines the model or is checked and refused.
 bool knows_argument(std::string_view name);
 
-// How many rows of the embedding are words, without those that pad it: an argument that our writer
-// adds to Megatron's own.
+// Vocabulary rows without padding: an argument that our writer adds to Megatron's
+// own.
 inline constexpr const char* words_argument = "true_vocab_size";
 
-// The arguments of a run that has the model of `config`. Refused (exit code 2):
-// a model that they do not say, naming the key: they are read back and compared.
+// Arguments of a run with the model of `config`. Refused (exit code 2): a model that they cannot
+// express, with the key: they are read back and compared.
 TorchDict arguments_of(const Config& config, const MegatronLayout& layout);
 
 }  // namespace trireme::megatron

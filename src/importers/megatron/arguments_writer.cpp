@@ -1,4 +1,4 @@
-// The arguments of a model of ours, read back and compared with it before they are taken.
+// Writes a model's arguments and verifies them by reading them back.
 #include <fmt/ranges.h>
 
 #include <cmath>
@@ -30,14 +30,14 @@ const char* theirs(PositionEncoding position) {
     case PositionEncoding::none:
       return "none";
     case PositionEncoding::learned:
-    case PositionEncoding::alibi:  // reading the arguments again shows it
+    case PositionEncoding::alibi:  // the readback detects it
     case PositionEncoding::by_family:
       break;
   }
   return "learned_absolute";
 }
 
-// Megatron's name of a kind of tokenizer, or None.
+// Megatron's name of a tokenizer type, or None.
 TorchValue tokenizer_type(const std::string& ours) {
   for (const auto& [name, kind] : choices(*find_flag("--tokenizer-type")))
     if (kind == ours) return {std::string(name)};
@@ -64,7 +64,7 @@ void add_positions(TorchDict& args, const ModelConfig& m) {
 
 void add_layers(TorchDict& args, const ModelConfig& m) {
   const bool grouped = m.num_kv_heads != m.num_heads;
-  // Megatron fuses GELU with the bias, and computes it in its tanh form then.
+  // With bias fusion, Megatron computes GELU in its tanh form.
   const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
   const TorchDict layers{
       {"num_layers", {m.num_layers}},
@@ -83,7 +83,7 @@ void add_layers(TorchDict& args, const ModelConfig& m) {
       {"apply_residual_connection_post_layernorm", {false}},
       {"swiglu", {m.activation == MlpActivation::swiglu}},
       {"squared_relu", {m.activation == MlpActivation::squared_relu}},
-      // The head of BERT reads the first of the two alone.
+      // BERT's head reads only openai_gelu.
       {"openai_gelu", {is_tanh && (!m.bias || is_bert(m))}},
       {"bias_gelu_fusion", {is_tanh && m.bias && !is_bert(m)}},
       {"add_bias_linear", {m.bias}},
@@ -124,7 +124,7 @@ TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
   return args;
 }
 
-// As Python shows it, of the kinds of values above.
+// Formats a value as Python does, for the types used above.
 std::optional<std::string> shown(const TorchValue& value) {
   if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
   if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "True" : "False";
@@ -143,7 +143,7 @@ std::optional<std::string> shown(const TorchValue& value) {
   fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
 }
 
-// What arguments say and Megatron's models leave unread.
+// Refuses models with arguments that Megatron stores but does not use.
 void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
   const bool legacy = layout.kind == MegatronKind::legacy,
              rotates = m.position == PositionEncoding::rope;

@@ -1,5 +1,5 @@
-// Reads the files of --data-args-path and --per-split-data-args-path, as Megatron does: words
-// between white space, or lists of them in JSON.
+// Reads the files of --data-args-path and --per-split-data-args-path like Megatron: words separated
+// by white space, or lists of them in JSON.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-// The text of the file that a flag names; nothing, with a complaint, where there is none.
+// Text of the file named by a flag; nullopt, with a complaint, if it does not exist.
 std::optional<std::string> blend_text(Draft& draft, const char* flag,
                                       const TranslateOptions& options) {
   const std::string path = draft.value(flag);
@@ -33,7 +33,7 @@ std::optional<std::string> blend_text(Draft& draft, const char* flag,
   return text;
 }
 
-// One list of the JSON file. Throws bad_input where it is none.
+// Reads a list of the JSON file. Throws bad_input if it is not a list.
 std::vector<std::string> list_of(const Json& json, const char* name) {
   if (!json.contains(name)) fail_input("lacks \"{}\": a list, a text, or null for no data", name);
   const Json& value = json.at(name);

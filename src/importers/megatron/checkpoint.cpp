@@ -1,4 +1,4 @@
-// A checkpoint's arguments say what model it is; its tensors become that.
+// Opens Megatron checkpoints: arguments describe the model, tensors provide its weights.
 #include "importers/megatron/checkpoint.h"
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 namespace trireme::megatron {
 namespace {
 
-// All rows: which of them a tokenizer with ids of its own beyond its words uses is in no argument.
+// Keeps all rows: no argument tells which ids beyond its words a tokenizer uses.
 std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows) {
   const auto number = [&](const char* name) { return folder.count_argument(name).value_or(0); };
   if (folder.strips_padding()) return "";
@@ -39,13 +39,13 @@ std::int64_t product(const MegatronCheckpoint& folder, std::int64_t a, std::int6
              folder.where(), a, b);
 }
 
-// Our own writer says how many rows are words.
+// Our writer records the number of vocabulary rows without padding.
 std::int64_t words_of(const MegatronCheckpoint& folder, std::int64_t rows) {
   const std::int64_t told = folder.count_argument(words_argument).value_or(0);
   return told > 0 && told <= rows && !folder.strips_padding() ? told : rows;
 }
 
-// What the arguments say of the run whose moments came along.
+// Training state described by the arguments, for imported moments.
 ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint::Progress progress,
                             std::int64_t seq_length, std::string& note) {
   ForeignTraining training;
@@ -76,13 +76,13 @@ ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint
 
 constexpr const char* tanh_argument = "openai_gelu";
 
-// Those that the models of Megatron's core do not read, as if they were not there.
+// Treats arguments that Megatron-Core ignores as absent.
 std::optional<std::string> read_argument(const MegatronCheckpoint& folder, std::string_view name) {
   if (name == tanh_argument && folder.is_core()) return std::nullopt;
   return folder.argument(name);
 }
 
-// What Megatron's core computes whatever this argument says.
+// Requires the RoPE scaling that Megatron-Core hardcodes regardless of this argument.
 void require_core_rope_scaling(const MegatronCheckpoint& folder, const ModelSettings& settings) {
   constexpr double only_factor = 8;
   const auto factor = folder.number_argument("rope_scaling_factor");

@@ -1,5 +1,5 @@
-// Reads flags as Python's argparse does for Megatron: no abbreviations; of several values the last
-// holds.
+// Parses flags like Megatron's argparse: no abbreviations; the last of several values
+// wins.
 #include "importers/megatron/command_line.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// "-5" and "-.5" are values, anything else that starts with '-' is a flag.
+// "-5" and "-.5" are values; anything else that starts with '-' is a flag.
 bool is_flag(const std::string& argument) {
   if (argument.size() < 2 || argument[0] != '-') return false;
   return !is_digit(argument[1]) && argument[1] != '.';
@@ -40,7 +40,7 @@ bool is_override(const std::string& argument) {
   return std::find(sections.begin(), sections.end(), argument.substr(0, dot)) != sections.end();
 }
 
-// Python's spelling of numbers, as far as C++ reads it: no underscores, no plus sign.
+// Normalizes Python's number syntax for C++: removes underscores and the plus sign.
 std::string plain_number(const std::string& text) {
   std::string plain;
   for (std::size_t i = text.starts_with('+') ? 1 : 0; i < text.size(); ++i) {
@@ -51,7 +51,7 @@ std::string plain_number(const std::string& text) {
   return plain;
 }
 
-// The problem with the value; "" if there is none.
+// Returns why the value is out of range, or "".
 std::string range_problem(const Flag& flag, const std::string& value) {
   const Field* field = flag.fate == Fate::key ? find_field(flag.keys) : nullptr;
   FieldLimits limits = field ? field->limits : FieldLimits{};
@@ -67,7 +67,7 @@ std::string range_problem(const Flag& flag, const std::string& value) {
                      range.empty() ? "finite" : range);
 }
 
-// Puts the value into the form that later code relies on. Returns the problem with it, or "".
+// Normalizes the value for later code. Returns an error message, or "".
 std::string normalize(const Flag& flag, std::string& value) {
   if (flag.kind == Kind::integer || flag.kind == Kind::integers) {
     const std::string text = integer_text(value);
@@ -99,7 +99,7 @@ bool is_harmless(const Flag& flag, const std::vector<std::string>& values) {
 
 void unknown_flag(const std::string& name, Program program, Complaints& complaints) {
   std::vector<std::string> names;
-  // The search takes its time, and its answer would not be read.
+  // Skips the slow search if its result would not be shown.
   if (!complaints.full())
     for (const Flag& flag : all_flags()) names.push_back(flag.name);
   const std::string near = nearest_name(name, names);
@@ -109,7 +109,7 @@ void unknown_flag(const std::string& name, Program program, Complaints& complain
                   near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
 }
 
-// Walks over the arguments; knows where the values of a flag end.
+// Iterates over the arguments and finds where the values of a flag end.
 class Reader {
  public:
   Reader(std::span<const std::string> arguments, CommandLine& line, Program program,
@@ -205,7 +205,7 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
   if (flag.kind == Kind::none && !values.empty()) {
     return complaints.add(flag.name, fmt::format("takes no value, found '{}'", shown(values[0])));
   }
-  // Lists of data may be empty, where a script's variable is.
+  // Lists of data may be empty because a script's variable is empty.
   if (flag.kind == Kind::texts && flag.fate == Fate::key && values.empty()) return;
   if (flag.kind != Kind::none && values.empty()) {
     return complaints.add(flag.name, fmt::format("lacks its value ({})", value_text(flag)));

@@ -1,4 +1,4 @@
-// The flags of one command line, checked one by one against the table.
+// Parses a command line and checks each flag against the table.
 #pragma once
 
 #include <map>
@@ -13,14 +13,14 @@
 
 namespace trireme::megatron {
 
-// Where complaints go: to an exception, or (lenient) into a list, which holds 200 of them; those
-// beyond are counted.
+// Receives complaints: throws them or (lenient) collects up to 200 in a list and counts the
+// rest.
 class Complaints {
  public:
   Complaints(bool lenient, std::vector<Note>& lost) : lenient_(lenient), lost_(lost) {}
-  // Throws bad_input "flag: text", or notes it and returns.
+  // Throws bad_input "flag: text", or records it and returns.
   void add(const std::string& flag, const std::string& text);
-  // Lenient: the text of no other complaint will be read.
+  // Lenient: the list is full, so that further texts are not shown.
   bool full() const;
   std::size_t beyond() const { return beyond_.size(); }
 
@@ -31,22 +31,22 @@ class Complaints {
 };
 
 struct CommandLine {
-  // By name; the values are of the flag's kind, and numbers lie within the limits of its key.
+  // Values by flag name; they have the flag's kind, and numbers are within their key's limits.
   std::map<std::string, std::vector<std::string>> flags;
-  std::vector<std::string> order;      // names as they first appeared
-  std::set<std::string> refused;       // names of flags that ask for what is not available
+  std::vector<std::string> order;      // in order of first occurrence
+  std::set<std::string> refused;       // names of flags that request unsupported features
   std::vector<std::string> overrides;  // section.key=value
 };
 
-// Values of refused flags that mean Megatron's default make them vanish.
+// Refused flags are dropped if their value means Megatron's default.
 CommandLine parse_command_line(std::span<const std::string> arguments, Program program,
                                Complaints& complaints);
 
-// Takes one flag with its values into `line`, checked as above.
+// Adds a flag with its values to `line`, with the same checks.
 void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> values,
                Complaints& complaints);
 
-// The number without the underscores that Python allows, as TOML; "" where it is none.
+// Converts Python number syntax (with underscores) to TOML; "" if not a number.
 std::string integer_text(const std::string& text);
 std::string number_text(const std::string& text);
 

@@ -1,4 +1,4 @@
-// Reads a DeepSpeed configuration as the flags that mean the same.
+// Translates a DeepSpeed configuration to equivalent flags.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
 
-// All keys that are read, each with everything below it.
+// Keys that are read, each including everything nested below it.
 // clang-format off
 constexpr std::string_view kRead[] = {
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping",
@@ -41,7 +41,7 @@ constexpr std::string_view kRead[] = {
 };
 // clang-format on
 
-// The value of a key, or null.
+// Value of a key, or null if absent.
 const Json& at(const Json& json, const char* key) {
   static const Json nothing;
   const auto value = json.is_object() ? json.find(key) : json.end();
@@ -52,7 +52,7 @@ const Json& at(const Json& json, const char* first, const char* second) {
   return at(at(json, first), second);
 }
 
-// DeepSpeed's callers fill in what is "auto", as they do for absent keys.
+// DeepSpeed's callers fill in "auto" values as they do for absent keys.
 bool is_absent(const Json& value) {
   return value.is_null() || value == "auto";
 }
@@ -84,7 +84,7 @@ class Deepspeed {
   }
 
  private:
-  // DeepSpeed clips instead of Megatron.
+  // DeepSpeed does the gradient clipping instead of Megatron.
   void clipping(const Json& json) {
     if (!is_absent(json)) return number("--clip-grad", "gradient_clipping", json);
     draft_.line().flags.erase("--clip-grad");
@@ -96,8 +96,8 @@ class Deepspeed {
                     path_));
   }
 
-  // DeepSpeed scales the loss itself, and never sees Megatron's flags: what its file leaves open
-  // has DeepSpeed's default.
+  // DeepSpeed does the loss scaling and does not see Megatron's flags: values missing in its file
+  // have DeepSpeed's defaults.
   void loss_scaling(const Json& json) {
     struct Number {
       const char* flag;
@@ -136,7 +136,7 @@ class Deepspeed {
     return fmt::format("DeepSpeed's default of fp16.{}", key);
   }
 
-  // A number that wins over the flag, with where it comes from.
+  // A number that overrides the flag; `origin` tells where it comes from.
   void overrule(const std::string& name, const std::string& origin, double value) {
     const Flag& flag = *find_flag(name);
     const std::string text = number_of_kind(flag, value);
@@ -150,7 +150,7 @@ class Deepspeed {
     take_flag(draft_.line(), flag, {text}, draft_.complaints());
   }
 
-  // What holds without the flag.
+  // Value in effect without the flag.
   static double usual_number(const Flag& flag) {
     double number = 0;
     std::from_chars(flag.absent.data(), flag.absent.data() + flag.absent.size(), number);
@@ -182,7 +182,7 @@ class Deepspeed {
     }
   }
 
-  // `other` is the flag of the other half precision.
+  // `other` is the flag of the other half-precision type.
   void precision(const std::string& name, const char* other, const char* section,
                  const Json& enabled) {
     if (is_absent(enabled)) return;
@@ -191,7 +191,7 @@ class Deepspeed {
                     fmt::format("{}.enabled", section));
     }
     const auto contradict = [&](const char* flag, const char* value) {
-      if (!contradicted_.insert(flag).second) return;  // by the other half precision
+      if (!contradicted_.insert(flag).second) return;  // already reported by the other type
       draft_.complaints().add(
           flag, fmt::format("contradicts {}.enabled = {} in {}", section, value, path_));
     };
@@ -205,7 +205,7 @@ class Deepspeed {
     }
   }
 
-  // Follows from the batch sizes and the ranks, so it matters only without them.
+  // Derived from batch sizes and ranks, so only relevant without them.
   void accumulation(const Json& steps) {
     if (is_absent(steps)) return;
     if (!steps.is_number()) {
@@ -227,7 +227,7 @@ class Deepspeed {
   }
 
   void offloading(const Json& json) {
-    std::string folder;  // which takes all files
+    std::string folder;  // for all files
     for (const auto& [name, ours] : {std::pair{"offload_optimizer", "offload.optimizer"},
                                      {"offload_param", "offload.parameters"}}) {
       const std::string key = fmt::format("zero_optimization.{}", name);
@@ -263,7 +263,7 @@ class Deepspeed {
     }
   }
 
-  // Where it is true, the flag that means the same is as if it had been given.
+  // If true, acts as if the equivalent flag had been given.
   void checkpointing(const Json& json) {
     for (const auto& [key, flag] : {std::pair{"partition_activations", "--partition-activations"},
                                     {"cpu_checkpointing", "--checkpoint-in-cpu"}}) {
@@ -284,7 +284,7 @@ class Deepspeed {
 
   Draft& draft_;
   std::string path_;
-  std::set<std::string> contradicted_;  // flags of precision, each of which is named once
+  std::set<std::string> contradicted_;  // precision flags, each reported once
 };
 
 }  // namespace

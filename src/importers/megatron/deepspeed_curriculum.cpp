@@ -1,4 +1,4 @@
-// The section curriculum_learning, key by key.
+// Translates the section curriculum_learning, key by key.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 constexpr const char* kFlag = "--curriculum-learning-legacy";
 constexpr const char* kSection = "curriculum_learning";
 
-// --seq-length, by either of its names.
+// Value of --seq-length or its alias.
 std::int64_t sequence_length(const Draft& draft) {
   return draft.integer("--seq-length", draft.integer("--encoder-seq-length", 0));
 }
@@ -47,7 +47,7 @@ void translate(Draft& draft, const JsonSection& section, const std::string& orig
   if (type == "fixed_root") set("curriculum.root_degree", schedule.count("root_degree"));
 }
 
-// The value of `enabled` in a section that may be absent.
+// Value of `enabled` in an optional section.
 std::optional<bool> enabled_in(const std::string& path, const Json& json, const char* section) {
   const auto found = json.find(section);
   if (found == json.end() || found->is_null()) return std::nullopt;

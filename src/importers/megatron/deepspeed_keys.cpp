@@ -1,4 +1,4 @@
-// The keys of DeepSpeed's configuration that have no setting of ours.
+// Lists DeepSpeed configuration keys without an equivalent Trireme setting.
 #include "importers/megatron/passed.h"
 
 namespace trireme {
@@ -160,7 +160,7 @@ constexpr Passed nebula[] = {{"enable_nebula_load"},
                              {"persistent_storage_path"},
                              {"persistent_time_interval"}};
 
-// Where the work of a compiled step lies.
+// Execution details of compiled steps.
 constexpr Passed compiled[] = {{"debug_log"},
                                {"deepcompile"},
                                {"double_buffer"},

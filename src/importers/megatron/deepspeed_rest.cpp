@@ -1,4 +1,4 @@
-// Keys of DeepSpeed's file that are no flag of Megatron's: each passes, or is refused by its name.
+// Handles DeepSpeed keys without equivalent Megatron flag: each passes or is refused by name.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,10 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What Megatron does itself, or says by a flag.
+// Keys for what Megatron does itself or controls by a flag.
 constexpr Passed of_megatron[] = {
     {"steps_per_print"},
-    {"optimizer"},  // DeepSpeed takes the one that Megatron hands over
+    {"optimizer"},  // DeepSpeed uses the one passed by Megatron
     {"scheduler", "", "DeepSpeed takes it in place of Megatron's schedule: take it out"},
     {"fp16.consecutive_hysteresis", "false",
      "here the count of overflows starts again only where the scale grows"},
@@ -33,7 +33,7 @@ constexpr Passed of_megatron[] = {
     {"tensor_parallel.tensor_parallel.tp_grain_size"},
     {"sparse_attention", "", "sparse attention is not available"}};
 
-// The row of a key, or null.
+// Row of a key, or null.
 const Passed* row_of(const std::string& key) {
   const auto own = std::ranges::find(of_megatron, key, &Passed::key);
   if (own != std::end(of_megatron)) return &*own;
@@ -92,7 +92,7 @@ class Rest {
   std::vector<std::string> passed_;
 };
 
-// The value at "aio.thread_count", or null.
+// Value at a path such as "aio.thread_count", or null.
 const Json* value_at(const Json& json, const std::string& key) {
   const std::size_t dot = key.find('.');
   const auto found = json.is_object() ? json.find(key.substr(0, dot)) : json.end();
@@ -100,7 +100,7 @@ const Json* value_at(const Json& json, const std::string& key) {
   return dot == key.npos ? &*found : value_at(*found, key.substr(dot + 1));
 }
 
-// A section that is off: what it says has no effect.
+// Whether the key is in a section that is disabled, so that it has no effect.
 bool is_off(const Json& json, const std::string& key) {
   for (const char* section : {"fp16", "bf16", "bfloat16", "curriculum_learning"}) {
     if (!key.starts_with(section + std::string("."))) continue;
@@ -116,7 +116,7 @@ void read_deepspeed_rest(Draft& draft, const std::string& path, const Json& json
                          std::span<const std::string_view> known) {
   Rest rest(draft, path);
   for (const auto& [name, value] : json.items())
-    if (name.find('.') != name.npos) rest.refuse_unknown(name, value);  // no path
+    if (name.find('.') != name.npos) rest.refuse_unknown(name, value);  // not a path
   for (const std::string& key : json_other_keys(json, known)) {
     const Json* const value = value_at(json, key);
     if (!value) continue;

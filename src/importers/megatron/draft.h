@@ -1,4 +1,4 @@
-// A translation in progress: the flags given, and the settings decided so far.
+// A translation in progress: the given flags and the settings decided so far.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace trireme::megatron {
 
-// Where a value comes from that no flag gives.
+// Origins of values that no flag gives.
 inline constexpr const char* kDefault = "Megatron's default";
 inline constexpr const char* kLatent = "--multi-latent-attention";
 
@@ -29,13 +29,13 @@ class Draft {
   Complaints& complaints() { return complaints_; }
 
   bool has(const std::string& flag) const { return line_.flags.contains(flag); }
-  // The (last) value; "" where the flag is absent.
+  // The (last) value; "" if the flag is absent.
   std::string value(const std::string& flag) const;
   // The value of an integer flag, or `otherwise`.
   std::int64_t integer(const std::string& flag, std::int64_t otherwise) const;
   double number(const std::string& flag, double otherwise) const;
 
-  // Another flag, as if it had been given.
+  // Adds a flag as if it had been given.
   void give(const std::string& flag, const std::string& value);
   void give(const std::string& flag, std::vector<std::string> values);
 
@@ -43,13 +43,13 @@ class Draft {
   void set(const std::string& key, const std::string& value, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void note(const std::string& flag, const std::string& text);
-  // Complains about a flag that computes something else here than in Megatron, unless the user has
-  // agreed by an override of the key, which has been set.
+  // Complains about a flag with a different effect than in Megatron, unless the user accepted it
+  // with an override of its key, which must already be set.
   void ask(const std::string& flag, const std::string& text, const std::string& key);
   // Complains about required flags that are missing.
   void miss(const std::string& flags);
 
-  // Complains about flags that were given together, and takes the second away. True if they were.
+  // Complains if both flags were given and removes the second. Returns whether they were.
   bool contradicts(const std::string& flag, const std::string& other, const std::string& why);
 
  private:
@@ -57,24 +57,24 @@ class Draft {
   CommandLine& line_;
   Complaints& complaints_;
   Translation& translation_;
-  std::map<std::string, std::size_t> index_;  // key: place in translation_.settings
+  std::map<std::string, std::size_t> index_;  // index into translation_.settings by key
 };
 
-// The text of a file that a flag names, or nothing where it is not there.
+// Text of a file named by a flag; nullopt if it does not exist.
 std::optional<std::string> text_of_file(const TranslateOptions& options, const std::string& path);
 
-// The rules, in the order in which they run. The first three only change the given flags; then
-// flags that correspond to one key become settings, before the others.
+// The rules in execution order. The first three only modify the given flags; then flags that map to
+// a single key become settings, before the remaining rules.
 void read_deepspeed(Draft& draft, const TranslateOptions& options);
-// The keys of its file that are not among `known`, nor below one of them: each passes with a note,
-// or is a complaint.
+// Handles keys of the DeepSpeed file that are not in `known` or nested below a known key: each
+// passes with a note or causes a complaint.
 void read_deepspeed_rest(Draft& draft, const std::string& path, const nlohmann::json& json,
                          std::span<const std::string_view> known);
-// Its section curriculum_learning as our [curriculum]; `path` names the file, and "" means that
-// there is none. Complains where --curriculum-learning-legacy says otherwise, and about what
+// Translates its section curriculum_learning to [curriculum]; `path` names the file, "" means no
+// file. Complains about contradictions to --curriculum-learning-legacy and about values that
 // [curriculum] cannot express.
 void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
-// Files that hold what --data-path or --train-data-path and its relatives would be given.
+// Reads files with the values of --data-path or of --train-data-path and related flags.
 void read_blend_files(Draft& draft, const TranslateOptions& options);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
@@ -85,7 +85,7 @@ void translate_run(Draft& draft);
 void translate_optimizer(Draft& draft);
 void translate_checkpoint(Draft& draft);
 void translate_parallel(Draft& draft);
-// A note about each flag that none of these has read, for want of another one.
+// Adds a note for each flag that no rule read because another flag is missing.
 void note_unread(Draft& draft, const Translation& done);
 
 }  // namespace trireme::megatron

@@ -1,4 +1,4 @@
-// Puts the groups together and puts its rows into words.
+// Concatenates the groups of flags, and describes rows in words.
 #include "importers/megatron/flags_make.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// Megatron's pre-training flags and how each is translated: one table, which the parser, the help
-// and docs/from-megatron.md read. Names, types and defaults are those of Megatron-LM (core 0.12)
-// and, where a line says so, of Megatron-DeepSpeed.
+// Megatron's pre-training flags and their translations: one table, used by the parser, the help and
+// docs/from-megatron.md. Names, types and defaults are those of Megatron-LM (core 0.12) and, where
+// noted, of Megatron-DeepSpeed.
 #pragma once
 
 #include <span>
@@ -10,25 +10,25 @@
 
 namespace trireme::megatron {
 
-// The values that follow a flag: none, one, or any number.
+// Type of the values after a flag: none, a single value, or any number of values.
 enum class Kind { none, integer, number, text, choice, integers, texts };
 
 enum class Fate {
-  key,      // its value becomes the value of a configuration key
-  rule,     // decides one or more keys together with other flags (translate_*.cpp)
-  ignored,  // has no effect; `text` gives the reason why none is needed
-  refused   // asks for something that is not available; `text` says what to do
+  key,      // its value is assigned to a configuration key
+  rule,     // determines keys together with other flags (rules_*.cpp)
+  ignored,  // has no effect; `text` gives the reason
+  refused   // requests an unsupported feature; `text` gives advice
 };
 
 struct Flag {
   std::string name;  // "--num-layers"
   Kind kind = Kind::none;
   Fate fate = Fate::key;
-  std::string keys;    // key: "section.key"; rule: all that it touches, ", " between
-  std::string values;  // choice: "theirs=ours theirs=ours"; none: what the key becomes
-                       // refused: values that mean Megatron's default, thus harmless
-  std::string absent;  // key: Megatron's default, as our value; "": none
-  std::string text;    // one line for people
+  std::string keys;    // key: "section.key"; rule: all affected keys, separated by ", "
+  std::string values;  // choice: "theirs=ours theirs=ours"; none: value assigned to the key
+                       // refused: accepted values, which mean Megatron's default
+  std::string absent;  // key: Megatron's default in our notation; "": none
+  std::string text;    // description in one line
   bool required = false;
   bool bert_only = false;
   std::string group;  // filled by all_flags()
@@ -37,19 +37,19 @@ struct Flag {
 // The whole table, group by group.
 std::span<const Flag> all_flags();
 
-// The flag of that name; null where there is none.
+// The flag of that name; null if unknown.
 const Flag* find_flag(std::string_view name);
 
-// What a choice accepts: {"theirs", "ours"} pairs; ours is theirs where the table gives none.
+// Accepted values of a choice, as {"theirs", "ours"} pairs; both are equal if the table has one.
 std::vector<std::pair<std::string, std::string>> choices(const Flag& flag);
 
-// "N", "X", "A|B", "X ...": how help and documentation write the value.
+// The value's notation in help and documentation: "N", "X", "A|B", "X ...".
 std::string value_text(const Flag& flag);
 
-// What becomes of the flag, in one line of Markdown.
+// Describes how the flag is handled, in one line of Markdown.
 std::string fate_text(const Flag& flag);
 
-// The groups; flags_*.cpp hold them.
+// Groups of flags, defined in flags_*.cpp.
 std::vector<Flag> model_flags();
 std::vector<Flag> expert_flags();
 std::vector<Flag> training_flags();

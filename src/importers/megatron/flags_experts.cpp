@@ -1,4 +1,4 @@
-// Flags of mixtures of experts, of Megatron-LM and Megatron-DeepSpeed.
+// MoE flags of Megatron-LM and Megatron-DeepSpeed.
 #include "importers/megatron/flags_make.h"
 
 namespace trireme::megatron {

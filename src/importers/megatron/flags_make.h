@@ -1,4 +1,4 @@
-// Short constructors for the rows of the table of flags.
+// Helper functions for rows of the flag table.
 #pragma once
 
 #include <utility>
@@ -7,24 +7,24 @@
 
 namespace trireme::megatron {
 
-// The value goes to `key`.
+// A flag whose value is assigned to `key`.
 inline Flag to_key(std::string name, Kind kind, std::string key, std::string absent = "",
                    std::string text = "") {
   return {std::move(name), kind, Fate::key, std::move(key), "", std::move(absent), std::move(text)};
 }
-// Without it Megatron does not start.
+// A flag that Megatron requires.
 inline Flag required(std::string name, Kind kind, std::string key) {
   Flag flag = to_key(std::move(name), kind, std::move(key));
   flag.required = true;
   return flag;
 }
-// A flag without a value makes `key` become `value`; without the flag it is `absent`.
+// A flag without value that sets `key` to `value`; otherwise it is `absent`.
 inline Flag turns(std::string name, std::string key, std::string value, std::string absent,
                   std::string text = "") {
   return {std::move(name),  Kind::none,        Fate::key,      std::move(key),
           std::move(value), std::move(absent), std::move(text)};
 }
-// One of "theirs=ours theirs=ours".
+// A flag with one of the values "theirs=ours theirs=ours".
 inline Flag chooses(std::string name, std::string key, std::string values, std::string absent,
                     std::string text = "") {
   return {std::move(name),   Kind::choice,      Fate::key,      std::move(key),
@@ -41,7 +41,7 @@ inline Flag ignored(std::string name, Kind kind, std::string why) {
 inline Flag refused(std::string name, Kind kind, std::string why, std::string harmless = "") {
   return {std::move(name), kind, Fate::refused, "", std::move(harmless), "", std::move(why)};
 }
-// Several flags with one reason: "--a --b=N --c=TEXT..." with their values as help shows them.
+// Adds flags with a common reason: "--a --b=N --c=TEXT...", with values as shown in help.
 void add_ignored(std::vector<Flag>& flags, const char* why, const char* names);
 void add_refused(std::vector<Flag>& flags, const char* why, const char* names);
 inline Flag bert_only(Flag flag) {

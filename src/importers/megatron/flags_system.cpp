@@ -22,7 +22,7 @@ constexpr const char* kWeightedSplits =
     "give the datasets and their weights to --train-data-path, --valid-data-path and "
     "--test-data-path";
 constexpr const char* kIndexFiles = "the order of samples is always made from the seed";
-// As long as the CPU is the only device.
+// True as long as the CPU is the only device.
 constexpr const char* kHostMemory =
     "the states of the optimizer lie in host memory, as the model does";
 constexpr const char* kTrace = "train.trace_steps writes a trace of the steps";

@@ -1,4 +1,4 @@
-// Runs, translates, checks, and lists what remains to be done by hand.
+// Runs a script, translates and checks its flags, and lists what remains to be done by hand.
 #include "importers/megatron/import.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kLargestFile = 1 << 20;
 
-// The shims put this in front of what the author of a script left to fill in: <Specify path>.
+// Prefix that the shims add to placeholders left by a script's author, such as <Specify path>.
 constexpr const char* kBlank = "FILL_IN:";
 
 void note_blanks(const std::vector<std::string>& arguments, std::vector<Note>& notes) {
@@ -35,7 +35,7 @@ void note_blanks(const std::vector<std::string>& arguments, std::vector<Note>& n
   }
 }
 
-// What is wrong with the configuration; nothing where it holds together.
+// Error message for an invalid configuration; empty if it is valid.
 std::string find_problem(const Translation& translation, std::int64_t ranks) {
   try {
     const Config config = to_config(translation);
@@ -46,8 +46,8 @@ std::string find_problem(const Translation& translation, std::int64_t ranks) {
   return "";
 }
 
-// The arguments that say what is trained: without those that have no effect here, and without the
-// folder of TensorBoard, which scripts like to name by the time of day.
+// Arguments that define the training: without those that have no effect here, and without the
+// TensorBoard folder, whose name often contains the time.
 std::vector<std::string> essence(const std::vector<std::string>& arguments) {
   std::vector<std::string> result;
   bool skipping = false;
@@ -77,8 +77,8 @@ void add_once(std::vector<Note>& notes, Note note) {
   if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
 }
 
-// Whether a command that failed only prepares files and programs of the job: what is missing of
-// them for the training is found out by itself. A file of settings is another matter.
+// Whether a failed command only prepares files or programs for the job: if the training needs them,
+// that is detected separately. Settings files are an exception.
 bool only_prepares(const std::string& command) {
   std::istringstream words(command);
   std::string program, file;
@@ -98,7 +98,7 @@ bool only_prepares(const std::string& command) {
   return false;
 }
 
-// What a command met that is not on this machine.
+// Notes a command that is not available on this machine.
 void note_absence(const Call& call, Import& result) {
   const std::string where = fmt::format("line {}", call.line);
   const std::string command = fmt::format("{}", fmt::join(call.arguments, " ")).substr(0, 120);
@@ -122,7 +122,7 @@ void note_absence(const Call& call, Import& result) {
 }  // namespace
 
 void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
-  for (std::size_t i = 0; i < launch.call; ++i) {  // later answers cannot change the launch
+  for (std::size_t i = 0; i < launch.call; ++i) {  // later answers cannot affect the launch
     const Call& call = run.calls[i];
     const std::string where = fmt::format("line {}", call.line);
     const std::string command = fmt::format("{}", fmt::join(call.arguments, " ")).substr(0, 120);
@@ -173,7 +173,7 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
 
 namespace {
 
-// The program whose flags the launch has, as far as its name or the user says it.
+// The program whose flags the launch uses, according to its name or the user.
 Program program_of(const Launch& launch, const ImportOptions& options, Import& result) {
   Program program = launch.bert ? Program::bert : Program::gpt;
   if (!options.program.empty()) program = options.program == "bert" ? Program::bert : Program::gpt;

@@ -1,4 +1,4 @@
-// Values of keys that pass, in words.
+// Matches and formats values of keys without an equivalent setting.
 #include "importers/megatron/passed.h"
 
 #include <fmt/format.h>

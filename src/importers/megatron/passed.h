@@ -1,4 +1,4 @@
-// Keys of other programs' settings files for which no setting stands, and what their values do.
+// Keys of foreign settings files without an equivalent setting, and the effects of their values.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,33 +10,33 @@ namespace trireme {
 
 struct Passed {
   const char* key;
-  const char* values = nullptr;     // those that change no number, as "false|0"; null: all of them
-  const char* otherwise = nullptr;  // what another value does: "KEY is VALUE: ..."
+  const char* values = nullptr;     // values without effect, as "false|0"; null: all
+  const char* otherwise = nullptr;  // effect of other values: "KEY is VALUE: ..."
 };
 
-// Keys below `prefix` ("aio.").
+// Keys below `prefix`, such as "aio.".
 struct PassedSection {
   const char* prefix;
   std::span<const Passed> keys;
 };
 
-// A section that a key "enabled" switches on, with what it does then.
+// A section enabled by its key "enabled", and the effect of enabling it.
 struct SwitchedSection {
   const char* section;
   const char* otherwise;
 };
 
-// DeepSpeed's.
+// Tables for DeepSpeed.
 std::span<const PassedSection> passed_deepspeed_keys();
 std::span<const SwitchedSection> switched_deepspeed_sections();
 
-// As messages show a value, and as `Passed::values` writes it: without quotes.
+// Formats a value for messages and for `Passed::values`, without quotes.
 std::string plain_value(const nlohmann::json& value);
 
-// Whether a value is one of those, written as in `Passed::values`.
+// Whether a value is one of `values`, in the notation of `Passed::values`.
 bool is_one_of(const nlohmann::json& value, std::string_view values);
 
-// The first key "enabled" below `json` that is on, as a path, or "".
+// Path of the first key "enabled" below `json` that is on, or "".
 std::string switched_on(const nlohmann::json& json, const std::string& path);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Reading by recursive descent.
+// Recursive-descent parser for layer patterns.
 #include "importers/megatron/pattern.h"
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// A choice for each layer, as flags give it: one number, or a list as Python writes it.
+// Per-layer values of a flag: a number, or a Python list expression.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace trireme::megatron {
 
 struct Pattern {
-  bool is_number = false;  // values has that number alone
+  bool is_number = false;  // values has only that number
   std::vector<std::int64_t> values;
 };
 
-// Lists of numbers joined by "+" and repeated by "*", perhaps in brackets: "([0]*3+[1]*58)".
-// Nothing where the text is anything else.
+// Parses lists of numbers joined by "+" and repeated by "*", optionally in brackets:
+// "([0]*3+[1]*58)". Returns nullopt for any other text.
 std::optional<Pattern> read_pattern(std::string_view text);
 
 }  // namespace trireme::megatron

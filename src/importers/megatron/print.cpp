@@ -1,4 +1,4 @@
-// Translations as TOML, and the table of flags as help.
+// Prints translations as TOML, and the table of flags as help.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string override_key(const std::string& text) {
   return text.substr(0, text.find('='));
 }
 
-// Comments are aligned in one column, unless the value is long.
+// Column of trailing comments, unless the value is longer.
 constexpr std::size_t kCommentColumn = 40;
 
 std::string padded_line(const std::string& line, const std::string& comment) {
@@ -24,7 +24,7 @@ std::string padded_line(const std::string& line, const std::string& comment) {
   return fmt::format("{:<{}}  # {}\n", line, kCommentColumn, comment);
 }
 
-// Without Markdown's quotes of code.
+// Removes Markdown code quotes.
 std::string unquoted(std::string text) {
   std::erase(text, '`');
   return text;

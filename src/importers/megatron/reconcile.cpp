@@ -1,5 +1,5 @@
-// Brings the flags into one form before anything is decided: other names, and flags that exclude
-// each other.
+// Normalizes flags before translation: resolves aliases and mutually exclusive
+// flags.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace trireme::megatron {
 namespace {
 
-// Two names of one number; the first one stays.
+// Merges two names of a number; keeps the first.
 void rename(Draft& draft, const std::string& to, const std::string& from) {
   if (!draft.has(from)) return;
   if (!draft.has(to)) {
@@ -28,7 +28,7 @@ void units(Draft& draft) {
   const std::string wrong = by_samples ? "-iters" : "-samples";
   for (const char* flag : {"--lr-decay", "--lr-warmup", "--lr-wsd-decay"}) {
     const std::string name = flag + wrong;
-    if (draft.integer(name, 0) == 0) continue;  // 0 is Megatron's way to say nothing
+    if (draft.integer(name, 0) == 0) continue;  // in Megatron, 0 means not given
     draft.contradicts(run, name, "lengths are counted in iterations or in samples, as the run is");
   }
   draft.contradicts("--train-iters", "--rampup-batch-size", "a ramp-up counts samples");
@@ -39,7 +39,7 @@ void units(Draft& draft) {
   }
 }
 
-// Flags that exclude each other whatever their values are.
+// Flags that exclude each other regardless of their values.
 struct Pair {
   const char* flag;
   const char* other;

@@ -1,4 +1,4 @@
-// Mixture of experts: Megatron-LM's flags, and where --deepspeed is given Megatron-DeepSpeed's.
+// Translates MoE flags of Megatron-LM and, with --deepspeed, of Megatron-DeepSpeed.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ void layers(Draft& draft) {
   draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
 }
 
-// Groups are told by both numbers there; the number of groups alone limits nothing.
+// Megatron needs both numbers for group-limited routing; the number of groups alone has no effect.
 void groups(Draft& draft, bool softmax_of_chosen) {
   const std::string number = "--moe-router-num-groups", used = "--moe-router-group-topk";
   if (!draft.has(used)) {
@@ -122,8 +122,8 @@ void capacity(Draft& draft) {
                  policy.empty() ? kDefault : "--moe-token-drop-policy");
 }
 
-// Megatron-LM cuts experts like all other layers where nothing is said. Muon and scales of fp8 need
-// them whole here.
+// Megatron-LM splits experts like other layers by default. Muon and fp8 scales require whole
+// experts here.
 void slices(Draft& draft) {
   const std::string flag = "--expert-tensor-parallel-size", tensor = "--tensor-model-parallel-size";
   const std::int64_t size = draft.integer(flag, draft.integer(tensor, 1));
@@ -154,7 +154,7 @@ void translate_megatron(Draft& draft) {
   capacity(draft);
 }
 
-// The second branch of an expert layer is an MLP like one of its experts.
+// The residual branch of an MoE layer is an MLP of the size of an expert.
 void residual(Draft& draft) {
   const std::string flag = "--mlp-type";
   if (draft.value(flag) != "residual") return;
@@ -164,8 +164,8 @@ void residual(Draft& draft) {
   draft.set("moe.shared_ffn_hidden_size", fmt::format("{}", inner), flag);
 }
 
-// Megatron-DeepSpeed takes a number for each layer with experts, or one for all. Returns whether
-// there are experts.
+// Megatron-DeepSpeed accepts one number per MoE layer, or one for all. Returns whether there are
+// experts.
 bool numbers_of_experts(Draft& draft) {
   const std::string flag = "--num-experts";
   if (!draft.has(flag)) return false;
@@ -186,7 +186,7 @@ bool numbers_of_experts(Draft& draft) {
   return true;
 }
 
-// An expert takes this many tokens at least there, whatever the factor says.
+// Megatron-DeepSpeed's minimum of tokens per expert, regardless of the capacity factor.
 void least_capacity(Draft& draft, std::int64_t top_k) {
   const std::string flag = "--moe-min-capacity";
   const double least = draft.number(flag, 4);
@@ -205,8 +205,8 @@ void least_capacity(Draft& draft, std::int64_t top_k) {
                   least, taken));
 }
 
-// Layers are counted from 1 there. The first of two choices alone enters its balance loss, and
-// which tokens of a full expert are kept is left to chance.
+// Megatron-DeepSpeed counts layers from 1. Its balance loss uses only the first of two choices, and
+// it drops random tokens of a full expert.
 void translate_deepspeed(Draft& draft) {
   const std::int64_t top_k = draft.integer("--topk", 1);
   const std::int64_t interval = draft.integer("--expert-interval", 2);
@@ -256,7 +256,7 @@ void translate_deepspeed(Draft& draft) {
   least_capacity(draft, top_k);
 }
 
-// Flags of the other program, which it would not know.
+// Notes flags of the other program, which would not accept them.
 void note_others(Draft& draft, bool deepspeed) {
   static constexpr std::string_view deepspeeds[] = {"--num-experts",
                                                     "--topk",

@@ -1,4 +1,4 @@
-// Products in fp8: Megatron-LM's flags as keys of [fp8].
+// Translates Megatron-LM's fp8 flags to keys of [fp8].
 #include <fmt/format.h>
 
 #include "importers/megatron/draft.h"
@@ -20,7 +20,7 @@ void fp8_recipe(Draft& draft) {
   }
   draft.set_text("fp8.recipe", given, "--fp8-recipe");
   draft.set_text("fp8.format", draft.value("--fp8-format"), "--fp8-format");
-  // As Transformer Engine has them by default.
+  // Transformer Engine's defaults.
   draft.set("fp8.power_of_2_scales", given == "blockwise" ? "true" : "false", kDefault);
   if (given == "tensorwise") {
     draft.note("--fp8-recipe",

@@ -1,4 +1,4 @@
-// Latent attention: Megatron's flags and its defaults.
+// Translates flags of latent attention, with Megatron's defaults.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,12 +9,12 @@
 namespace trireme::megatron {
 namespace {
 
-// The logarithm that yarn's scales grow with.
+// YaRN's logarithmic growth of scales.
 double yarn_growth(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-// What rotary tables and scores are multiplied by.
+// Sets the factors on RoPE tables and scores.
 void scale_latent_rope(Draft& draft, std::int64_t head_dim) {
   const std::string flag = "--rotary-scaling-factor";
   const double factor = draft.number(flag, 1);

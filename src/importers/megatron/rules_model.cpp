@@ -1,4 +1,4 @@
-// Keys of the model that several flags decide together.
+// Translates model keys that depend on several flags.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string position(Draft& draft, std::string& origin) {
   return "learned";
 }
 
-// Latent attention has rotary positions of its own; what embeddings are given comes on top.
+// Latent attention has its own RoPE; position embeddings would be added to it.
 std::string latent_position(Draft& draft, std::string& origin) {
   const std::string added = position(draft, origin);
   const std::string flag = origin == kDefault ? kLatent : origin;
@@ -44,7 +44,7 @@ std::string latent_position(Draft& draft, std::string& origin) {
   return "rope";
 }
 
-// Megatron computes GELU in its tanh form where it fuses it with the bias, and exactly elsewhere.
+// Megatron computes GELU in tanh form if fused with the bias, and exactly otherwise.
 std::string activation(Draft& draft, std::string& origin) {
   for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
                                    {"--glu-activation", "swiglu"},
@@ -76,7 +76,7 @@ void heads(Draft& draft) {
   }
 }
 
-// Rotary frequencies for longer sequences; `flag` gives the kind, `factor` the amount.
+// RoPE scaling for longer sequences; `flag` selects the kind, `factor` the amount.
 void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
   const bool given = draft.has(factor);
   if (given && draft.number(factor, 0) <= 1) {
@@ -117,7 +117,7 @@ void biases(Draft& draft) {
   draft.set("model.qkv_bias", qkv ? "true" : "false", qkv && !bias ? "--add-qkv-bias" : origin);
 }
 
-// BigScience's fork normalizes words before positions are added to them.
+// BigScience's fork normalizes word embeddings before adding positions.
 void embedding_norm(Draft& draft, const std::string& positions) {
   const std::string flag = "--embed-layernorm";
   if (!draft.has(flag)) return;
@@ -143,8 +143,8 @@ void head_norms(Draft& draft) {
   draft.set("model.qk_norm", "true", flag);
 }
 
-// Which layers a flag marks: every N-th, counted from 1, or those with another number than 0 in a
-// list with one for each layer. Nothing, with a complaint, for any other text.
+// Layers selected by a flag: every N-th layer, counted from 1, or the nonzero entries of a list
+// with one entry per layer. Nullopt, with a complaint, for any other text.
 struct MarkedLayers {
   bool is_number;
   std::vector<bool> marks;
@@ -171,7 +171,7 @@ std::optional<MarkedLayers> marked_layers(Draft& draft, const std::string& flag)
   return found;
 }
 
-// The layers with a mark, or those without, as a list.
+// Indices of the layers whose mark equals `mark`.
 std::vector<std::size_t> layers_with(const MarkedLayers& layers, bool mark) {
   std::vector<std::size_t> with;
   for (std::size_t layer = 0; layer < layers.marks.size(); ++layer)
@@ -179,7 +179,7 @@ std::vector<std::size_t> layers_with(const MarkedLayers& layers, bool mark) {
   return with;
 }
 
-// Every N-th layer has none; a list marks those that have one.
+// Every N-th layer has no window; a list marks layers with one.
 void layers_with_window(Draft& draft) {
   const std::string flag = "--window-attn-skip-freq";
   if (!draft.has(flag)) return;
@@ -216,7 +216,7 @@ void layers_without_rope(Draft& draft, const std::string& positions) {
     draft.set("model.no_rope_layers", fmt::format("[{}]", fmt::join(without, ", ")), flag);
 }
 
-// "LEFT,RIGHT", perhaps in parentheses: positions before a position that it sees, and after it.
+// Parses "LEFT,RIGHT", optionally in parentheses: visible positions before and after each one.
 void window(Draft& draft) {
   const std::string flag = "--window-size";
   if (!draft.has(flag)) return;
@@ -277,7 +277,7 @@ void translate_model(Draft& draft) {
                           (norm == "RMSNorm" || norm == "rmsnorm") &&
                           draft.has("--disable-bias-linear");
   const bool bert = draft.program() == Program::bert;
-  // The family only provides defaults; every key that depends on it is set explicitly.
+  // The family only sets defaults; all keys that depend on it are set explicitly.
   draft.set_text("model.family",
                  bert         ? "bert"
                  : like_llama ? "llama"

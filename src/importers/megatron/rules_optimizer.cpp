@@ -1,4 +1,4 @@
-// Keys of Muon and Lion, whose defaults in Megatron are not ours.
+// Translates keys of Muon and Lion, whose defaults differ in Megatron.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -35,7 +35,7 @@ void set_choice(Draft& draft, const char* flag, const char* key, const char* abs
     if (theirs == given) draft.set_text(key, ours, flag);
 }
 
-// Megatron takes every weight of two dimensions but word tables and output layers, as it lies.
+// Megatron applies Muon to all 2-D weights except embeddings and output layers, as stored.
 void note_other_matrices(Draft& draft) {
   std::vector<std::string> others;
   if (draft.has("--swiglu") || draft.has("--glu-activation"))

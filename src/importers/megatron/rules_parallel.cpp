@@ -1,4 +1,4 @@
-// Keys of the layout that several flags decide together.
+// Translates parallelism keys that depend on several flags.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -96,7 +96,7 @@ void uneven_stages(Draft& draft) {
   const std::int64_t layers = draft.integer("--num-layers", 0);
   const std::int64_t pp = draft.integer("--pipeline-model-parallel-size", 1);
   const std::int64_t given = (draft.has(first) ? 1 : 0) + (draft.has(last) ? 1 : 0);
-  // Above the number of layers it is wrong in any case, and the rest of the arithmetic cannot
+  // Clamped: beyond the number of layers it is invalid anyway, and the arithmetic below cannot
   // overflow.
   const std::int64_t front = std::clamp<std::int64_t>(draft.integer(first, 0), -1, layers + 1);
   const std::int64_t back = std::clamp<std::int64_t>(draft.integer(last, 0), -1, layers + 1);
@@ -117,7 +117,7 @@ void uneven_stages(Draft& draft) {
   draft.set("parallel.stage_layers", fmt::format("[{}]", fmt::join(stages, ", ")), flag);
 }
 
-// Both programs' ways to share sequences among ranks.
+// Context parallelism flags of both programs.
 void context(Draft& draft) {
   const char* ulysses = "--ds-sequence-parallel-size";
   if (const std::int64_t ranks = draft.integer(ulysses, 1); ranks != 1) {

@@ -1,4 +1,4 @@
-// Keys of the run that several flags decide together: precision, length, data, checkpoints.
+// Translates run keys that depend on several flags: precision, length, data, checkpoints.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void states(Draft& draft) {
   if (draft.has(flag)) draft.set_text("offload.optimizer", "host", flag);
 }
 
-// Where what layers save lies; after recomputation().
+// Location of saved activations; must follow recomputation().
 void saved_activations(Draft& draft) {
   constexpr const char* num_layers = "--cpu-offloading-num-layers";
   const std::int64_t layers = draft.integer(num_layers, 0);
@@ -84,7 +84,7 @@ void saved_activations(Draft& draft) {
   }
 }
 
-// Hugging Face's name a folder, or a model that Python would download.
+// For Hugging Face, a folder, or a model that Python would download.
 void set_tokenizer_file(Draft& draft, const char* flag, bool hugging_face) {
   const fs::path path = draft.value(flag);
   std::error_code error;
@@ -112,7 +112,7 @@ void tokenizer(Draft& draft) {
   if (type == "NullTokenizer") {
     if (!draft.has("--vocab-size"))
       return draft.complaints().add("--tokenizer-type", "NullTokenizer needs --vocab-size");
-    // Megatron adds a token that ends documents.
+    // Megatron adds an end-of-document token.
     const std::int64_t size = std::min<std::int64_t>(draft.integer("--vocab-size", 0), 1LL << 30);
     draft.set_text("data.tokenizer", "null", origin);
     draft.set("model.vocab_size", fmt::format("{}", size + 1), "--vocab-size, and one more");
@@ -134,13 +134,13 @@ void tokenizer(Draft& draft) {
   };
   const bool wordpiece = type.starts_with("Bert");
   if (type == "GPT2BPETokenizer") {
-    if (draft.has("--tokenizer-model")) return;  // a folder with both files
+    if (draft.has("--tokenizer-model")) return;  // folder with both files
     need("--merge-file");
   }
   need(wordpiece || type == "GPT2BPETokenizer" ? "--vocab-file" : file);
 }
 
-// A number out of range is refused when the key is read.
+// Numbers out of range are refused when the key is read.
 void fill_in_the_middle(Draft& draft) {
   struct Part {
     const char* flag;
@@ -170,8 +170,8 @@ void fill_in_the_middle(Draft& draft) {
   }
 }
 
-// Shares between commas, slashes or blanks, in brackets or quotes. Anything else is a typing error,
-// which older versions of Megatron read as other shares.
+// Shares separated by commas, slashes or blanks, in brackets or quotes. Anything else is probably a
+// typo, which older versions of Megatron parse differently.
 void split(Draft& draft) {
   std::string text = draft.value("--split");
   if (!draft.has("--split")) {
@@ -227,8 +227,8 @@ void profile(Draft& draft) {
   }
 }
 
-// Megatron's loss is a mean over micro-batches of means over their tokens. In those of BERT, and of
-// documents whose ends are left out, the numbers of tokens differ.
+// Megatron's loss is the mean over micro-batches of their token means. Token counts differ between
+// micro-batches for BERT and with end-of-document masking.
 void weights_of_tokens(Draft& draft) {
   const char* const flag = "--calculate-per-token-loss";
   const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
@@ -242,7 +242,7 @@ void weights_of_tokens(Draft& draft) {
       "however many tokens each of them has: add it to agree");
 }
 
-// A folder with checkpoints that another program wrote: a run would start with new weights next to
+// Refuses folders with checkpoints of another program: a run would start with new weights next to
 // them.
 void refuse_foreign_checkpoints(Draft& draft) {
   for (const char* flag : {"--load", "--save", "--pretrained-checkpoint"}) {

@@ -1,4 +1,4 @@
-// Flags that no rule has read, because another one is missing.
+// Notes flags without effect because another flag is missing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ struct Needs {
   std::string_view flag, other;
 };
 
-// What gives a flag a meaning, as in Megatron.
+// The flag that each flag requires, as in Megatron.
 constexpr Needs needs[] = {
     {"--window-attn-skip-freq", "--window-size"},
     {"--moe-token-drop-policy", "--moe-expert-capacity-factor"},

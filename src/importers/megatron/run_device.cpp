@@ -1,4 +1,4 @@
-// Looks for the vendor_words of GPU vendors, their products and sites of theirs.
+// Searches texts for the names of GPU vendors, their products and sites.
 #include "importers/megatron/run_device.h"
 
 #include <fmt/format.h>
@@ -13,10 +13,10 @@ namespace {
 struct VendorWord {
   std::string_view text;
   const char* device;
-  bool begins = false;  // longer vendor_words that begin so count too: "rocm5"
+  bool begins = false;  // prefixes count too: "rocm5"
 };
 
-// CUDA_* and NCCL_* are no hints: programs on AMD's GPUs read them too.
+// CUDA_* and NCCL_* are not hints: programs on AMD GPUs use them too.
 constexpr std::array vendor_words = {
     VendorWord{"rocm", "hip", true},    VendorWord{"hip", "hip"},
     VendorWord{"hsa", "hip"},           VendorWord{"rocr", "hip"},
@@ -54,7 +54,7 @@ const VendorWord* find_word(std::string_view one) {
   return found == vendor_words.end() ? nullptr : &*found;
 }
 
-// The word of a vendor in a part such as "standard-g" or "rocm-5", which is tried whole and in
+// The vendor word in a part such as "standard-g" or "rocm-5", tried as a whole and in
 // pieces.
 const VendorWord* word_in(std::string_view part) {
   if (const VendorWord* whole = find_word(part)) return whole;
@@ -66,7 +66,7 @@ const VendorWord* word_in(std::string_view part) {
   return nullptr;
 }
 
-// The first word of the only vendor that the text names; null where it names none or both.
+// First word of the only vendor named in the text; null if it names none or both.
 const VendorWord* vendor_in(const std::string& text) {
   std::string lower = text;
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

@@ -1,4 +1,4 @@
-// The vendor of the GPUs of a foreign training: run.device of its configuration.
+// Infers run.device from the GPU vendor of a foreign training.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace trireme::megatron {
 
-// Sets run.device of a training that its source runs on GPUs. `said` is the user's word ("cpu",
-// "cuda", "hip"; "" where nothing was said). `hints` are texts of the source, the strongest first:
-// the first text that names one vendor decides ("rocm", "standard-g", "nvidia-smi", "a100"). Where
-// none does, "cuda" is set, with a note that says so.
+// Sets run.device for a training that ran on GPUs. `said` is the user's choice ("cpu", "cuda",
+// "hip"; "" if none). `hints` are texts of the source, strongest first: the first that names
+// exactly one vendor decides ("rocm", "standard-g", "nvidia-smi", "a100"). Otherwise sets "cuda"
+// with a note.
 void set_run_device(Translation& translation, const std::string& said,
                     std::span<const std::string> hints);
 

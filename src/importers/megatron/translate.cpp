@@ -1,4 +1,4 @@
-// From flags to settings: first the flags that correspond to one key, then the rules.
+// Translates flags to settings: first flags that map to one key, then the rules.
 #include "importers/megatron/translate.h"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ void take_defaults(Draft& draft) {
 void take_given(Draft& draft) {
   for (const std::string& name : draft.line().order) {
     const Flag& flag = *find_flag(name);
-    if (!draft.has(name)) continue;  // taken away again
+    if (!draft.has(name)) continue;  // removed by a rule
     if (flag.bert_only && draft.program() != Program::bert) {
       draft.note(name, "has an effect only with pretrain-bert");
     } else if (flag.fate == Fate::ignored) {
@@ -71,7 +71,7 @@ void take_given(Draft& draft) {
   }
 }
 
-// Whether a flag was refused that would have named the data: one reason is enough.
+// Whether a refused flag would have named the data: one complaint is enough.
 bool refused_data(Draft& draft) {
   const std::set<std::string>& refused = draft.line().refused;
   return std::any_of(refused.begin(), refused.end(), [](const std::string& name) {
@@ -99,7 +99,7 @@ void check_required(Draft& draft) {
   draft.miss(fmt::format("{}", fmt::join(missing, ", ")));
 }
 
-// Settings in the order of the table of keys.
+// Sorts settings in the order of the key table.
 void sort(std::vector<Setting>& settings) {
   std::map<std::string, std::size_t> rank;
   for (const Field& field : all_fields()) rank.emplace(field.key(), rank.size());

@@ -1,4 +1,4 @@
-// From the flags of a Megatron script to a configuration that means the same.
+// Translates the flags of a Megatron script to an equivalent configuration.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace trireme::megatron {
 
 enum class Program { gpt, bert };
 
-// One key of the configuration, with where its value comes from.
+// A configuration key's value and its origin.
 struct Setting {
   std::string key;     // "section.key"
   std::string value;   // TOML
@@ -28,46 +28,46 @@ struct Note {
 
 struct Translation {
   std::vector<Setting> settings;       // in the order of the table of keys
-  std::vector<Note> notes;             // accepted, but worth a line: mostly flags without effect
-  std::vector<Note> lost;              // lenient: what could not be carried over, and why
-  std::size_t lost_beyond = 0;         // lenient: the number of those not listed
-  std::string missing;                 // lenient: required flags that are not there
+  std::vector<Note> notes;             // accepted but worth mentioning: mostly flags without effect
+  std::vector<Note> lost;              // lenient: what was not carried over, and why
+  std::size_t lost_beyond = 0;         // lenient: number of those not listed
+  std::string missing;                 // lenient: missing required flags
   std::vector<std::string> overrides;  // arguments of the form section.key=value, in order
 };
 
 struct TranslateOptions {
   Program program = Program::gpt;
-  // Only what the model of a checkpoint computes counts; how it was trained does not matter.
+  // Translates only what determines a checkpoint's model, not its training.
   bool model_only = false;
   // Collects problems in Translation::lost and continues, instead of throwing the first one.
   bool lenient = false;
-  // The text of a file that a flag names, or nothing where there is no such file. Where the
-  // function is empty, files are read.
+  // Returns the text of a file named by a flag; nullopt if it does not exist. If the function is
+  // empty, files are read from disk.
   std::function<std::optional<std::string>(const std::string& path)> read_file = nullptr;
 };
 
-// `arguments` are the words after the script's name. Flags may be written "--flag value" or
-// "--flag=value"; the last of several counts, as in Megatron. Errors (bad input) name flag, value
-// and what is allowed: unknown flags (with the nearest name), values of the wrong kind or out of
-// range, flags that contradict each other, flags for what is not available, required flags that
-// are missing. Every default of Megatron's that differs from ours becomes a setting.
+// `arguments` are the words after the script's name. Flags are written "--flag value" or
+// "--flag=value"; the last of several wins, as in Megatron. Errors (bad input) name flag, value and
+// valid values: unknown flags (with the nearest name), values of the wrong kind or out of range,
+// contradictory flags, unsupported features, missing required flags. Every Megatron default that
+// differs from ours becomes a setting.
 Translation translate(std::span<const std::string> arguments, const TranslateOptions& options);
 
-// The settings and overrides as a configuration. Throws bad_input for overrides that are wrong.
+// Applies settings and overrides to a configuration. Throws bad_input for invalid overrides.
 Config to_config(const Translation& translation);
 
-// Adds a setting at its place, or replaces the one of its key.
+// Inserts a setting in order, or replaces that of the same key.
 void put(Translation& translation, Setting setting);
 
-// Throws bad_input, in terms of flags, where the configuration cannot work on this many ranks; 0:
-// on any number of them.
+// Throws bad_input, in terms of flags, if the configuration is invalid on this many ranks; 0: on
+// any number of ranks.
 void check(const Config& config, std::int64_t ranks = 0);
 
-// The settings and overrides as TOML with a comment for each key: `trireme train` reads it as the
-// configuration that to_config() gives.
+// Prints settings and overrides as TOML with a comment per key: `trireme train` reads it as the
+// configuration returned by to_config().
 std::string to_toml(const Translation& translation);
 
-// "trireme pretrain-gpt --help": the flags by group, each with its fate.
+// Text of "trireme pretrain-gpt --help": flags by group, with their handling.
 std::string help(Program program);
 
 }  // namespace trireme::megatron

@@ -1,4 +1,4 @@
-// Names that do not concern the model, and arguments that Megatron stores in every run.
+// Lists argument names unrelated to the model, and arguments that Megatron stores in every run.
 #include "importers/megatron/unknown_arguments.h"
 
 #include <fmt/ranges.h>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t most_listed = 12;
 
-// So begin names that belong to other programs, to starting, watching and saving a run, or to
-// models that are refused by another argument (Mamba, mup, yarn, prediction of several tokens ...).
+// Prefixes of names that belong to other programs, to launching, monitoring and saving, or to
+// models refused by another argument (Mamba, muP, YaRN, multi-token prediction ...).
 constexpr const char* beginnings =
     "inference_ rl_ grpo_ langrl_ retriever_ indexer_ ict_ biencoder_ dino_ vision_ img_ "
     "retro_ swin_ kd_ sft_ fault_injector_ error_injection_ flight_recorder_ inprocess_ ft_ "
@@ -27,14 +27,14 @@ constexpr const char* beginnings =
     "ddp_ torch_fsdp2_ pin_cpu_ fine_grained_ distrib_optim_ replication high_priority_ "
     "mamba_ dsa_ mtp_ mup_ yarn_ relative_attention_ kitchen_ qk_clip_ fp8_ fp4_";
 
-// Words of names that say where and when, unless "config" is one of them; and such endings.
+// Words in names of paths and timing, unless "config" is one of them; and such endings.
 constexpr const char* words =
     "timeout log logging logger profiler ckpt dataset iters checkpoint iteration tokenizer "
     "iterations samples teacher offload overlap offloading offloaded fsdp gloo";
 constexpr const char* path_endings = "dir path paths file filename port";
 
-// Without an effect on the model whatever they are: other names of flags of the table, what
-// Megatron works out when it starts, kernels, messages and evaluation.
+// Arguments without effect on the model: aliases of flags in the table, values that Megatron
+// derives at startup, kernels, messages and evaluation.
 constexpr const char* harmless =
     "apply_rope_fusion barrier_with_L1_time deprecated_use_mcore_models enable_one_logger fp8 "
     "muon_split_qkv perform_initialization use_flash_attn_v1 "
@@ -67,7 +67,7 @@ constexpr const char* harmless =
     "verify_integrity max_seqlen_per_dp_cp_rank offset_sampling_seed_by_dp_rank "
     "gpu_sniff_test_interval rank true_vocab_size deepspeed_config_dict langrl_env_config";
 
-// What Megatron stores where nobody asked for it, and only this value.
+// Default values that Megatron stores even if the feature is not used.
 struct Default {
   const char *name, *value;
 };

@@ -1,5 +1,5 @@
-// Arguments of a checkpoint's run that no table of ours knows: what a later release or a changed
-// Megatron may compute otherwise.
+// Detects arguments of a checkpoint's run that are unknown here: a later release or a modified
+// Megatron may compute something else.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace trireme::megatron {
 
-// A note that lists those that could change what the model computes or how it is trained, or "".
-// Not listed: what the table of flags or that of arguments knows, what is False, None, 0 or empty,
-// what real releases store in every run, and what concerns files, logs, processes and the like.
+// A note on unknown arguments that could affect the model or its training, or "". Excludes
+// arguments in the tables of flags and arguments, values that are False, None, 0 or empty, values
+// that real releases store in every run, and names related to files, logs, processes etc.
 std::string note_of_unknown_arguments(const std::vector<MegatronArgument>& arguments);
 
 }  // namespace trireme::megatron

@@ -1,4 +1,4 @@
-// The rules of Landlock that the kernel knows.
+// Sets up the Landlock rules that the kernel supports.
 #include "importers/script/landlock.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 namespace trireme::script {
 namespace {
 
-// Landlock's attributes as the newest kernels know them; older ones are told a shorter size.
+// Landlock's attributes in recent kernels; older ones are passed a smaller size.
 struct Rules {
   std::uint64_t files, network, scopes;
 };
@@ -51,7 +51,7 @@ int landlock_version() {
 std::string lock_files(const std::vector<fs::path>& writable) {
   const int version = landlock_version();
   if (version < 1) return landlock_problem();
-  // Version 1 knows 13 rights, 2 adds moving between folders, 3 truncating.
+  // Version 1 has 13 access rights, 2 adds moving between folders, 3 truncation.
   const std::uint64_t all = (std::uint64_t{1} << (12 + std::min(version, 3))) - 1;
   const Rules wanted{all, version >= 4 ? 3U : 0U, version >= 6 ? 3U : 0U};
   const std::size_t size = version >= 6 ? 24 : version >= 4 ? 16 : 8;

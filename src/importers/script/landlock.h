@@ -1,4 +1,4 @@
-// Landlock: the kernel forbids a process to write outside of given folders.
+// Landlock: restricts a process's file writes to given folders.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace trireme::script {
 
-// What this kernel has; 0: nothing. 1 (Linux 5.13), 2 moves between folders (5.19).
+// The kernel's Landlock version; 0: none. 1 is Linux 5.13, 2 adds moves between folders (5.19).
 int landlock_version();
 
-// Forbids the process and its children to write outside of `writable` and the devices that hold
-// nothing (/dev/null ...). Where the kernel knows how, it also keeps them from TCP, abstract
-// sockets and other processes. "" or what was not possible.
+// Forbids the process and its children to write outside of `writable` and null devices (/dev/null
+// ...). If the kernel supports it, also blocks TCP, abstract sockets and signals to other
+// processes. Returns "" or the error.
 std::string lock_files(const std::vector<fs::path>& writable);
 
 }  // namespace trireme::script

@@ -1,4 +1,4 @@
-// Follows launchers to the programs that they run, and reads their options.
+// Follows launchers to the programs they run, and parses the launchers' options.
 #include "importers/script/launch.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ std::string base_name(const std::string& word) {
   return word.substr(word.rfind('/') + 1);
 }
 
-// The name of a module's file: "pretrain_gpt.py" of "megatron.training.pretrain_gpt".
+// File name of a module: "pretrain_gpt.py" for "megatron.training.pretrain_gpt".
 std::string file_of_module(const std::string& word) {
   return word.substr(word.rfind('.') + 1) + ".py";
 }
 
-// Where the first program of Python is among the words, a file or a module that trains (`-m
-// pretrain_gpt`); their number where there is none.
+// Index of the first Python program among the words, a file or a training module (`-m
+// pretrain_gpt`); the number of words if there is none.
 std::size_t find_python_file(const std::vector<std::string>& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i].ends_with(".py")) return i;
@@ -35,7 +35,7 @@ std::string program_name(const std::string& word) {
   return word.ends_with(".py") ? base_name(word) : file_of_module(word);
 }
 
-// Of programs that train other models, or nothing.
+// Whether the name is that of a program that trains other kinds of models.
 bool names_another_task(const std::string& name) {
   for (const char* other :
        {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
@@ -47,7 +47,7 @@ bool names_another_task(const std::string& name) {
   return false;
 }
 
-// "pretrain_gpt.py", and "pretrain_gpt_alcf.py", which sites derive from it.
+// Matches "pretrain_gpt.py", and variants of sites such as "pretrain_gpt_alcf.py".
 bool trains(const std::string& name, const char* family) {
   const std::string stem = std::string("pretrain_") + family;
   return name == stem + ".py" ||
@@ -60,7 +60,7 @@ bool is_given(const std::vector<std::string>& words, const std::string& flag) {
   });
 }
 
-// Programs of forks: pretrain_llama.py, train.py with the flags that every Megatron needs.
+// Programs of forks: pretrain_llama.py, or train.py with flags that every Megatron requires.
 bool trains_by_flags(const std::string& name, const std::vector<std::string>& words) {
   if (names_another_task(name)) return false;
   for (const char* flag : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
@@ -69,26 +69,26 @@ bool trains_by_flags(const std::string& name, const std::vector<std::string>& wo
   return is_given(words, "--micro-batch-size") || is_given(words, "--seq-length");
 }
 
-// The words of a launcher, without the command that it runs.
+// The launcher's own words, without the command that it runs.
 std::vector<std::string> own_words(const Call& call) {
   const std::size_t end = find_python_file(call.arguments);
   return {call.arguments.begin(), call.arguments.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
-// The calls that led to this one, outermost first.
+// The chain of calls that led to this one, outermost first.
 std::vector<const Call*> ancestors(const ScriptRun& run, const Call& call) {
   std::vector<const Call*> result;
   for (int at = call.parent; at >= 0 && at < static_cast<int>(run.calls.size());) {
     const Call& parent = run.calls[static_cast<std::size_t>(at)];
     result.insert(result.begin(), &parent);
-    if (parent.parent >= at) break;  // callers have smaller numbers
+    if (parent.parent >= at) break;  // callers precede their calls
     at = parent.parent;
   }
   return result;
 }
 
-// The number that an option gives: "--name N", "--name=N", "-nN"; 0 where it is given but not
-// known, -1 where it is not given. Of "1:4" and "gpu:8" the last number counts.
+// Number given by an option: "--name N", "--name=N", "-nN"; 0 if given but unknown, -1 if not
+// given. For "1:4" and "gpu:8" the last number is used.
 std::int64_t option(const std::vector<std::string>& words,
                     std::initializer_list<const char*> names) {
   for (std::size_t i = words.size(); i-- > 0;) {
@@ -119,7 +119,7 @@ bool has_command(const std::vector<std::string>& words, const std::string& name)
                      [&](const std::string& word) { return base_name(word) == name; });
 }
 
-// The first that is known, else 0 if one was given, else `otherwise`.
+// First known value, else 0 if one was given, else `otherwise`.
 std::int64_t first_known(std::initializer_list<std::int64_t> values, std::int64_t otherwise) {
   bool given = false;
   for (const std::int64_t value : values) {
@@ -134,7 +134,7 @@ std::int64_t variable(const Launch& launch, const std::string& name) {
   return at == launch.variables.end() ? -1 : option({"--x=" + at->second}, {"--x"});
 }
 
-// Whether Python's own launcher of processes is used: "torchrun", "-m torch.distributed.run".
+// Whether PyTorch's launcher is used: "torchrun", "-m torch.distributed.run".
 bool uses_torch(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const std::string& word) {
     return base_name(word) == "torchrun" || word.starts_with("torch.distributed.");
@@ -151,7 +151,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// The value of the last of some options as a text; "" where none is given.
+// Value of the last occurrence of an option as text; "" if not given.
 std::string text_option(const std::vector<std::string>& words,
                         std::initializer_list<const char*> names) {
   std::string value;
@@ -164,7 +164,7 @@ std::string text_option(const std::vector<std::string>& words,
   return value;
 }
 
-// Hosts in a file of DeepSpeed's: "worker-0 slots=8".
+// Parses hosts in a DeepSpeed hostfile: "worker-0 slots=8".
 std::map<std::string, std::set<int>> hosts_of(const std::string& text) {
   std::map<std::string, std::set<int>> hosts;
   for (const std::string& line : split(text, '\n')) {
@@ -177,8 +177,8 @@ std::map<std::string, std::set<int>> hosts_of(const std::string& text) {
   return hosts;
 }
 
-// What --include or --exclude names: "worker-0@worker-1:0,2", no devices being all of a host's.
-// Nothing where a device is not a number, or the host is not in the file of hosts.
+// Devices named by --include or --exclude: "worker-0@worker-1:0,2"; no devices means all of the
+// host's. Nullopt if a device is not a number or the host is not in the hostfile.
 std::optional<std::map<std::string, std::set<int>>> named_devices(
     const std::string& text, const std::map<std::string, std::set<int>>& known) {
   std::map<std::string, std::set<int>> hosts;
@@ -199,14 +199,14 @@ std::optional<std::map<std::string, std::set<int>>> named_devices(
   return hosts;
 }
 
-// The number of devices that CUDA_VISIBLE_DEVICES names; -1 where it is not set.
+// Number of devices in CUDA_VISIBLE_DEVICES; -1 if not set.
 std::int64_t visible_devices(const Launch& launch) {
   const auto at = launch.variables.find("CUDA_VISIBLE_DEVICES");
   if (at == launch.variables.end() || at->second.empty()) return -1;
   return static_cast<std::int64_t>(split(at->second, ',').size());
 }
 
-// Nodes and processes of DeepSpeed's own launcher. Where the nodes differ, per_node is not known.
+// Size for DeepSpeed's own launcher. per_node is unknown if nodes differ.
 LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int64_t devices) {
   const std::vector<std::string>& words = launch.launcher;
   const std::string file = text_option(words, {"--hostfile", "-H"});
@@ -225,7 +225,7 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
     }
     hosts = std::move(*named);
   } else if (!exclude.empty()) {
-    // Without a file of hosts the only one is this node.
+    // Without a hostfile, this node is the only host.
     if (hosts.empty() && named->size() == 1) {
       for (std::int64_t i = 0; i < devices; ++i)
         hosts[named->begin()->first].insert(static_cast<int>(i));
@@ -250,7 +250,7 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   return size;
 }
 
-// The command of a launcher at `call` that was to start the program.
+// The command run by the launcher at `call` that should have started the program.
 const Call* wrapper_of(const ScriptRun& run, std::size_t call) {
   for (const Call& other : run.calls) {
     const bool is_wrapper = other.kind == Call::Kind::wrapper || other.kind == Call::Kind::absent;
@@ -259,10 +259,10 @@ const Call* wrapper_of(const ScriptRun& run, std::size_t call) {
   return nullptr;
 }
 
-// Launches of Megatron's own programs (`own`), or of others by their flags.
+// Launches of Megatron's own programs (`own`), or of others recognized by their flags.
 std::vector<Launch> launches_of(const ScriptRun& run, bool own) {
   std::vector<Launch> launches;
-  std::vector<bool> followed(run.calls.size());  // led to a launch that is listed already
+  std::vector<bool> followed(run.calls.size());  // led to a launch already listed
   for (std::size_t i = run.calls.size(); i-- > 0;) {
     const Call& call = run.calls[i];
     const std::size_t at = find_python_file(call.arguments);
@@ -356,7 +356,7 @@ LaunchSize launch_size(const Launch& launch) {
     return size;
   }
   if (!srun) {
-    // Inside a job, Python alone is one process on one of its nodes.
+    // Inside a job, plain Python is a single process on one of its nodes.
     size.slurm = false;
     return size;
   }

@@ -1,4 +1,4 @@
-// Walks the tree of processes in /proc.
+// Walks the process tree in /proc.
 #include "importers/script/processes.h"
 
 #include <fmt/format.h>
@@ -33,15 +33,15 @@ std::uint64_t memory_of(pid_t process) {
 
 struct ProcessorTime {
   std::chrono::milliseconds own{};
-  std::chrono::milliseconds ended{};  // of children that it has waited for, and of theirs
+  std::chrono::milliseconds ended{};  // of children that were waited for, recursively
 };
 
 ProcessorTime time_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
-  // The process may end at any moment: only the functions of a stream take an error for an end.
+  // The process may exit at any moment; stream functions treat read errors as end of file.
   std::string text;
   std::getline(file, text, '\0');
-  // The second field is a name in parentheses, which may hold anything.
+  // The second field is a name in parentheses, which may contain any character.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 1));

@@ -1,4 +1,4 @@
-// Common to the processes below one.
+// Resource usage of a process's descendants.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,11 @@ namespace trireme::script {
 
 struct Usage {
   std::size_t processes = 0;
-  std::uint64_t bytes = 0;           // of memory that they hold
-  std::chrono::milliseconds time{};  // of processors, also that of those which have ended
+  std::uint64_t bytes = 0;           // resident memory
+  std::chrono::milliseconds time{};  // CPU time, including exited processes
 };
 
-// Of all descendants of a process, itself left out.
+// Total over all descendants of a process, excluding itself.
 Usage usage_below(pid_t process);
 
 }  // namespace trireme::script

@@ -1,4 +1,4 @@
-// Reports of runs of scripts and of their launches.
+// Reports on script runs and their launches.
 #include "importers/script/report.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace trireme::script {
 namespace {
 
-// The last lines of the script's output, without bash's traces.
+// Last lines of the script's output, without bash traces.
 std::string last_lines(const std::string& output) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < output.size();) {
@@ -36,7 +36,7 @@ std::string short_command(const Launch& launch) {
   return text;
 }
 
-// The flags in which two launches differ, to tell them apart.
+// Flags that differ between two launches.
 std::string difference(const Launch& first, const Launch& other) {
   const auto& ours = first.arguments;
   const auto& theirs = other.arguments;
@@ -54,7 +54,7 @@ std::string ending(const ScriptRun& run) {
   return "it ended normally";
 }
 
-// What hindered the script, from what the shims wrote down.
+// Problems of the script, from the shims' records.
 std::string hindrances(const ScriptRun& run) {
   std::string text;
   for (const Call& call : run.calls) {
@@ -65,7 +65,7 @@ std::string hindrances(const ScriptRun& run) {
   return text;
 }
 
-// A settings file of another system among the arguments: the training may be described there.
+// Hint at another system's settings file among the arguments, which may describe the training.
 std::string settings_hint(const ScriptRun& run) {
   for (const Call& call : run.calls) {
     for (const std::string& word : call.arguments) {

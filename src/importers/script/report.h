@@ -1,4 +1,4 @@
-// Reports of runs of scripts and of their launches.
+// Reports on script runs and their launches.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace trireme::script {
 
-// How the script ended: "it ended with exit code 2".
+// Describes how the script ended: "it ended with exit code 2".
 std::string ending(const ScriptRun& run);
 
-// Refuses (exit code 2) a run that started no training, with what it did instead.
+// Throws bad_input (exit code 2) for a run without a training, with what it did instead.
 [[noreturn]] void fail_no_launch(const ScriptRun& run, const std::string& name);
 
-// The command that starts as many ranks of `trireme train FILE`.
+// Command that starts the same number of ranks of `trireme train FILE`.
 std::string launch_line(const LaunchSize& size, const std::string& file);
 
-// Launch number `wanted` (from 1; 0: the only one). Refuses (exit code 2) a number that there is
-// not, and 0 where there are several, with what they differ in.
+// Launch number `wanted` (from 1; 0: the only one). Refuses (exit code 2) a number out of range,
+// and 0 if there are several, listing how they differ.
 const Launch& pick_launch(const std::vector<Launch>& launches, const std::string& name, int wanted);
 
 }  // namespace trireme::script

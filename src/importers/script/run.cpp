@@ -1,4 +1,4 @@
-// Prepares the scratch folder and the environment, runs, and reads the records of the shims.
+// Sets up scratch folder and environment, runs the script, and reads the shims' records.
 #include "importers/script/run.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace trireme::script {
 namespace {
 
-// A folder that vanishes with the object.
+// A temporary folder, deleted with the object.
 class Scratch {
  public:
   Scratch() {
@@ -35,7 +35,7 @@ class Scratch {
   fs::path path_;
 };
 
-// Variables of the session's own job or shell that would leak into the script's.
+// Variables of the current job or shell that must not leak into the script.
 bool belongs_to_session(const std::string& name) {
   for (const char* prefix : {"SLURM", "PMI", "OMPI_", "PBS_", "TRIREME_", "BASH_FUNC_"}) {
     if (name.starts_with(prefix)) return true;
@@ -74,8 +74,8 @@ std::vector<std::string> environment(const ScriptOptions& options, const fs::pat
   return result;
 }
 
-// Where the current folder cannot be layered, the script starts in one whose entries are links to
-// the entries of the current one, so that it can at least write next to them.
+// If the current folder cannot be overlaid, the script starts in a folder of links to its entries,
+// so that it can at least create new files.
 fs::path linked_folder(const fs::path& scratch) {
   const fs::path folder = scratch / "run" / "work";
   make_folders(folder);
@@ -85,7 +85,7 @@ fs::path linked_folder(const fs::path& scratch) {
   return folder;
 }
 
-// The fields of a record, each ended by a NUL.
+// Fields of a record, each terminated by NUL.
 class Fields {
  public:
   explicit Fields(const std::string& text) : text_(text) {}
@@ -141,14 +141,14 @@ Call parse_call(const std::string& record) {
   return call;
 }
 
-// Paths of the linked folder as the user knows them.
+// Replaces paths of the linked folder by those the user knows.
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
 }
 
-// As its user runs it: what it reaches is decided by `isolation`.
+// Runs with the user's own identity; `isolation` determines what the script can access.
 SandboxRequest request_for(const Scratch& scratch, Isolation isolation, std::uint64_t memory) {
   SandboxRequest request;
   request.scratch = scratch.path();

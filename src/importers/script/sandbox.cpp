@@ -1,5 +1,5 @@
-// Three processes: this one waits; its child makes the isolation; that one's child, the first of a
-// process namespace where there is one, runs the program, keeps its limits and reports.
+// Three processes: the caller waits; its child sets up the isolation; the grandchild, the first in
+// its PID namespace if there is one, runs the program, enforces limits and reports.
 #include "importers/script/sandbox.h"
 
 #include <fcntl.h>
@@ -39,8 +39,8 @@ constexpr std::size_t kMostProcesses = 500;
 constexpr std::size_t kMostOutput = 16 << 10;
 constexpr std::size_t kMostCalls = 1000;
 constexpr std::size_t kLongestReport = 256 << 20;
-constexpr std::chrono::seconds kAfterwards{2};  // for what still runs when the script has ended
-constexpr int kClock = 6;                       // times a limit of processor time, by the clock
+constexpr std::chrono::seconds kAfterwards{2};  // for processes that outlive the script
+constexpr int kClock = 6;                       // wall-clock limit / CPU time limit
 
 bool write_text(const char* path, const std::string& text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -50,8 +50,8 @@ bool write_text(const char* path, const std::string& text) {
   return done;
 }
 
-// All users of this process's namespace as themselves in a new one. Only a process outside of the
-// new one may say so: for root, whose scripts lie in folders of any user.
+// Identity map of all users of this process's user namespace. Only a process outside of the new
+// namespace may write it: for root, whose scripts may be in folders of any user.
 std::string every_user(const char* map) {
   std::ifstream file(map);
   std::string text;
@@ -60,7 +60,7 @@ std::string every_user(const char* map) {
   return text;
 }
 
-// Waits for a byte and gives the parent's new namespace its users.
+// Waits for a byte, then writes the user map of the parent's new namespace.
 [[noreturn]] void map_users_of_parent(int signal, pid_t parent) {
   const std::string users = every_user("/proc/self/uid_map");
   const std::string groups = every_user("/proc/self/gid_map");
@@ -71,7 +71,7 @@ std::string every_user(const char* map) {
   _exit(done ? 0 : 1);
 }
 
-// Namespaces of the process's own, in which it is still the same user.
+// Creates namespaces in which the process keeps its user.
 bool unshare_with_user(int flags) {
   const uid_t user = geteuid();
   const gid_t group = getegid();
@@ -102,11 +102,11 @@ bool unshare_with_user(int flags) {
          write_text("/proc/self/gid_map", fmt::format("{} {} 1", group, group));
 }
 
-// What of its own a process has after isolate().
+// State of a process after isolate().
 struct Isolated {
-  std::string problem;             // why this isolation cannot be had; "": it is there
-  std::vector<fs::path> writable;  // the folders whose changes reach nobody else
-  bool gaps = false;               // namespaces alone do not keep the rest
+  std::string problem;             // why this isolation is not available; "": active
+  std::vector<fs::path> writable;  // folders whose changes are discarded
+  bool gaps = false;               // namespaces alone do not protect everything
 };
 
 Isolated isolate(const SandboxRequest& request) {
@@ -125,12 +125,12 @@ Isolated isolate(const SandboxRequest& request) {
   return {};
 }
 
-// The last steps, in the program's own process. "" or what was not possible.
+// Final restrictions, in the program's own process. Returns "" or the error.
 std::string confine(Isolation isolation, const Isolated& isolated) {
   if (isolation == Isolation::none) return "";
   const bool layered = isolation == Isolation::overlay;
-  // Where folders could not be layered, Landlock also closes the pipes in them. Its version 1
-  // forbids to move files between folders.
+  // If folders could not be overlaid, Landlock also blocks the pipes in them. Its version 1 cannot
+  // allow moving files between folders.
   if (!layered || (isolated.gaps && landlock_version() >= 2)) {
     const std::string problem = lock_files(isolated.writable);
     if (!problem.empty()) return problem;
@@ -138,7 +138,7 @@ std::string confine(Isolation isolation, const Isolated& isolated) {
   return filter_calls({.own_processes = layered, .own_files = layered});
 }
 
-// ---- in the process that keeps the limits ----
+// ---- in the process that enforces the limits ----
 
 void append(std::string& report, const std::string& text) {
   const std::uint64_t size = text.size();
@@ -146,7 +146,7 @@ void append(std::string& report, const std::string& text) {
   report += text;
 }
 
-// The program may have put a link, a pipe or a device in the place of a file.
+// The program may have replaced a file by a link, a pipe or a device.
 bool is_plain_file(const fs::path& path) {
   struct stat status {};
   return lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -164,7 +164,7 @@ std::string file_text(const fs::path& path, std::size_t most) {
   return text;
 }
 
-// Whether /proc/sys/kernel/pid_max is the namespace's own: since Linux 6.14.
+// Whether /proc/sys/kernel/pid_max is per namespace: since Linux 6.14.
 bool has_own_pid_limit() {
   utsname system{};
   int major = 0, minor = 0;
@@ -173,7 +173,7 @@ bool has_own_pid_limit() {
   return major > 6 || (major == 6 && minor >= 14);
 }
 
-// The processes of this user, for a limit that counts them too.
+// Number of this user's processes, since RLIMIT_NPROC counts them all.
 rlim_t own_processes() {
   rlim_t count = 0;
   std::error_code error;
@@ -186,17 +186,17 @@ rlim_t own_processes() {
   return count;
 }
 
-// What the program needs to begin, from the process that keeps its limits.
+// Parameters for starting the program, from the process that enforces its limits.
 struct Start {
   Isolated isolated;
-  rlim_t most;  // processes; holds for users other than root, whom the kernel does not count
-  int problem;  // takes what kept the program from being confined
+  rlim_t most;  // process limit; the kernel does not enforce it for root
+  int problem;  // pipe for errors in confining the program
 };
 
 [[noreturn]] void run_program(const SandboxRequest& request, const fs::path& output,
                               const Start& start) {
   setpgid(0, 0);
-  // The process that keeps the limits has to come first.
+  // The process that enforces the limits must have priority.
   setpriority(PRIO_PROCESS, 0, 10);
   const rlimit processes{start.most, start.most};
   setrlimit(RLIMIT_NPROC, &processes);
@@ -235,7 +235,7 @@ struct Start {
   _exit(126);
 }
 
-// The bytes of all files below a folder.
+// Total size of all files below a folder.
 std::uint64_t size_of_files(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::error_code error;
@@ -248,8 +248,8 @@ std::uint64_t size_of_files(const fs::path& folder) {
   return bytes;
 }
 
-// Two limits of time: that of processors, which other work on the machine does not use up, and one
-// of the clock, for what only waits.
+// Two time limits: CPU time, which does not depend on other load on the machine, and wall-clock
+// time, for programs that only wait.
 struct Deadline {
   std::chrono::milliseconds processors{};
   Clock::time_point clock;
@@ -260,7 +260,7 @@ struct Deadline {
     processors = std::min(processors, other.processors);
     clock = std::min(clock, other.clock);
   }
-  // "", or the limit that is passed.
+  // Returns "" or the limit that was exceeded.
   std::string passed(std::chrono::milliseconds limit, std::chrono::milliseconds used) const {
     const double seconds = static_cast<double>(limit.count()) / 1000;
     if (used > processors)
@@ -273,21 +273,21 @@ struct Deadline {
   }
 };
 
-// The limit that the program has passed, or "".
+// The limit that the program exceeded, or "".
 std::string passed_limit(const SandboxRequest& request, const Usage& usage) {
   if (usage.processes > kMostProcesses)
     return fmt::format("it started more than {} processes", kMostProcesses);
   if (usage.bytes > request.memory)
     return fmt::format("it took more than {} MiB of memory", request.memory >> 20);
-  // An overlay's memory has a size of its own.
+  // An overlay's memory has its own size limit.
   if (request.isolation == Isolation::landlock &&
       size_of_files(request.scratch / "run") > kMostFiles)
     return fmt::format("it wrote more than {} MiB", kMostFiles >> 20);
   return "";
 }
 
-// Ends all remaining processes: those of a namespace at once, else the children, until none is
-// left.
+// Kills all remaining processes: those of a namespace at once, else the children repeatedly until
+// none is left.
 void end_all(bool alone, pid_t program) {
   if (alone) {
     kill(-1, SIGKILL);
@@ -307,7 +307,7 @@ void end_all(bool alone, pid_t program) {
   }
 }
 
-// All that comes out of a pipe until its other end is closed.
+// Reads a pipe until its other end is closed.
 std::string read_all(int fd) {
   std::string text;
   char buffer[256];
@@ -388,7 +388,7 @@ void send_report(int fd, const std::string& report) {
   _exit(0);
 }
 
-// ---- in the process that isolates itself ----
+// ---- in the process that sets up the isolation ----
 
 [[noreturn]] void isolate_and_run(const SandboxRequest& request, int report_fd) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -406,7 +406,7 @@ void send_report(int fd, const std::string& report) {
 
 // ---- in the caller ----
 
-// A child process, ended where the caller leaves early.
+// A child process, killed if the caller returns early.
 struct Child {
   pid_t pid;
   int report;

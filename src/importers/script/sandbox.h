@@ -1,5 +1,5 @@
-// Runs a program so that nothing outside of a scratch folder changes: not a file, not another
-// process, nothing on the network.
+// Runs a program without side effects outside of a scratch folder: on files, on other processes or
+// on the network.
 #pragma once
 
 #include <chrono>
@@ -10,41 +10,41 @@
 
 namespace trireme::script {
 
-// How files are kept from changing, best first. With the first two a program reaches no network, no
-// socket and no process but its own, and has no rights beyond those of an ordinary user; where the
-// kernel cannot promise that, the program is not started.
+// Isolation of files, best first. With the first two, a program cannot access the network, sockets
+// or foreign processes, and has only an ordinary user's rights; if the kernel cannot guarantee
+// that, the program is not started.
 enum class Isolation {
-  overlay,   // namespaces: the program sees its own changes, which vanish with it
-  landlock,  // the kernel forbids writing outside of the scratch folder
-  none       // nothing is kept from changing
+  overlay,   // namespaces: the program's changes are visible only to it and discarded
+  landlock,  // writes outside of the scratch folder are forbidden
+  none       // no protection
 };
 
 struct SandboxRequest {
-  std::vector<std::string> command;      // a program by its full path, and its arguments
+  std::vector<std::string> command;      // a program by its absolute path, and its arguments
   std::vector<std::string> environment;  // NAME=VALUE
-  fs::path folder;                       // where it starts
+  fs::path folder;                       // working directory
   fs::path scratch;                      // an existing folder; its run/ is writable
-  std::vector<fs::path> shown;           // folders that stay visible wherever they lie
-  // Of processors, for all processes together; by the clock six times as much.
+  std::vector<fs::path> shown;           // folders that must stay visible
+  // CPU time of all processes together; the wall-clock limit is six times as long.
   std::chrono::milliseconds limit{};
-  std::uint64_t memory = std::uint64_t{2} << 30;  // bytes that all processes together may hold
+  std::uint64_t memory = std::uint64_t{2} << 30;  // limit for all processes in bytes
   Isolation isolation = Isolation::overlay;
 };
 
 struct SandboxResult {
-  bool started = false;  // false: `problem` says why this isolation cannot be had here
-  int status = 0;        // exit code, or 128 and the signal
-  std::string problem;   // a limit that ended the program; empty where it ended by itself
-  // The last part of standard output and error.
+  bool started = false;  // false: `problem` says why this isolation is not available
+  int status = 0;        // exit code, or 128 + signal
+  std::string problem;   // limit that ended the program; empty if it ended by itself
+  // Last part of standard output and error.
   std::string output;
-  // What the program left in scratch/calls: contents of the files 0, 1, 2 ...
+  // Files 0, 1, 2 ... that the program left in scratch/calls.
   std::vector<std::string> calls;
 };
 
-// Runs the command with no input until it and its children have ended, or a limit is reached: of
-// time, of which less counts on a machine that does other work too, of processes (500), of memory,
-// of the size of a file (64 MiB) and of all files (256 MiB). Every process that it started has
-// ended when this returns. Throws what check_stopped() throws.
+// Runs the command without input until it and its children have ended or a limit is reached: time
+// (CPU time, so that other load on the machine matters less), processes (500), memory, size of a
+// file (64 MiB) and of all files (256 MiB). All processes that it started have ended on return.
+// Throws what check_stopped() throws.
 SandboxResult run_in_sandbox(const SandboxRequest& request);
 
 }  // namespace trireme::script

@@ -1,4 +1,4 @@
-// Overlays in a mount namespace.
+// Sets up overlays in a mount namespace.
 #include "importers/script/sandbox_files.h"
 
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 namespace trireme::script {
 namespace {
 
-// Folders of the system that hold mount points of their own and are only read.
+// System folders that contain other mount points and are only read.
 constexpr const char* kOnlyRead[] = {"/etc", "/proc", "/sys", "/boot", "/usr"};
-// Sockets, locks and memory of running programs: absent.
+// Sockets, locks and shared memory of running programs: hidden.
 constexpr const char* kHidden[] = {"/dev", "/run", "/var/run"};
 constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom"};
 constexpr std::size_t kMostEntries = 4096;
@@ -29,7 +29,7 @@ std::string because(const std::string& what) {
   return fmt::format("{}: {}", what, std::strerror(errno));
 }
 
-// "\040" in /proc/self/mountinfo is a blank.
+// /proc/self/mountinfo escapes a blank as "\040".
 std::string unescaped(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -71,7 +71,7 @@ bool set_attributes(const fs::path& path, std::uint64_t attributes) {
          0;
 }
 
-// Builds the tree of overlays under `root`, which lies in memory.
+// Builds the tree of overlays under `root`, which is in memory.
 class Layers {
  public:
   explicit Layers(fs::path scratch)
@@ -84,8 +84,8 @@ class Layers {
     for (const char* name : {"root", "upper", "work", "calls", "memory"})
       mkdir((run_ / name).c_str(), 0755);
     root_ = run_ / "root";
-    // Only what belongs to a user of the namespace can be changed below an overlay, and for others
-    // than root that is the user alone: the overlay has to begin at a folder of the user's.
+    // Below an overlay only files of the namespace's users can be changed, for non-root users only
+    // their own: overlays must start at folders that the user owns.
     const char* home = std::getenv("HOME");
     if (geteuid() != 0) mounts_.push_back(fs::current_path());
     if (geteuid() != 0 && home && *home == '/') mounts_.emplace_back(home);
@@ -156,7 +156,7 @@ class Layers {
     mkdir(upper.c_str(), status.st_mode & 07777);
     chmod(upper.c_str(), status.st_mode & 07777);
     mkdir(work.c_str(), 0755);
-    // A name with characters that options of mounts cannot hold is reached by its descriptor.
+    // A path with characters that mount options cannot express is given by its descriptor.
     const int lower = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (lower < 0) return false;
     const std::string common = fmt::format("lowerdir=/proc/self/fd/{},upperdir={},workdir={}",
@@ -173,14 +173,14 @@ class Layers {
     return done;
   }
 
-  // As it is, only for reading. Absent where that is not possible.
+  // Binds the path read-only; leaves it out if that is not possible.
   void bind(const fs::path& path, const fs::path& target) {
     if (mount(path.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) return;
     if (set_attributes(target, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID)) return;
     if (umount2(target.c_str(), MNT_DETACH) != 0) exposed_ = path.string();
   }
 
-  // An empty folder in memory over one of the machine's, which vanishes from view.
+  // Hides a folder of the machine behind an empty one in memory.
   void cover(const fs::path& path) {
     const fs::path memory = run_ / "memory" / fmt::format("{}", layers_++);
     const fs::path target = root_ / path.relative_path();
@@ -212,7 +212,7 @@ class Layers {
     chmod((dev / "shm").c_str(), 01777);
   }
 
-  // A folder below a hidden one, where the user works.
+  // Makes a folder below a hidden one visible, where the user works.
   void show(const fs::path& path) {
     const bool hidden = std::any_of(std::begin(kHidden), std::end(kHidden),
                                     [&](const char* folder) { return is_below(path, folder); });

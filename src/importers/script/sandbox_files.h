@@ -1,4 +1,4 @@
-// A file system of a process's own: every folder is a copy-on-write layer above the real one.
+// Private file system of a process: copy-on-write layers over all real folders.
 #pragma once
 
 #include <string>
@@ -9,20 +9,20 @@
 namespace trireme::script {
 
 struct Layered {
-  std::string problem;             // what was not possible; "": the layers are there
-  std::vector<fs::path> writable;  // what can be changed: copies and memory
-  bool gaps = false;               // some folders of the user's could not be layered
+  std::string problem;             // the error; "": the layers are set up
+  std::vector<fs::path> writable;  // writable locations: copies and memory
+  bool gaps = false;               // some of the user's folders could not be overlaid
 };
 
-// Gives the process such a file system; `scratch` stays as it is, with fresh memory at scratch/run.
-// What cannot be layered is only read, or absent. /dev holds /dev/null and its like alone; /run,
-// /var/run and /dev/shm are empty but for the folders `shown`. Needs a mount namespace of the
-// process's own.
+// Gives the process such a file system; `scratch` is kept, with new memory at scratch/run. Folders
+// that cannot be overlaid are read-only or absent. /dev has only /dev/null and similar devices;
+// /run, /var/run and /dev/shm are empty except for the folders `shown`. Requires a private mount
+// namespace.
 Layered layer_files(const fs::path& scratch, const std::vector<fs::path>& shown);
 
-// A fresh /proc that is only read, for the first process of a process namespace. `most_processes`:
-// how many there may be, where the kernel counts them by namespace; 0: any number. "" or what was
-// not possible.
+// Mounts a new, read-only /proc, for the first process of a PID namespace. `most_processes`
+// limits their number if the kernel counts per namespace; 0: no limit. Returns "" or the
+// error.
 std::string mount_proc(std::size_t most_processes);
 
 }  // namespace trireme::script

@@ -1,4 +1,4 @@
-// The part of the shims that finds the command that a launcher starts, and runs on into it.
+// Shims of launchers: find the command that a launcher starts, and continue into it.
 #include "importers/script/shim_text.h"
 
 namespace trireme::script {

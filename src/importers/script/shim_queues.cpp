@@ -1,4 +1,4 @@
-// The part of the shims that does what SLURM and PBS do before a job begins.
+// Shims of batch systems: do what SLURM and PBS do before a job begins.
 #include "importers/script/shim_text.h"
 
 namespace trireme::script {

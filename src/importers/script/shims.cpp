@@ -1,4 +1,4 @@
-// The text of the shims: bash, so that nothing has to be compiled where a script is imported.
+// The shims as bash text, so that importing a script requires no compiler.
 #include "importers/script/shims.h"
 
 #include <cstdlib>
@@ -10,10 +10,10 @@
 namespace trireme::script {
 namespace {
 
-// Read by every bash through BASH_ENV. The trap keeps the shims in front of what scripts and
-// environments prepend to PATH, and tells the shims which line called them. What only the nodes of
-// the job have is absent here: commands that fail are written down, and `set -e` does not end the
-// script there. Folders that are absent are made in the sandbox.
+// Read by every bash through BASH_ENV. The trap keeps the shims in front of PATH entries that
+// scripts prepend, and tells the shims which line called them. Commands may need files that exist
+// only on the job's nodes: failures are recorded, and `set -e` does not end the script there.
+// Missing folders are created in the sandbox.
 constexpr const char* kStartup = R"sh(
 module() { :; }
 ml() { :; }
@@ -37,7 +37,7 @@ trap 'trireme_failed "$LINENO" "$BASH_COMMAND"' ERR
 set -T -E
 )sh";
 
-// One program under many names: $0 says which. It runs as "bash -p", which ignores BASH_ENV.
+// One program with many names, distinguished by $0. Runs as "bash -p", which ignores BASH_ENV.
 constexpr const char* kShim = R"sh(
 name=${0##*/}
 # <Specify path> is a blank that the author of a script left. It is no shell: a word takes its place.
@@ -104,7 +104,7 @@ option_of() {
 
 )sh";
 
-// What it does under its name.
+// Behavior under each name.
 constexpr const char* kCommands = R"sh(
 # Small programs given to Python on the command line are run if there is a Python: nothing of them
 # is training, and the script may need what they print.

@@ -1,4 +1,4 @@
-// The filter as a program of seccomp's: one rule after another, the first that fits decides.
+// Builds the seccomp filter: rules are checked in order, and the first match decides.
 #include "importers/script/system_calls.h"
 
 #include <fcntl.h>
@@ -32,20 +32,20 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #error "the sandbox of import-args knows the system calls of x86-64 and ARM only"
 #endif
 
-// Calls that older headers do not have; their numbers are the same on all architectures.
+// Numbers of system calls missing in older headers; the same on all architectures.
 constexpr int kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466, kOpenTreeAttr = 467,
               kFileSetattr = 469, kIoUringSetup = 425, kIoUringEnter = 426, kIoUringRegister = 427,
               kOpenTree = 428, kMoveMount = 429, kFsopen = 430, kFsconfig = 431, kFsmount = 432,
               kFspick = 433, kClone3 = 435, kOpenat2 = 437, kPidfdGetfd = 438,
               kProcessMadvise = 440, kMountSetattr = 442, kQuotactlFd = 443, kPidfdSendSignal = 424,
               kProcessMrelease = 448;
-// Calls beyond this number are newer than this list.
+// System calls beyond this number are unknown here.
 constexpr std::uint32_t kLastKnown = 469;
 
 constexpr std::uint32_t kNewNamespaces = 0x7e020080;  // every CLONE_NEW*
 constexpr std::uint32_t kFastOpen = 0x20000000;       // MSG_FASTOPEN
 
-// A condition on the lower half of an argument.
+// A condition on the lower 32 bits of an argument.
 struct Condition {
   unsigned argument;
   std::uint32_t mask;
@@ -74,7 +74,7 @@ class Filter {
     answer(ENOSYS);
   }
 
-  // The call returns `error` where all conditions hold; 0: it seems to succeed and does nothing.
+  // Makes the call return `error` if all conditions hold; 0: it does nothing and reports success.
   void deny(int call, int error, std::initializer_list<Condition> conditions = {}) {
     std::vector<sock_filter> rule;
     rule.swap(code_);
@@ -85,7 +85,7 @@ class Filter {
     }
     answer(error);
     rule.swap(code_);
-    std::size_t last = rule.size();  // where the rule does not fit
+    std::size_t last = rule.size();  // jump target if the rule does not match
     for (std::size_t i = 2, c = 0; c < conditions.size(); i += 3, ++c) {
       const auto skip = static_cast<std::uint8_t>(last - i - 1);
       (std::data(conditions)[c].equal ? rule[i].jf : rule[i].jt) = skip;
@@ -117,8 +117,8 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
-// Sockets can be made and bound, since scripts look for a free port, but lead nowhere. Those of
-// NETLINK_ROUTE list network interfaces.
+// Sockets can be created and bound, since scripts look for a free port, but not connected.
+// NETLINK_ROUTE sockets can list network interfaces.
 void deny_connections(Filter& filter) {
   filter.deny(SYS_socket, EACCES, {is_not(0, AF_INET), is_not(0, AF_INET6), is_not(0, AF_NETLINK)});
   filter.deny(SYS_socket, EACCES, {is(0, AF_NETLINK), is_not(2, 0)});
@@ -130,7 +130,7 @@ void deny_connections(Filter& filter) {
   filter.deny(SYS_sendto, EACCES, {has_any(3, kFastOpen)});
   filter.deny(SYS_sendmsg, EACCES, {has_any(2, kFastOpen)});
   filter.deny(SYS_sendmmsg, EACCES, {has_any(3, kFastOpen)});
-  // Its requests would pass this filter by.
+  // Its requests would bypass this filter.
   filter.deny_all(ENOSYS, {kIoUringSetup, kIoUringEnter, kIoUringRegister});
 }
 
@@ -189,13 +189,13 @@ void deny_administration(Filter& filter) {
   filter.deny_all(EPERM, {SYS_iopl, SYS_ioperm});
 #endif
   filter.deny(SYS_clone, EPERM, {has_any(0, kNewNamespaces)});
-  filter.deny(kClone3, ENOSYS);  // its flags cannot be seen; libraries fall back to clone
-  // Characters that a terminal takes for typed ones.
+  filter.deny(kClone3, ENOSYS);  // the filter cannot see its flags; libraries fall back to clone
+  // Requests that inject characters into a terminal's input.
   for (const std::uint32_t request : {0x5412U, 0x541cU})
     filter.deny(SYS_ioctl, EPERM, {is(1, request)});
 }
 
-// Signals seem to be sent. A script that ends its helpers continues, and the helpers end with it.
+// Signals appear to be sent, so that a script that ends its helpers continues; they end with it.
 void deny_other_processes(Filter& filter) {
   filter.deny_all(0, {SYS_kill, SYS_tkill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo,
                       kPidfdSendSignal});
@@ -211,7 +211,7 @@ void deny_other_processes(Filter& filter) {
     filter.deny(call, EPERM, {is_not(0, 0)});
 }
 
-// What Landlock does not watch, or only in newer kernels.
+// Operations that Landlock does not cover, or only in newer kernels.
 void deny_attributes(Filter& filter) {
   filter.deny_all(0,
                   {SYS_fchmod, SYS_fchmodat, kFchmodat2, SYS_fchown, SYS_fchownat, SYS_utimensat});
@@ -221,18 +221,18 @@ void deny_attributes(Filter& filter) {
   filter.deny(SYS_truncate, EACCES);
   const std::uint32_t truncates = O_TRUNC | O_ACCMODE;
   filter.deny(SYS_openat, EACCES, {{2, truncates, true, O_TRUNC}});
-  filter.deny(kOpenat2, ENOSYS);  // its flags cannot be seen
+  filter.deny(kOpenat2, ENOSYS);  // its flags are in memory, invisible to the filter
 #ifdef __x86_64__
   filter.deny_all(0, {SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat});
   filter.deny(SYS_open, EACCES, {{1, truncates, true, O_TRUNC}});
 #endif
-  // Flags and attributes of files; trimming.
+  // File flags and attributes; trimming.
   for (const std::uint32_t request : {0x40086602U, 0x401c5820U, 0x40087602U, 0xc0185879U})
     filter.deny(SYS_ioctl, EPERM, {is(1, request)});
 }
 
-// Even a program of root's starts without them. What root may do with files of other users stays:
-// where they are copies, all, else to read them.
+// Drops capabilities, also of root. Root keeps access to other users' files: full access if they
+// are copies, else read access.
 bool drop_capabilities(bool own_files) {
   const std::uint32_t kept = own_files
                                  ? 1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER |

@@ -1,4 +1,4 @@
-// A filter of system calls: what namespaces and Landlock leave open for a program in the sandbox.
+// System call filter for what namespaces and Landlock do not restrict in the sandbox.
 #pragma once
 
 #include <string>
@@ -6,18 +6,18 @@
 namespace trireme::script {
 
 struct CallFilter {
-  // The processes and segments of memory that the program sees are its own alone; otherwise signals
-  // and System V's segments are kept from it.
+  // Whether the program sees only its own processes and memory segments; otherwise signals and
+  // System V segments are blocked.
   bool own_processes = false;
-  // Files are copies of its own; otherwise times, owners and modes of files stay as they are.
+  // Whether files are private copies; otherwise their times, owners and modes are protected.
   bool own_files = false;
 };
 
-// Takes the capabilities from this process and its children, for good (root keeps those over files
-// of other users), and filters their system
-// calls: no connection to anything (TCP, UDP, unix sockets of either kind), no mounts, no
-// namespaces, no look into other processes, nothing that only an administrator may do. "" or what
-// was not possible.
+// Permanently drops the capabilities of this process and its children (root keeps
+// those over files of other users), and filters their system calls: no
+// connections (TCP, UDP, Unix sockets of either kind), no mounts, no namespaces,
+// no access to other processes, no administrative operations. Returns "" or the
+// error.
 std::string filter_calls(const CallFilter& filter);
 
 }  // namespace trireme::script

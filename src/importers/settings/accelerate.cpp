@@ -1,4 +1,4 @@
-// accelerate's answers (`accelerate config`): machines, precision, and how ranks share the model.
+// Reads accelerate's settings (`accelerate config`): machines, precision, and model sharding.
 #include "importers/settings/accelerate.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace trireme::settings {
 namespace {
 
-// -1: SLURM, or --num_processes, says how many.
+// -1: determined by SLURM or --num_processes.
 void read_processes(Reader& reader, const std::string& type) {
   const auto said = reader.count("num_processes");
   const std::int64_t nodes = reader.count("num_machines").value_or(1);
@@ -39,7 +39,7 @@ void read_processes(Reader& reader, const std::string& type) {
                               *environment));
 }
 
-// After a file of DeepSpeed's, which may say it too. Old files have "fp16: true".
+// Read after a DeepSpeed file, which may also set it. Old files have "fp16: true".
 void read_precision(Reader& reader) {
   const bool old_fp16 = reader.flag("fp16").value_or(false);
   if (reader.has("mixed_precision")) reader.pass("fp16");
@@ -59,7 +59,7 @@ void read_precision(Reader& reader) {
                   said.empty() ? "fp16" : "mixed_precision");
 }
 
-// A key of FSDP's section, which may be written without its beginning.
+// A key of the FSDP section, whose "fsdp_" prefix is optional.
 std::string of_fsdp(const Reader& reader, const std::string& name) {
   const std::string with = "fsdp_config.fsdp_" + name, without = "fsdp_config." + name;
   if (reader.has(with) && reader.has(without))
@@ -67,9 +67,9 @@ std::string of_fsdp(const Reader& reader, const std::string& name) {
   return reader.has(without) ? without : with;
 }
 
-// Strategies by name or number, and whether parameters are given up after the forward pass.
+// Sharding strategies by name or number, and whether parameters are freed after the forward pass.
 struct Strategy {
-  const char* word;  // in lower case
+  const char* word;  // lower case
   std::int64_t stage;
   bool hybrid;
 };
@@ -88,8 +88,8 @@ constexpr Strategy strategies[] = {{"full_shard", 3, false},
                                    {"hybrid_shard_zero2", 2, true},
                                    {"5", 2, true}};
 
-// FSDP of the first kind has a strategy, the second whether parameters are given up after the
-// forward pass; files of both write either.
+// FSDP1 has a sharding strategy, FSDP2 has reshard_after_forward; files for either may contain
+// both.
 Strategy strategy_of(Reader& reader) {
   const std::string first = of_fsdp(reader, "sharding_strategy"),
                     second = of_fsdp(reader, "reshard_after_forward");
@@ -130,7 +130,7 @@ void read_fsdp(Reader& reader) {
   }
 }
 
-// Where the states or the parameters lie: the device, and the folder that nvme has.
+// Offloading of optimizer states or parameters: the device, and the folder for nvme.
 void read_offload(Reader& reader, const char* what, const char* ours, std::int64_t stage) {
   const std::string key = fmt::format("deepspeed_config.offload_{}_device", what);
   const std::string folder = fmt::format("deepspeed_config.offload_{}_nvme_path", what);
@@ -152,7 +152,7 @@ void read_offload(Reader& reader, const char* what, const char* ours, std::int64
   reader.set_text("offload.path", *path, folder);
 }
 
-// DeepSpeed's answers, where they are not in a file of its own.
+// DeepSpeed settings given in accelerate's file instead of a DeepSpeed file.
 void read_deepspeed_answers(Reader& reader) {
   const auto key = [](const char* name) { return fmt::format("deepspeed_config.{}", name); };
   const std::int64_t stage = reader.count(key("zero_stage")).value_or(2);
@@ -172,8 +172,8 @@ void read_deepspeed_answers(Reader& reader) {
   read_offload(reader, "param", "offload.parameters", stage);
 }
 
-// DeepSpeed's own file, or the answers in its place, of which accelerate refuses those that the
-// file has.
+// The DeepSpeed file or the settings that replace it. accelerate refuses settings that the file has
+// too.
 void read_deepspeed_part(Reader& reader) {
   const std::string key = "deepspeed_config.deepspeed_config_file";
   const auto file = reader.text(key);
@@ -197,7 +197,7 @@ void read_deepspeed_part(Reader& reader) {
 
 std::string type_of(Reader& reader) {
   const std::string type = reader.text("distributed_type").value_or("NO");
-  return type == "no" ? "NO" : type;  // unquoted in YAML
+  return type == "no" ? "NO" : type;  // YAML parses an unquoted NO as false
 }
 
 }  // namespace

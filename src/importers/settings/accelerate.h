@@ -1,15 +1,15 @@
-// The parts of accelerate's reader.
+// Parts of the reader for accelerate's settings.
 #pragma once
 
 #include "importers/settings/reader.h"
 
 namespace trireme::settings {
 
-// Keys that change no number, and what others of their values would do. `type`: the kind of
-// distribution, in capitals; the section of another kind has no effect.
+// Handles keys without effect on results, and the effects of their other values. `type`: the
+// distribution type in capitals; sections of other types have no effect.
 void pass_accelerate_keys(Reader& reader, const std::string& type);
 
-// The sections "megatron_lm_config" and "parallelism_config".
+// Reads the sections "megatron_lm_config" and "parallelism_config".
 void read_accelerate_megatron(Reader& reader);
 void read_accelerate_parallelism(Reader& reader);
 

@@ -1,4 +1,4 @@
-// The keys of accelerate's settings files that have no setting of ours.
+// Lists keys of accelerate's settings files without an equivalent Trireme setting.
 #include <fmt/format.h>
 
 #include "importers/settings/accelerate.h"
@@ -68,7 +68,7 @@ constexpr Passed megatron_lm[] = {
 constexpr Passed parallelism[] = {
     {"sp_attn_implementation"}, {"sp_seq_length"}, {"sp_seq_length_is_variable"}};
 
-// Without mixed_precision: fp8, which is lost as a whole.
+// Ignored without mixed_precision: fp8, which is not carried over at all.
 constexpr Passed fp8[] = {{"amax_compute_algo"},
                           {"amax_compute_algorithm"},
                           {"amax_history_len"},
@@ -84,7 +84,7 @@ constexpr Passed fp8[] = {{"amax_compute_algo"},
                           {"pad_inner_dim"},
                           {"use_autocast_during_eval"}};
 
-// accelerate puts the name of some sections before keys that have it not.
+// accelerate prefixes keys of some sections with the section's name, but accepts both forms.
 void pass_both(Reader& reader, const std::string& section, const std::string& prefix,
                std::span<const Passed> keys) {
   reader.pass(section + ".", keys);

@@ -1,4 +1,4 @@
-// accelerate's degrees: Megatron's, and those of PyTorch's meshes.
+// Reads accelerate's parallelism degrees, for Megatron and for PyTorch device meshes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ void read_recomputation(Reader& reader) {
 
 }  // namespace
 
-// With Megatron's distributed optimizer it is ZeRO 1.
+// Megatron's distributed optimizer corresponds to ZeRO-1.
 void read_accelerate_megatron(Reader& reader) {
   const auto is_on = [&](const char* name) {
     return reader.flag(of_megatron(name)).value_or(false);
@@ -96,7 +96,7 @@ void read_accelerate_megatron(Reader& reader) {
 
 namespace {
 
-// Sequence parallelism of DeepSpeed's kind is context parallelism by exchanges of heads.
+// DeepSpeed's sequence parallelism is context parallelism by all-to-all over heads (Ulysses).
 void read_sequence(Reader& reader, std::int64_t cp, std::int64_t sp) {
   const std::string how = of_mesh("cp_comm_strategy");
   const std::string strategy = lowered(reader.text(how).value_or("allgather"));
@@ -135,7 +135,7 @@ void read_accelerate_parallelism(Reader& reader) {
                               copies, tp, cp));
   if (copies > 1 && shards > 1)
     reader.set("parallel.dp_replicate", copies, of_mesh("dp_replicate_size"));
-  else  // follow from the ranks
+  else  // derived from the number of ranks
     for (const char* name : {"dp_replicate_size", "dp_shard_size"}) reader.pass(of_mesh(name));
   const bool wrong = sp > 1 ? ranks % sp != 0 : ranks > 0 && ranks != all;
   if (all > 1 && wrong)

@@ -1,4 +1,4 @@
-// Options of torchtitan and of `accelerate launch` as keys of their settings files.
+// Maps options of torchtitan and `accelerate launch` to keys of their settings files.
 #include "importers/settings/command_line.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Options of `accelerate launch` that take no value.
+// Options of `accelerate launch` without a value.
 constexpr std::string_view switches[] = {"quiet",
                                          "module",
                                          "no_python",
@@ -39,7 +39,7 @@ constexpr std::string_view switches[] = {"quiet",
                                          "dynamo_use_regional_compilation",
                                          "fp8_use_autocast_during_eval"};
 
-// Options of it that start processes and say nothing about the training.
+// Options of `accelerate launch` that only affect launching.
 constexpr std::string_view starting[] = {"quiet",        "module",
                                          "no_python",    "num_cpu_threads_per_process",
                                          "log_dir",      "tee",
@@ -47,7 +47,7 @@ constexpr std::string_view starting[] = {"quiet",        "module",
                                          "max_restarts", "monitor_interval",
                                          "debug"};
 
-// Those that stand in the section of DeepSpeed without beginning with its name.
+// Options of the DeepSpeed section whose names lack its prefix.
 constexpr std::string_view of_deepspeed[] = {"zero_stage",
                                              "offload_optimizer_device",
                                              "offload_param_device",
@@ -58,7 +58,7 @@ constexpr std::string_view of_deepspeed[] = {"zero_stage",
                                              "zero3_init_flag",
                                              "zero3_save_16bit_model"};
 
-// Switches that choose the kind of distribution.
+// Switches that select the distribution type.
 constexpr std::pair<std::string_view, const char*> kinds[] = {{"use_deepspeed", "DEEPSPEED"},
                                                               {"use_fsdp", "FSDP"},
                                                               {"use_megatron_lm", "MEGATRON_LM"},
@@ -72,7 +72,7 @@ std::string base_name(const std::string& word) {
   return word.substr(word.rfind('/') + 1);
 }
 
-// "--Fsdp-version=2" has the name "fsdp_version"; "" where the word is no option.
+// Name of an option: "fsdp_version" for "--Fsdp-version=2"; "" if the word is not an option.
 std::string name_of_option(const std::string& word) {
   if (word == "-m") return "module";
   if (word == "-q") return "quiet";
@@ -87,7 +87,7 @@ std::optional<std::string> value_of_option(const std::string& word) {
   return equals == word.npos ? std::nullopt : std::optional(word.substr(equals + 1));
 }
 
-// What a word is where the file does not say that it is text.
+// Infers the type of a word that is not known to be text.
 Json value_of_word(const std::string& word) {
   std::int64_t count = 0;
   double number = 0;
@@ -99,7 +99,7 @@ Json value_of_word(const std::string& word) {
   return word;
 }
 
-// The place of a key ("training.steps") in a file; tables are made where they are not there.
+// Finds a key ("training.steps") in a file; creates missing tables.
 Json& place_of(Json& json, const std::string& key) {
   const std::size_t dot = key.find('.');
   Json& value = json[key.substr(0, dot)];
@@ -120,8 +120,8 @@ void put(Json& json, const std::string& key, const Words& values) {
   }
 }
 
-// torchtitan's words: "--training.steps 10", "--comm.trace_buf_size=0", "--compile.enable",
-// "--compile.no-enable", "--model.converters float8 mx".
+// Applies torchtitan's options: "--training.steps 10", "--comm.trace_buf_size=0",
+// "--compile.enable", "--compile.no-enable", "--model.converters float8 mx".
 void override_torchtitan(Json& json, const Words& words) {
   for (std::size_t i = 0; i < words.size();) {
     std::string key = name_of_option(words[i]);
@@ -139,7 +139,7 @@ void override_torchtitan(Json& json, const Words& words) {
   }
 }
 
-// Where accelerate's file has what an option says.
+// Key in accelerate's file that corresponds to an option.
 std::string accelerate_key(const std::string& name) {
   if (name == "cpu") return "use_cpu";
   for (const auto& [beginning, section] : {std::pair{"fsdp_", "fsdp_config."},
@@ -172,7 +172,7 @@ void override_accelerate(Json& json, const Words& words) {
   }
 }
 
-// The words of `accelerate launch` itself, which end where the program begins.
+// Parses the options of `accelerate launch` itself, up to the program.
 std::optional<SettingsLaunch> accelerate_launch(const Words& words) {
   const auto program = std::ranges::find_if(
       words, [](const std::string& word) { return base_name(word) == "accelerate"; });
@@ -199,7 +199,7 @@ std::optional<SettingsLaunch> torchtitan_launch(const Words& words) {
   const auto first = std::ranges::find_if(
       words, [](const std::string& word) { return name_of_option(word) == "job.config_file"; });
   if (first == words.end()) return std::nullopt;
-  // The program's own options begin after its name; launchers have none with a dot.
+  // The program's options follow its name; launcher options contain no dot.
   SettingsLaunch launch{.system = System::torchtitan, .option = "", .file = "", .options = {}};
   for (auto word = words.begin(); word != words.end(); ++word) {
     const std::string name = name_of_option(*word);

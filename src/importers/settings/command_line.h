@@ -1,5 +1,5 @@
-// How a command line starts another system's program with a settings file, and what its options say
-// beside that file.
+// Finds command lines that start another system's program with a settings file, and options that
+// override it.
 #pragma once
 
 #include <optional>
@@ -14,18 +14,18 @@ namespace trireme::settings {
 // with "--job.config_file FILE".
 struct SettingsLaunch {
   System system = System::torchtitan;
-  std::string option;  // which names the file: "--job.config_file"
+  std::string option;  // option that names the file: "--job.config_file"
   std::string file;
-  std::vector<std::string> options;  // the words that stand for keys of the file, and win over it
+  std::vector<std::string> options;  // options that override keys of the file
 
   bool operator==(const SettingsLaunch&) const = default;
 };
 
-// Nothing where the words are of another kind.
+// Returns nullopt for any other command.
 std::optional<SettingsLaunch> find_settings_launch(const std::vector<std::string>& words);
 
-// The settings of a launch, whose file has the content `text`; what the words say wins over it.
-// `path`: where the file lies.
+// Settings of a launch, given the file's content `text`; options override it. `path`: location of
+// the file.
 SettingsFile read_settings_launch(const SettingsLaunch& launch, const std::string& text,
                                   const fs::path& path, std::int64_t ranks);
 

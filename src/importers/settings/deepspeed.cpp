@@ -1,5 +1,5 @@
-// DeepSpeed's configuration (https://www.deepspeed.ai/docs/config-json): precision, batches, ZeRO,
-// the optimizer.
+// Reads DeepSpeed configurations (https://www.deepspeed.ai/docs/config-json): precision, batches,
+// ZeRO, optimizer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void read_loss_scale(Reader& reader) {
 
 void read_precision(Reader& reader) {
   const bool fp16 = reader.flag("fp16.enabled").value_or(false);
-  // The old name counts only where the new one is not there.
+  // The old name only counts if the new one is absent.
   const bool old_name = reader.is_there("bfloat16") && !reader.is_there("bf16");
   const std::string key = old_name ? "bfloat16.enabled" : "bf16.enabled";
   const bool bf16 = reader.flag(key).value_or(false);
@@ -42,7 +42,7 @@ void read_precision(Reader& reader) {
   if (fp16 || bf16) {
     reader.set_text("run.precision", fp16 ? "fp16" : "bf16", fp16 ? "fp16.enabled" : key);
   } else if (reader.result().system == System::accelerate) {
-    // accelerate fills in its own answer.
+    // accelerate fills in its own setting.
   } else if (reader.is_auto("fp16.enabled") || reader.is_auto(key)) {
     reader.note(key, "is 'auto', which the program fills in: run.precision has to be given");
   } else {
@@ -54,7 +54,7 @@ void read_precision(Reader& reader) {
     reader.pass(fmt::format("fp16.{}", name));
 }
 
-// The three numbers of a batch, where the file says them.
+// The three batch size settings, if given.
 struct BatchSizes {
   static constexpr const char* global_key = "train_batch_size";
   static constexpr const char* micro_key = "train_micro_batch_size_per_gpu";
@@ -71,7 +71,7 @@ BatchSizes read_sizes(Reader& reader) {
   return {size(BatchSizes::global_key), size(BatchSizes::micro_key), size(BatchSizes::steps_key)};
 }
 
-// The ranks that have samples of their own; 0: not known. Others share the samples of a group.
+// Number of data-parallel ranks; 0: unknown. Other ranks share the samples of their group.
 std::int64_t ranks_of_data(Reader& reader) {
   const std::string tp_key = "tensor_parallel.autotp_size", cp_key = "sequence_parallel_size";
   const std::int64_t tp = std::max<std::int64_t>(1, reader.count(tp_key).value_or(1));
@@ -88,7 +88,7 @@ std::int64_t ranks_of_data(Reader& reader) {
   return ranks / (tp * cp);
 }
 
-// As DeepSpeed does: two of the three numbers and the ranks give the third, and all have to agree.
+// Like DeepSpeed, derives the third of the three numbers from two, and checks consistency.
 void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
   if (b.global && !b.micro && ranks > 0) {
     const std::int64_t parts = ranks * b.steps.value_or(1);
@@ -148,7 +148,7 @@ void read_clipping(Reader& reader) {
   reader.set("optimizer.clip_grad", clip.value_or(1), "gradient_clipping");
 }
 
-// What is moved, to where. One folder takes all files.
+// Offload devices and paths. One folder is used for all files.
 void read_offload(Reader& reader, std::int64_t stage) {
   std::string folder;
   for (const auto& [what, ours] :
@@ -177,7 +177,7 @@ void read_offload(Reader& reader, std::int64_t stage) {
   }
 }
 
-// Of layers that the program recomputes: the file does not say which.
+// Activation checkpointing in the program: the file does not tell which layers.
 void read_checkpointing(Reader& reader) {
   const std::string section = "activation_checkpointing.";
   if (reader.flag(section + "partition_activations").value_or(false)) {
@@ -188,7 +188,7 @@ void read_checkpointing(Reader& reader) {
     reader.set_text("offload.activations", "host", section + "cpu_checkpointing");
 }
 
-// The oldest form of the section is a word: true is stage 1.
+// The section's oldest form is a boolean: true means stage 1.
 std::int64_t read_stage(Reader& reader) {
   const std::string section = "zero_optimization";
   if (reader.json().contains(section) && reader.json()[section].is_boolean())
@@ -199,7 +199,7 @@ std::int64_t read_stage(Reader& reader) {
   return stage;
 }
 
-// Parameters in parts within groups of ranks, of which each has a copy.
+// MiCS: parameters are sharded within groups of ranks and replicated across groups.
 void read_groups(Reader& reader) {
   const std::string key = "zero_optimization.mics_shard_size";
   const std::int64_t group = reader.count(key).value_or(-1);
@@ -233,7 +233,7 @@ void read_tensor_parallel(Reader& reader) {
   }
 }
 
-// Kernels for sparse attention, which all have another result.
+// Sparse attention kernels, which all change results.
 void read_sparse_attention(Reader& reader) {
   if (!reader.is_there("sparse_attention")) return;
   reader.consume_section("sparse_attention");

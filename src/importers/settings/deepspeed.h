@@ -1,11 +1,11 @@
-// The parts of DeepSpeed's reader.
+// Parts of the reader for DeepSpeed's configuration.
 #pragma once
 
 #include "importers/settings/reader.h"
 
 namespace trireme::settings {
 
-// "optimizer" and "scheduler".
+// Reads the sections "optimizer" and "scheduler".
 void read_deepspeed_optimizer(Reader& reader);
 
 }  // namespace trireme::settings

@@ -1,4 +1,4 @@
-// DeepSpeed's own optimizers and schedules, with its defaults.
+// Reads DeepSpeed's built-in optimizers and schedulers, with their defaults.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* usual_rate = "DeepSpeed's default";
 
-// What Adam takes besides its rate, betas, epsilon and decay.
+// Adam's parameters besides learning rate, betas, epsilon and weight decay.
 constexpr Passed of_adam[] = {
     {"amsgrad", "false", "the AMSGrad variant is not available"},
     {"bias_correction", "true", "the moments are always corrected here"},
@@ -34,10 +34,10 @@ void read_betas(Reader& reader) {
   reader.set("optimizer.beta2", reader.number(key + ".1").value_or(0.999), key);
 }
 
-// A rate that a schedule says is not that of the optimizer.
+// A learning rate set by a scheduler overrides the optimizer's.
 void read_adam(Reader& reader, const std::string& type) {
   const auto of = [](const char* name) { return fmt::format("optimizer.params.{}", name); };
-  // DeepSpeed's Adam decays as AdamW does unless it is told not to.
+  // DeepSpeed's Adam uses AdamW's decoupled decay unless adam_w_mode is false.
   const bool decoupled = reader.flag(of("adam_w_mode")).value_or(true) || type == "adamw";
   const bool of_torch = reader.flag(of("torch_adam")).value_or(false);
   reader.set_text("optimizer.name", decoupled ? "adamw" : "adam", "optimizer.type");
@@ -51,7 +51,7 @@ void read_adam(Reader& reader, const std::string& type) {
   }
   read_betas(reader);
   reader.set("optimizer.eps", reader.number(of("eps")).value_or(1e-8), of("eps"));
-  const double decay = of_torch && decoupled ? 0.01 : 0;  // torch.optim.AdamW's default, or ours
+  const double decay = of_torch && decoupled ? 0.01 : 0;  // default of torch.optim.AdamW
   const auto given = reader.number(of("weight_decay"));
   if (!reader.is_auto(of("weight_decay")))
     reader.set("optimizer.weight_decay", given.value_or(decay),
@@ -64,7 +64,7 @@ void read_adam(Reader& reader, const std::string& type) {
   reader.pass("optimizer.params.", of_adam);
 }
 
-// Nothing is set without a type: the user's program has an optimizer of its own then.
+// Without a type nothing is set: the user's program provides the optimizer.
 void read_optimizer(Reader& reader) {
   const auto type = reader.text("optimizer.type");
   if (!type) return;
@@ -77,7 +77,7 @@ void read_optimizer(Reader& reader) {
                           *type));
 }
 
-// Steps of the warm-up: DeepSpeed takes two at least, and no fraction.
+// Warm-up steps: DeepSpeed requires an integer and uses at least two.
 std::int64_t warmup_steps(Reader& reader) {
   const std::string key = "scheduler.params.warmup_num_steps";
   const std::int64_t steps = reader.count(key).value_or(1000);
@@ -109,7 +109,7 @@ std::int64_t total_steps(Reader& reader) {
   return total.value_or(0);
 }
 
-// WarmupLR and WarmupDecayLR set the rate of each step, whatever the optimizer's is.
+// WarmupLR and WarmupDecayLR set each step's learning rate, regardless of the optimizer's.
 void read_linear(Reader& reader, bool decays) {
   read_warmup(reader);
   const std::string lowest = "scheduler.params.warmup_min_lr";
@@ -130,7 +130,7 @@ void read_linear(Reader& reader, bool decays) {
   total_steps(reader);
 }
 
-// WarmupCosineLR has shares of the optimizer's rate.
+// WarmupCosineLR uses fractions of the optimizer's learning rate.
 void read_cosine(Reader& reader) {
   read_warmup(reader);
   const auto rate = reader.number("optimizer.params.lr");

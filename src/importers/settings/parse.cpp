@@ -1,4 +1,4 @@
-// YAML, JSON and TOML as one kind of value.
+// Parses YAML, JSON and TOML to a common representation.
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
@@ -13,11 +13,11 @@
 namespace trireme::settings {
 namespace {
 
-// An alias of YAML repeats what it stands for, which may itself hold aliases.
+// A YAML alias expands to its anchor's value, which may contain further aliases.
 constexpr int kMostValues = 10'000;
 constexpr int kDeepest = 32;
 
-// The plain words of YAML 1.1 that accelerate's files hold; a quoted word is text.
+// Unquoted YAML 1.1 scalars as used in accelerate's files; quoted words are text.
 Json yaml_scalar(const YAML::Node& node) {
   const std::string text = node.Scalar();
   if (node.Tag() == "!") return text;
@@ -60,8 +60,8 @@ class YamlReader {
   int values_ = 0;
 };
 
-// The library recurses into brackets, indentation and the signs that begin a list, a key or a
-// value, so that their number is bounded before it reads.
+// The library recurses into brackets, indentation, and indicators of lists, keys and values, so
+// their number is limited before parsing.
 void refuse_deep_yaml(const std::string& text) {
   constexpr int most_signs = 64;
   int brackets = 0;

@@ -1,4 +1,4 @@
-// Reads keys, and remembers which were read.
+// Reads keys and records which ones were read.
 #include "importers/settings/reader.h"
 
 #include <fmt/format.h>
@@ -36,14 +36,14 @@ const Json* value_of(const Json& root, const std::string& key) {
   return json;
 }
 
-// As a message shows a value: texts with quotes, and cut.
+// Formats a value for messages: strings quoted, long values truncated.
 std::string short_text(const Json& value) {
   const std::string text = plain_value(value);
   const std::string cut = text.size() <= 60 ? text : text.substr(0, 57) + "...";
   return value.is_string() ? "'" + cut + "'" : cut;
 }
 
-// Keys and values of the file stand in comments, which they must not end.
+// Keys and values of the file are written in comments, which they must not terminate.
 std::string in_one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
@@ -82,7 +82,7 @@ const Json* Reader::take(const std::string& key) {
 std::optional<std::string> Reader::text(const std::string& key) {
   const Json* json = take(key);
   if (!json) return std::nullopt;
-  if (json->is_boolean()) return *json ? "yes" : "no";  // what YAML makes of a plain no
+  if (json->is_boolean()) return *json ? "yes" : "no";  // YAML parses an unquoted no as false
   if (json->is_number_integer()) return json->dump();
   if (!json->is_string()) refuse(key, fmt::format("is {}, not a text", json_shown(*json)));
   return json->get<std::string>();
@@ -245,7 +245,7 @@ void Reader::lose_others() {
       const std::string key = path.empty() ? name : path + "." + name;
       const bool consumed = std::ranges::any_of(
           sections_, [&](const std::string& section) { return key.starts_with(section); });
-      const bool is_path = name.find('.') != name.npos;  // "fp16.enabled" in one word is no key
+      const bool is_path = name.find('.') != name.npos;  // a single word "fp16.enabled" is no key
       if (!is_path && (consumed || seen_.contains(key))) continue;
       if (value.is_object() && !value.empty()) {
         visit(value, key);

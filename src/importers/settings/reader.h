@@ -1,5 +1,5 @@
-// Takes the keys of a settings file one by one: every key is read, passes because it changes no
-// number, or is named as left over.
+// Consumes the keys of a settings file: every key is read, passes because it does not change
+// results, or is reported as not carried over.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,19 +16,19 @@ namespace trireme::settings {
 
 using Json = nlohmann::json;
 
-// No settings file is longer.
+// Maximum size of a settings file in bytes.
 inline constexpr std::uint64_t largest_settings_file = 1 << 20;
 
-// A whole file as one value, whatever its format, which the end of its name says.
+// A parsed file in any supported format, which its extension determines.
 struct Parsed {
   Json json;
-  std::vector<std::string> repeated;  // keys of YAML that are there twice: the last one counts
+  std::vector<std::string> repeated;  // duplicate YAML keys: the last one wins
 };
 
-// Bounds depth and the number of values.
+// Limits nesting depth and the number of values.
 Parsed parse_settings(const std::string& text, const fs::path& name);
 
-// The settings of a whole file, whose system its keys say.
+// Settings of a whole file, whose system is recognized by its keys.
 SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, std::int64_t ranks);
 
 class Reader {
@@ -36,57 +36,57 @@ class Reader {
   Reader(std::string path, const Json& json, SettingsFile& result)
       : path_(std::move(path)), json_(json), result_(result) {}
 
-  // Names of keys are paths: "training.seq_len". Nothing where the key is absent, null or "auto";
-  // what is of another kind is refused (exit code 2).
+  // Keys are paths: "training.seq_len". Returns nullopt if the key is absent, null or "auto";
+  // values of another type are refused (exit code 2).
   std::optional<std::string> text(const std::string& key);
   std::optional<double> number(const std::string& key);
   std::optional<std::int64_t> count(const std::string& key);
-  // Also "true", "false", "yes" and "no", as accelerate's questions wrote them, 0 and 1.
+  // Also accepts "true", "false", "yes" and "no", as written by `accelerate config`, and 0 and 1.
   std::optional<bool> flag(const std::string& key);
-  // The texts of a list, or of one text with commas.
+  // Elements of a list of strings, or of a comma-separated string.
   std::vector<std::string> list(const std::string& key);
   bool has(const std::string& key) const { return find(key) != nullptr; }
-  // The one of the names that the file has, the first where it has none. Two of them that say
-  // different things are refused.
+  // The name that the file uses among aliases, or the first if none. Aliases with different values
+  // are refused.
   std::string one_of(std::initializer_list<const char*> names);
-  // "auto": the program that reads the file says it.
+  // Whether the value is "auto", which the program fills in.
   bool is_auto(const std::string& key) const;
-  // Whether the value is one of those, written as in Passed::values.
+  // Whether the value is one of `values`, in the notation of Passed::values.
   bool says(const std::string& key, std::string_view values) const;
-  // As messages show the value.
+  // Formats the value for messages.
   std::string shown(const std::string& key) const;
-  // Whether the key is there, whatever its value.
+  // Whether the key exists, with any value.
   bool is_there(const std::string& key) const;
 
-  // Keys that change no number, or only where their value is none of those that do not: then the
-  // key is lost. `prefix`: "training.".
+  // Passes keys that do not change results; a key whose value does is reported as lost. `prefix`:
+  // "training.".
   void pass(const std::string& prefix, std::span<const Passed> keys);
-  // The same of one key.
+  // Same for a single key.
   void pass(const std::string& key);
-  // A key that was read in another way, or has no effect for a reason that is said elsewhere.
+  // Marks a key that was read otherwise, or whose lack of effect is explained elsewhere.
   void consume(const std::string& key) { seen_.insert(key); }
-  // A table with everything in it, which is part of something lost.
+  // Marks a table and all its keys, as part of something already reported as lost.
   void consume_section(const std::string& key);
-  // A table that its key "enabled" switches on, at any depth, with what it does then.
+  // Passes a table if its key "enabled" is off, at any depth; `otherwise` is its effect if on.
   void pass_if_off(const std::string& section, const std::string& otherwise);
-  // Whether the key is among those that passed.
+  // Whether the key is among those passed.
   bool has_passed(const std::string& key) const;
 
-  // Settings of ours. Two that contradict each other are refused (exit code 2).
+  // Sets Trireme settings. Contradictory values for a key are refused (exit code 2).
   void set(const std::string& key, const std::string& toml, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
   void set(const std::string& key, std::int64_t value, const std::string& origin);
   void set(const std::string& key, double value, const std::string& origin);
   void set(const std::string& key, bool value, const std::string& origin);
   void note(const std::string& key, const std::string& text);
-  // What would make the training another one.
+  // Reports a key as lost: training would differ.
   void lose(const std::string& key, const std::string& why);
   [[noreturn]] void refuse(const std::string& key, const std::string& why) const;
 
-  // What has been set, or null.
+  // The setting of a key, or null if not set.
   const megatron::Setting* setting(const std::string& key) const;
 
-  // Names the keys that nothing asked for, which other versions may have.
+  // Reports keys that were not read, which other versions may have.
   void lose_others();
 
   SettingsFile& result() { return result_; }
@@ -102,18 +102,18 @@ class Reader {
   const Json& json_;
   SettingsFile& result_;
   std::set<std::string> seen_;
-  std::set<std::string> autos_;        // keys that were read and are "auto"
-  std::vector<std::string> sections_;  // that are consumed: "tensorboard."
+  std::set<std::string> autos_;        // keys read with the value "auto"
+  std::vector<std::string> sections_;  // consumed sections: "tensorboard."
 };
 
-// In lower case.
+// Converts to lower case.
 std::string lowered(std::string text);
 
-// A number of micro-batches in a step, where the batch is the program's: the file says how the two
-// belong together, and not the batch.
+// Records the number of micro-batches per step if the program determines the batch size: the file
+// only gives their ratio.
 void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro_batches);
 
-// The three systems.
+// Readers of the three systems.
 void read_accelerate(Reader& reader);
 void read_deepspeed(Reader& reader);
 void read_torchtitan(Reader& reader, std::int64_t ranks);

@@ -1,4 +1,4 @@
-// Tells whose settings a file holds, and has them read.
+// Recognizes the system of a settings file, and calls its reader.
 #include "importers/settings/settings_file.h"
 
 #include <fmt/format.h>

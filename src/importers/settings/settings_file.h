@@ -1,5 +1,5 @@
-// Settings files of other systems: accelerate's YAML, DeepSpeed's JSON and torchtitan's TOML, as
-// settings of ours that mean the same.
+// Converts settings files of other systems (accelerate's YAML, DeepSpeed's JSON, torchtitan's TOML)
+// to equivalent Trireme settings.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@ namespace trireme::settings {
 
 enum class System { accelerate, deepspeed, torchtitan };
 
-// As in messages: "accelerate".
+// Name for messages: "accelerate".
 const char* name_of(System system);
 
-// What a settings file says. accelerate's and DeepSpeed's know neither the model nor the data:
-// those are in the user's program, so that the settings are a part of a configuration.
+// Contents of a settings file. accelerate's and DeepSpeed's files do not contain the model and
+// data, which are in the user's program, so they provide only a part of a configuration.
 struct SettingsFile {
   System system = System::accelerate;
-  megatron::Translation translation;  // settings, notes, and what could not be carried over
-  std::vector<std::string> passed;    // keys that the file has and that change no number
-  // Micro-batches of a rank in a step, and the key that says so; 0: the file does not say. With a
-  // batch that the file leaves open: global batch = micro-batch x these x data-parallel ranks.
+  megatron::Translation translation;  // settings, notes, and what was not carried over
+  std::vector<std::string> passed;    // keys in the file that do not change results
+  // Micro-batches per rank and step, and the key that sets them; 0: not in the file. If the batch
+  // size is open: global batch = micro-batch x micro_batches x data-parallel ranks.
   std::int64_t micro_batches = 0;
   std::string micro_batches_key;
-  std::int64_t ranks = 0;  // 0: the file does not say
+  std::int64_t ranks = 0;  // 0: not in the file
   std::int64_t nodes = 0;
-  std::string open;  // what the file does not know and a configuration needs
+  std::string open;  // missing information that a configuration needs
 };
 
-// Whether the name of a file is that of settings (.yaml, .yml, .json, .toml) and not of a script.
+// Whether the extension is that of a settings file (.yaml, .yml, .json, .toml), not of a script.
 bool is_settings_file(const fs::path& path);
 
-// Reads a file of at most 1 MiB. `ranks`: the number of processes, where the file does not say it;
-// 0: not known. Throws bad_input for a file that is none of the three, or that its own system would
-// not read.
+// Reads a file of at most 1 MiB. `ranks`: the number of processes if the file does not set it; 0:
+// unknown. Throws bad_input for a file of none of the three systems, or one that its own system
+// would not accept.
 SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks);
-// The same from a text; the end of the name says what kind it is.
+// Same from text; the extension of `name` tells the format.
 SettingsFile read_settings(const std::string& text, const fs::path& name, std::int64_t ranks);
 
 }  // namespace trireme::settings

@@ -1,5 +1,5 @@
-// torchtitan's job files (TOML, until its configurations became Python in 2026): keys and defaults
-// as in its job_config.py and, before, config_manager.py.
+// Reads torchtitan's job files (TOML, until its configurations became Python in 2026), with keys
+// and defaults of job_config.py and, earlier, config_manager.py.
 #include "importers/settings/torchtitan.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace trireme::settings {
 namespace {
 
-// Days of torchtitan from which on something else holds.
+// Dates of behavior changes in torchtitan.
 constexpr int eight_debug_layers = 20240617;
 constexpr int ten_kept_checkpoints = 20250304;
 constexpr int six_debug_layers = 20250415;
@@ -18,7 +18,7 @@ constexpr int schedule_section = 20250318;
 constexpr int shorter_warmup = 20250611;
 constexpr int scaled_positions = 20251008;
 
-// A day as "2025-06".
+// Formats a day's month as "2025-06".
 std::string month_of(int day) {
   return fmt::format("{}-{:02}", day / 10000, day / 100 % 100);
 }
@@ -51,7 +51,7 @@ void read_flavor(Reader& reader, const Age& age) {
   }
 }
 
-// Llama 3.1's scaling of positions, which torchtitan has in every flavor since October 2025.
+// Llama 3.1's RoPE scaling, which all torchtitan flavors use since October 2025.
 void read_positions(Reader& reader, const Age& age) {
   if (age.is_before(scaled_positions))
     return reader.note("model.rope_scaling",
@@ -67,7 +67,7 @@ void read_positions(Reader& reader, const Age& age) {
                 "scaled");
 }
 
-// torchtitan's layer norms have no bias, ours have.
+// torchtitan's LayerNorm has no bias; ours has.
 void read_norm(Reader& reader) {
   const std::string type = lowered(reader.text("model.norm_type").value_or("rmsnorm"));
   if (type == "rmsnorm" || type == "fused_rmsnorm" || type == "compiled_rmsnorm") {
@@ -84,7 +84,7 @@ void read_norm(Reader& reader) {
   }
 }
 
-// A file of tiktoken until July 2025, a folder with Hugging Face's tokenizer.json since.
+// A tiktoken file until July 2025, then a folder with Hugging Face's tokenizer.json.
 void read_tokenizer(Reader& reader) {
   const std::string old = reader.text("model.tokenizer_path").value_or("");
   const std::string assets = reader.text("model.hf_assets_path").value_or("");
@@ -146,8 +146,8 @@ Steps read_steps(Reader& reader) {
   return s;
 }
 
-// Until March 2025: step k (from 0) of the warm-up has (k + 1) / (warmup + 1) of the rate, and the
-// fall is linear to zero at the end.
+// Until March 2025, warm-up step k (from 0) has (k + 1) / (warmup + 1) of the learning rate,
+// followed by a linear decay to zero.
 void read_oldest_schedule(Reader& reader, const Steps& s, double lr) {
   if (s.warmup > 0) {
     reader.set("optimizer.warmup_iters", s.warmup, s.warmup_key);
@@ -166,9 +166,9 @@ std::int64_t decay_steps(Reader& reader, const Steps& s) {
                   static_cast<std::int64_t>(std::nearbyint(*ratio * static_cast<double>(s.total))));
 }
 
-// torchtitan's steps count from 1 in the warm-up, so that its first has lr / warmup: a warm-up that
-// is one step shorter and begins there takes the same values. Its decay is Trireme's "wsd". Before
-// June 2025 both parts were one step longer.
+// torchtitan counts warm-up steps from 1, so the first has lr / warmup: equivalent to a warm-up
+// that is one step shorter and starts from that value. Its decay corresponds to Trireme's "wsd".
+// Before June 2025 both phases were one step longer.
 void read_schedule(Reader& reader, const Age& age, const Steps& s, double lr) {
   const std::int64_t longer = age.is_before(shorter_warmup) ? 1 : 0;
   const std::int64_t warmup = s.warmup + longer, decay = decay_steps(reader, s);

@@ -1,4 +1,4 @@
-// The parts of torchtitan's reader.
+// Parts of the reader for torchtitan's job files.
 #pragma once
 
 #include "importers/settings/reader.h"
@@ -6,10 +6,10 @@
 
 namespace trireme::settings {
 
-// Keys of all versions that change no number, and what others of their values would do.
+// Handles keys of all versions without effect on results, and the effects of their other values.
 void pass_torchtitan_keys(Reader& reader);
 
-// The degrees, and what follows from them: ranks, ZeRO, the schedule, the batch and the precision.
+// Reads parallelism degrees and derived settings: ranks, ZeRO, schedule, batch and precision.
 void read_torchtitan_layout(Reader& reader, const Age& age, std::int64_t ranks);
 
 }  // namespace trireme::settings

@@ -1,4 +1,4 @@
-// When torchtitan had which key, from the history of its config_manager.py and job_config.py.
+// Lifetimes of torchtitan's keys, from the history of config_manager.py and job_config.py.
 #include "importers/settings/torchtitan_age.h"
 
 #include <algorithm>
@@ -13,11 +13,11 @@ constexpr int first_day = 20240223, last_day = 20260223;
 
 struct Lifetime {
   const char* key;
-  int since;  // the day of the first version with it, as 20250617
-  int until;  // the day of the first version without it again
+  int since;  // day of the first version with the key, as 20250617
+  int until;  // day of the first version without it again
 };
 
-// Keys that came after May 2024, or went. Others tell nothing.
+// Keys added or removed since May 2024. Others do not narrow down the version.
 // clang-format off
 constexpr Lifetime lifetimes[] = {
     {"activation_checkpoint.debug", 20251029, last_day},
@@ -240,7 +240,7 @@ constexpr Lifetime lifetimes[] = {
 };
 // clang-format on
 
-// An old key with such a value says what its absence says.
+// Values for which an old key has the same meaning as its absence.
 constexpr std::string_view without_effect = "1|-1|0|false|none||[]|1f1b|steps|fsdp";
 
 Age narrowed(const Reader& reader, bool with_effect_alone) {

@@ -1,5 +1,5 @@
-// The version of torchtitan of a job file, as far as its keys tell: defaults and meanings have
-// changed, and the file does not name its version.
+// Infers the torchtitan version of a job file from its keys, since the file does not record it and
+// defaults and meanings have changed.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ class Reader;
 
 // Days are written as 20250617.
 struct Age {
-  int since = 0;                 // no older version has all keys of the file
-  int until = 0;                 // from this day on, none has
-  std::string youngest, oldest;  // the keys that say so
+  int since = 0;                 // first day on which a version has all keys of the file
+  int until = 0;                 // first day on which no version has them any more
+  std::string youngest, oldest;  // keys that determine these days
 
-  // No version has all of them.
+  // Whether no version has all of the keys.
   bool contradicts() const { return since >= until; }
   bool is_before(int day) const { return !contradicts() && until <= day; }
   bool is_after(int day) const { return since >= day; }
 };
 
-// Keys that passed, or that have no effect, count only where nothing contradicts them.
+// Ignores keys that passed or have no effect if they contradict the others.
 Age age_of(const Reader& reader);
 
 }  // namespace trireme::settings

@@ -1,4 +1,4 @@
-// The keys of torchtitan's job files that have no setting of ours.
+// Lists keys of torchtitan's job files without an equivalent Trireme setting.
 #include "importers/settings/torchtitan.h"
 
 #include <fmt/format.h>
@@ -136,7 +136,7 @@ constexpr Passed comm[] = {{"init_timeout_seconds"},    {"mode", "default", no_t
 
 constexpr Passed compile[] = {{"backend"}, {"components"}, {"enable"}};
 
-// Without model.converters these have no effect; the oldest switch lies here.
+// Keys without effect unless model.converters is set; includes the oldest fp8 switch.
 constexpr Passed float8[] = {{"emulate"},
                              {"enable_float8_linear", "false", own_fp8},
                              {"enable_fsdp_float8_all_gather"},

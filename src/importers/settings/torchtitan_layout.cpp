@@ -1,4 +1,4 @@
-// torchtitan's degrees under all the names that they have had, and what follows from them.
+// Reads torchtitan's parallelism degrees under all their names, and derives settings from them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 namespace trireme::settings {
 namespace {
 
-// Days of torchtitan from which on something else holds.
-constexpr int micro_batches_of_one = 20250407;  // before, a pipeline had as many as stages
+// Dates of behavior changes in torchtitan.
+constexpr int micro_batches_of_one = 20250407;  // before: as many micro-batches as pipeline stages
 constexpr int autocast_without_fsdp = 20250616;
 
 struct Degrees {
   std::int64_t tp, pp, cp, copies;
-  std::int64_t shards;  // 0: not known
+  std::int64_t shards;  // 0: unknown
 
   std::int64_t replicas() const { return copies * shards; }
 };
@@ -26,7 +26,7 @@ std::int64_t degree(Reader& reader, std::initializer_list<const char*> names) {
   return value;
 }
 
-// Data parallelism had one degree before replicas and shards were two.
+// Data parallelism had a single degree before it was split into replicate and shard degrees.
 std::int64_t shard_degree(Reader& reader, std::int64_t& copies) {
   const std::string key =
       reader.one_of({"parallelism.data_parallel_shard_degree",
@@ -72,10 +72,10 @@ Degrees read_degrees(Reader& reader, std::int64_t ranks) {
   return d;
 }
 
-// The names of PyTorch's schedules, and those of torchtitan before October 2024.
+// Schedule names in PyTorch, and in torchtitan before October 2024.
 struct ScheduleName {
   const char* name;  // in lower case
-  const char* ours;  // null: there is none, and 1f1b takes its place
+  const char* ours;  // null: not available; 1f1b is used instead
   bool looped = false;
 };
 constexpr ScheduleName schedule_names[] = {{"1f1b", "1f1b"},
@@ -91,7 +91,7 @@ constexpr ScheduleName schedule_names[] = {{"1f1b", "1f1b"},
                                            {"pipelineschedulesingle", nullptr},
                                            {"pipelineschedulemulti", nullptr}};
 
-// Stages of a rank in a looped schedule: two unless the split points say otherwise.
+// Stages per rank in a looped schedule: two unless split points determine them.
 std::int64_t stages_of_rank(Reader& reader, const std::string& splits_key, std::int64_t pp) {
   const std::int64_t points = static_cast<std::int64_t>(reader.list(splits_key).size());
   if (points == 0) return 2;
@@ -129,7 +129,7 @@ void read_pipeline(Reader& reader, std::int64_t pp) {
   if (row->looped) reader.set("parallel.virtual_stages", stages, key);
 }
 
-// Samples of a micro-batch: all that a rank has, or a part in a pipeline.
+// Samples per micro-batch: all of the rank's samples, or a part of them with a pipeline.
 std::int64_t micro_batch(Reader& reader, const Age& age, const Degrees& d, std::int64_t local,
                          const std::string& local_key) {
   const std::string many = reader.one_of({"parallelism.pipeline_parallel_microbatches",
@@ -170,8 +170,8 @@ void read_batch(Reader& reader, const Age& age, const Degrees& d) {
              global > 0 ? "training.global_batch_size" : key);
 }
 
-// torchtitan narrows parameters where FSDP gathers them; without it by autocast, which came in June
-// 2025 and is off with tensor or pipeline parallelism.
+// torchtitan casts parameters when FSDP gathers them; without FSDP it uses autocast, which was
+// added in June 2025 and is off with tensor or pipeline parallelism.
 void read_precision(Reader& reader, const Age& age, const Degrees& d) {
   const std::string key = "training.mixed_precision_param";
   const std::string type = reader.text(key).value_or("bfloat16");
