@@ -18,10 +18,10 @@ class Gradients {
   const MemoryPlan& memory() const { return memory_; }
   void allocate(const Groups& groups);
 
-  // Begins a step in which a gradient gets `global_summands` summands on all ranks together: one
-  // from each micro-batch, or from each exact block. `block`, in device memory, has the factor on
-  // the loss and selects how sums in bf16 are rounded, differently on every rank. `overflows`, also
-  // in device memory, counts what exact sums cannot hold. Both stay valid until the step's end.
+  // Begins a step in which each gradient is a sum of `global_summands` terms over all ranks: one
+  // per micro-batch, or per exact block. `block`, in device memory, has the loss scale and the seed
+  // of stochastic rounding of bf16 sums, which differs by rank. `overflows`, also in device memory,
+  // counts terms that exact sums cannot represent. Both must stay valid until the step ends.
   void begin_step(const StepBlock* block, std::int64_t global_summands, std::int64_t* overflows);
   // Parameters for passes whose graphs add to fixed-point gradients directly.
   FixedPoint fixed_point() const { return {limit_, overflows_}; }

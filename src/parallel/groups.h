@@ -58,8 +58,8 @@ struct SumOptions {
 // Minimum size of such a buffer: 16 bytes per rank.
 std::int64_t least_sum_bytes(const Mesh& mesh);
 
-// All ranks together; all but `world` are for data in the memory of `device`: by its library of
-// collectives, or without one by way of the host. `ring`: attention passes keys and values on.
+// Creates all groups. All except `world` are for data in the memory of `device`: by its collective
+// library, or without one through the host. `ring`: attention passes keys and values around.
 Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, Device& device,
                    const SumOptions& sums);
 // Creates the groups of a single rank.

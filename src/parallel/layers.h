@@ -20,8 +20,8 @@ struct TensorParallel {
   int size = 1;
   int rank = 0;
   bool sequence_parallel = false;  // norms, dropout and residuals each on a shard of the rows
-  // Equal parts of what ranks may split, on all of them together, whose sums do not depend on the
-  // number of ranks (LeafCut); a power of two that `size` divides. 0: each rank's part is one.
+  // Number of equal leaves over all ranks of what ranks may shard, which makes sums independent of
+  // the number of ranks (LeafCut): a power of two, divisible by `size`. 0: each part is one leaf.
   int leaves = 0;
 
   int local_leaves() const { return leaves / size; }
@@ -41,7 +41,7 @@ struct HeadShare {
   std::int64_t groups, queries_per_group;
   int copies = 1, copy = 0;  // `copy` is this rank's index among them
 
-  // The ranks or the groups must be a multiple of the other, and the heads one of the ranks.
+  // One of the numbers of ranks and groups must divide the other; the ranks must divide the heads.
   static HeadShare of(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads);
 };
 
