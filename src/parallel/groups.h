@@ -49,7 +49,7 @@ std::vector<int> expert_replicate_group(const Mesh& mesh, int rank, int zero);
 
 // Reduction options for communicators on a GPU's queues.
 struct SumOptions {
-  bool fixed_order = true;  // of f32 too, as exact numerics need
+  bool fixed_order = true;  // of f32 too, as exact numerics require
   // Buffers for sums in rank order, for tensor-parallel sums and for gradients: each has at least
   // least_sum_bytes() bytes.
   std::byte *tensor = nullptr, *gradients = nullptr;

@@ -8,9 +8,9 @@ namespace trireme {
 
 class TransferFile final : public TransferStore {
  public:
-  // Creates the file in a folder, which is created too, and reserves its bytes: 0 from the
-  // beginning. The file is unnamed, so nothing is left of it however the process ends. Fails,
-  // naming the folder, if there is no space. A transfer that takes longer than `timeout_s` fails.
+  // Creates the folder and an unnamed file of `bytes` zeros in it, reserving the space. The file
+  // disappears however the process ends. Fails with the folder's name if there is not enough space.
+  // A transfer that takes longer than `timeout_s` fails.
   TransferFile(const TransferUse& use, const std::string& folder, std::int64_t bytes,
                double timeout_s);
   ~TransferFile() override;
