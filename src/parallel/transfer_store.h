@@ -67,8 +67,8 @@ class TransferStore {
   // Called after read_now() and write_now(), before transfers continue.
   virtual void settle() = 0;
 
-  // Records transfers, where the host sees them; null: nothing. Must outlive the store, or be taken
-  // away: what is under way belongs to the one before. Throws nothing.
+  // Records transfers as the host sees them; null: no trace. The trace must outlive the store, or
+  // be removed: transfers in flight still belong to the previous trace. Does not throw.
   virtual void set_trace(Trace*) {}
 };
 

@@ -11,8 +11,8 @@ namespace trireme {
 
 class BatchSchedule {
  public:
-  // For a configuration that passed validate_layout, on `world_size` ranks. A batch size that does
-  // not divide into micro-batches is refused (fail_input), the sizes on the way of a ramp included.
+  // For a configuration that passed validate_layout, on `world_size` ranks. Rejects (fail_input)
+  // batch sizes that do not divide into micro-batches, including those within a ramp-up.
   BatchSchedule(const Config& config, std::int64_t world_size);
 
   // Returns the number of samples of the step that starts after `consumed` samples.

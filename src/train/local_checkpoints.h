@@ -25,8 +25,8 @@ class LocalCheckpoints {
 
   bool active() const { return config_.checkpoint.local_interval > 0; }
 
-  // The newest step that every rank has whole and undamaged, of this run on this layout, and which
-  // came after the checkpoint `shared` in the run's folder (-1: after none) and after no other.
+  // Returns the newest step that is intact on every rank, belongs to this run and layout, and
+  // directly follows the checkpoint `shared` in the run's folder (-1: follows none).
   std::optional<std::int64_t> newest(std::int64_t shared);
   // The run resumes from `step`: later saves belong to an abandoned branch.
   void forget_after(std::int64_t step);
