@@ -1,4 +1,4 @@
-// What `trireme diff` and `convert --verify` say of a comparison.
+// The report of `trireme diff` and `convert --verify` on a comparison.
 #pragma once
 
 #include <string>

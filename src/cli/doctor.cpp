@@ -152,8 +152,8 @@ bool is_in_a_job() {
   }
 }
 
-// That the library can be loaded does not say that a job starts: variables of MPI, the network and
-// the system's rules have their say.
+// A loadable library does not guarantee that jobs start: this also depends on MPI's variables, the
+// network and system policies.
 Finding two_ranks() {
   constexpr double limit_s = 20;
   Finding finding{"two ranks", "not started"};

@@ -12,7 +12,7 @@
 namespace trireme::cli {
 namespace {
 
-// In the folder, in the folders of ranks in it, or in those of parameters in DeepSpeed's `zero`.
+// Searches the folder, its rank folders, and the parameter folders of DeepSpeed's `zero`.
 std::vector<fs::path> weight_files(const fs::path& folder) {
   constexpr const char* patterns[] = {"*.safetensors",        "pytorch_model*.bin",
                                       "consolidated.*.pth",   "model_optim_rng.pt",

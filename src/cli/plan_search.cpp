@@ -1,4 +1,4 @@
-// How the answer of a search is printed, and pictures of layouts.
+// Prints the result of a layout search, and pictures of layouts.
 #include "cli/plan_search.h"
 
 #include <fmt/format.h>

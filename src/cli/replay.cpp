@@ -39,7 +39,7 @@ void read_steps(const std::string& text, ReplayRequest& request) {
     fail_input("--steps {}: expected two steps A:B, or one", text);
 }
 
-// What is said of a difference; "" where there is none.
+// Describes a difference; "" if there is none.
 std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) {
   if (report.first_differing.empty()) return "";
   std::string text = fmt::format("step {} is the first that differs from the run",

@@ -29,7 +29,7 @@ struct TryArguments {
   std::int64_t steps = 0;  // 0: as many as fit
   bool full = false;
 
-  // What makes two tries of one text the same.
+  // Key by which two tries of the same text are considered the same.
   std::string wish() const {
     std::string words = full ? "full" : "small or full";
     if (steps > 0) return fmt::format("{}, {}", words, counted(steps, "step"));

@@ -1,4 +1,4 @@
-// How many steps of `trireme try` fit into its time: planned, and reconsidered during the run.
+// Number of `trireme try` steps that fit into its time: planned, then adjusted during the run.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class TryPace {
  public:
   TryPace(std::int64_t planned, double in_the_end) : planned_(planned), in_the_end_(in_the_end) {}
 
-  // Of one step. The first one prepares what all others use, and does not count.
+  // Adds the duration of a step. The first step is ignored, since it includes one-time setup.
   void add(double seconds);
 
   // The number of steps of the whole run when `done` of them are done and `left` seconds are left:

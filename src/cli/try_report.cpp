@@ -29,7 +29,7 @@ struct TryFigures {
   }
 };
 
-// Of all processes that took part in the run.
+// Total seconds of steps over all processes of the run.
 double seconds_of_steps(const fs::path& run) {
   std::istringstream lines(read_file(run / "timings.jsonl"));
   double seconds = 0;
@@ -109,7 +109,7 @@ void print_samples(const fs::path& run, const std::string& prompt) {
   }
 }
 
-// As a user types it: its name where PATH leads to it, otherwise its file.
+// The command as the user types it: its name if PATH resolves to it, otherwise its path.
 std::string own_name() {
   const std::string file = own_command().front();
   const std::vector<fs::path> found = find_on_path("trireme");

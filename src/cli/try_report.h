@@ -1,4 +1,4 @@
-// What `trireme try` prints in the end.
+// The final report of `trireme try`.
 #pragma once
 
 #include <cstdint>

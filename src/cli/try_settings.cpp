@@ -33,7 +33,7 @@ TryShape shape_of(TrySize size) {
   return {};
 }
 
-// Where bf16 is as fast as fp32 or slower, fp32 learns as much.
+// Uses fp32 unless bf16 is faster, since fp32 learns at least as well.
 const char* try_precision() {
   return cpu::isa() == cpu::Isa::amx ? "bf16" : "fp32";
 }

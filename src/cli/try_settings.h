@@ -35,11 +35,11 @@ struct TryLength {
   std::int64_t steps = 0;
 };
 
-// What follows the last step (evaluation of the text that is held out, samples), in steps.
+// Cost of the work after the last step (held-out evaluation, samples), in steps.
 double steps_in_the_end(std::size_t heldout_bytes, std::int64_t seq_length);
 
-// What fits into that time, measured with steps of this machine; `tell` hears of each and may
-// throw. The full size is chosen where all of its steps fit.
+// Returns the size and steps that fit into that time, measured on this machine; `tell` is called
+// for each measurement and may throw. The full size is chosen if all of its steps fit.
 TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
                          const std::function<void(const std::string&)>& tell);
 

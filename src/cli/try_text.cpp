@@ -61,8 +61,8 @@ void refuse_unless_prose(const std::string& file, std::string_view text) {
         file);
 }
 
-// Where to cut a text so that the first part has at most `most` bytes: after a line, otherwise
-// after a word, otherwise between two characters.
+// Returns where to split a text so that the first part has at most `most` bytes: after a line,
+// otherwise after a word, otherwise between two characters.
 std::size_t place_to_cut(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text.size();
   for (const char end : {'\n', ' '}) {

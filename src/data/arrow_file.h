@@ -22,7 +22,7 @@ class RowBatch {
   RowBatch& operator=(const RowBatch&) = delete;
 
   std::int64_t size() const { return rows_->rows; }
-  // How many texts a row has in a column: one, or those of a list.
+  // Number of texts in a row of a column: one, or the length of the list.
   std::int64_t texts(std::size_t column, std::int64_t row) const {
     return rows_->columns[column].ends ? first_text(column, row + 1) - first_text(column, row) : 1;
   }
@@ -57,7 +57,7 @@ class ArrowFile {
   const std::vector<std::string>& columns() const { return columns_; }
   // Row groups, which can be read in any order; record batches of a file of Arrow's.
   std::int64_t groups() const;
-  // How many values of a column are null, where the file states it.
+  // Number of null values in a column, if the file states it.
   std::optional<std::int64_t> nulls(std::int64_t group, std::size_t column) const;
 
   // Reads a row group from its first row on; the file outlives it.

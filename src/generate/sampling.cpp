@@ -72,8 +72,8 @@ void penalize_repetition(std::span<float> logits, std::span<const std::int32_t> 
 }
 
 void apply_temperature(std::span<float> logits, float temperature) {
-  // Differences to the largest one: a quotient may be too large for a float, and only these matter.
-  // Where all quotients are finite they stay as they are.
+  // Uses differences to the maximum, since a quotient may overflow a float; only differences
+  // matter. If all quotients are finite, they are used as they are.
   const float largest = *std::max_element(logits.begin(), logits.end());
   const float smallest = *std::min_element(logits.begin(), logits.end());
   const bool fits = std::isfinite(largest / temperature) && std::isfinite(smallest / temperature);

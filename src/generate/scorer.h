@@ -21,10 +21,10 @@ struct ScoredSequence {
 void check_sequence(const ScoredSequence& sequence, const ModelConfig& model,
                     const std::string& where);
 
-// Of the tokens of a sequence from a given one on, each after all tokens before it.
+// Likelihood of a sequence's tokens from a given one on, each conditioned on all previous tokens.
 struct Likelihood {
-  double log = 0;      // sum of the natural logarithms of their probabilities
-  bool greedy = true;  // whether each is the likeliest
+  double log = 0;      // sum of natural log probabilities
+  bool greedy = true;  // whether each token is the most likely one
 };
 
 // A stage is built for each length: sequences of one length should follow each other.
@@ -45,9 +45,9 @@ class Scorer {
   void rows(std::int64_t first, const UseRow& use) const;
   std::vector<float> order_logits() const;  // [2]; of a model with a sentence-order head
 
-  // Of the tokens from the `given`-th on, which is at least 1; the last one is only predicted.
-  // Refused (exit code 2): a model that does not predict the next token, and ids that it does not
-  // have, naming the sequence `where`.
+  // Scores the tokens from index `given` on (at least 1); the last token is only predicted. Rejects
+  // (exit code 2) models without next-token prediction, and ids that are out of range, naming the
+  // sequence `where`.
   Likelihood likelihood(const std::vector<std::int32_t>& ids, std::int64_t given,
                         const std::string& where);
 

@@ -8,7 +8,7 @@
 namespace trireme::c {
 namespace {
 
-// Where tensors come from, under our names.
+// Sources of tensors, by Trireme's names.
 class Tensors {
  public:
   virtual ~Tensors() = default;

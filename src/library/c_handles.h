@@ -1,4 +1,4 @@
-// What the handles of the C interface hold, and the border at which errors become codes.
+// Contents of the C interface's handles, and conversion of exceptions to error codes.
 #pragma once
 
 #include <trireme/config.h>
@@ -27,7 +27,7 @@ trireme_status note_error(trireme_status status, std::string sentence) noexcept;
 // The status of the exception at hand, whose sentence is kept.
 trireme_status note_caught() noexcept;
 
-// What every function of the interface that can fail runs in.
+// Wrapper for every function of the interface that can fail: converts exceptions to codes.
 template <class Body>
 trireme_status guarded(const Body& body) noexcept {
   try {

@@ -85,7 +85,7 @@ void take(trireme_tokenizer& handle, const TokenizerConfig& config) {
   handle.tokenizer = handle.own.get();
 }
 
-// That of another program's folder, whose files are copied for the while.
+// Takes the tokenizer of another program's folder, whose files are copied temporarily.
 void take_foreign(trireme_tokenizer& handle, const fs::path& path) {
   const ForeignModel model = foreign_format("", path).open(path, {});
   const TemporaryFolder folder;

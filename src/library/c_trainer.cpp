@@ -78,7 +78,7 @@ trireme_summary summary_of(const v1::Summary& s) {
           s.seconds,    static_cast<std::int32_t>(s.end)};
 }
 
-// Of several processes one says what went wrong, and all end.
+// On failure one of several processes reports the error, and all end.
 void choose_device(trireme_job& job) {
   try {
     job.joined().choose_device();

@@ -20,8 +20,8 @@
 
 namespace trireme {
 
-// What public functions run in: our errors become those of the library. What a program's own
-// functions throw passes as it is.
+// Wrapper for public functions: converts internal errors to those of the library. Exceptions thrown
+// by the caller's own functions pass through unchanged.
 template <class Body>
 auto at_the_border(const Body& body) {
   try {

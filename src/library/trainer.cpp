@@ -10,7 +10,7 @@
 namespace trireme::v1 {
 namespace {
 
-// What the trainer needs to know of the data before it opens any.
+// Converts the options that the trainer needs before it opens any data.
 trireme::TrainerOptions given(const TrainerOptions& options, const trireme::Config& config,
                               const std::function<std::int64_t()>& steps) {
   trireme::TrainerOptions result;

@@ -47,7 +47,7 @@ std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::
   return rows * ((moe.top_k + ep.owners() - 1) / ep.owners());
 }
 
-// How many choices of a sequence an expert takes: its share of them, times the factor.
+// Expert capacity per sequence: an even share of the choices, times the capacity factor.
 std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t count, std::int64_t seq) {
   const double even = static_cast<double>(seq * moe.top_k) / static_cast<double>(count);
   return static_cast<std::int64_t>(std::ceil(even * moe.capacity_factor));

@@ -41,7 +41,7 @@ bool is_in_fp8(const ModelConfig& model, const Fp8Config& fp8, std::int64_t laye
          layer < model.num_layers - fp8.last_layers_bf16;
 }
 
-// How the linear layers of blocks compute.
+// FP8 settings of the linear layers of blocks.
 Fp8Products fp8_products(const ModelConfig& model, const BuildOptions& options) {
   Fp8Products fp8;
   const Fp8Config& config = options.fp8;

@@ -1,4 +1,4 @@
-// Which host has failed, as the launcher and the ranks say on the standard error.
+// Identifies the failed host from the standard error of the launcher and the ranks.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ std::vector<std::string> hosts_suspected_in(std::string_view text);
 // found something itself, and what that is may be wrong on every node.
 class Blame {
  public:
-  // Of the standard output, only what the launcher says counts.
+  // On standard output only the launcher's messages are considered.
   enum class Stream { error, output };
   void read(std::string_view piece, Stream stream = Stream::error);
   // The hosts blamed first, whose failure the rest followed.

@@ -27,7 +27,7 @@ void note_signal(int signal) {
   if (signal == SIGINT) interrupt_count = interrupt_count + 1;
 }
 
-// What the child writes to one of its streams, on its way to ours.
+// Forwards one of the child's output streams to ours.
 class Relay {
  public:
   // Without `blame` the child writes to our own stream itself.

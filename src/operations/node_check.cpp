@@ -68,7 +68,7 @@ double measure_memory() {
   return best;
 }
 
-// In both directions with one neighbor at a time, the others meanwhile with theirs.
+// Exchanges in both directions with one neighbor at a time, while other pairs do the same.
 double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine,
                      std::vector<std::byte>& theirs) {
   double best = -1;

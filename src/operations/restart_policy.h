@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// How a start of a run ended.
+// How one start of a run ended.
 struct Ending {
   int code = 0;            // exit code; minus the signal that killed it
   std::string state;       // in status.json, where this start wrote it; else ""

@@ -272,7 +272,7 @@ class Supervisor {
   }
   bool wait(double seconds) const { return wait(seconds, run_.folder); }
 
-  // As if the signal had come a moment earlier, while the run was there to save.
+  // Ends as if the signal had come a moment earlier, while the run could still save.
   int code_of_interrupted_wait() {
     say("stopped by a signal between two starts; what was saved before is untouched");
     std::optional<RunStatus> status = parse_status(status_text(run_.folder));
@@ -330,7 +330,7 @@ class Supervisor {
   std::optional<HostsFile> hosts_file_;
   std::time_t started_ = 0;
   int restarts_ = 0;
-  // Of the start before, where one of its two hosts was suspected.
+  // The two hosts, one of which was suspected after the previous start.
   std::vector<std::string> suspected_pair_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// In a word of the command: the path of the file that lists the hosts of this start.
+// Placeholder in the command for the path of the file that lists the hosts of a start.
 inline constexpr std::string_view hosts_word = "{hosts}";
 
 struct SupervisedRun {
@@ -22,10 +22,10 @@ struct SupervisedRun {
   // Time that the launcher may continue after the run is over, before it is ended. MPI's own end
   // has less.
   double launcher_limit_s = 90;
-  // That the launcher may take, with hosts of its own, until the run writes its first line. Without
-  // `hosts` it may wait in a queue for as long as it likes.
+  // Time that the launcher may take, with given hosts, until the run writes its first line. Without
+  // `hosts` it may wait in a queue indefinitely.
   double start_limit_s = 1800;
-  bool reads_errors = false;  // of the command, on their way, without --hosts too
+  bool reads_errors = false;  // of the command, while passing them on, without --hosts too
 };
 
 // Returns the exit code for this process: that of the last start; 1 where the run was killed or

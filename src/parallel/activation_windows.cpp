@@ -1,4 +1,4 @@
-// Which window holds what, and the two places where activations are kept.
+// Assignment of windows to micro-batches, and the two kinds of activation stores.
 #include "parallel/activation_windows.h"
 
 #include <algorithm>

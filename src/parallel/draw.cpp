@@ -48,7 +48,7 @@ struct Picture {
   const ScheduleReport& costs() const {
     return options.whole_report ? *options.whole_report : report;
   }
-  // In the later half of the step the micro-batches that were left out count.
+  // Micro-batches in the second half of the step are numbered after the omitted ones.
   int number(const Action& action, const Span& span) const {
     return action.micro_batch + (span.begin > report.makespan / 2 ? options.left_out : 0);
   }

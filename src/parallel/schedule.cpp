@@ -1,4 +1,4 @@
-// How a schedule is made: checks, the order of its passes, transfers.
+// Construction of a schedule: validation, order of passes, transfers.
 #include "parallel/schedule.h"
 
 #include <fmt/format.h>

@@ -78,7 +78,7 @@ std::string program_text(const LayoutPlan& plan);
 // tokenizers of its kind have. Returns a note on what was assumed; "" if nothing was.
 std::string assume_vocabulary(Config& config);
 
-// As printed by `trireme plan`.
+// Formats the plan as `trireme plan` prints it.
 std::string to_text(const LayoutPlan& plan, const Config& config);
 
 }  // namespace trireme

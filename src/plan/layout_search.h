@@ -31,7 +31,7 @@ struct FoundLayout {
   TimePlan time;
 };
 
-// How many layouts there were, and what became of them. They add up to `considered`.
+// Number of layouts by outcome. The outcomes add up to `considered`.
 struct SearchCounts {
   std::int64_t considered = 0;
   std::int64_t too_large_at_least = 0;  // by the bound on memory
@@ -82,7 +82,7 @@ LayoutSearch search_layouts(const Config& config, const RankSet& set, const Mach
 // hundred thousand.
 int fewest_ranks(const Config& config, const RankSet& set, const Machine& machine);
 
-// As printed by `trireme plan --search`.
+// Formats the result as `trireme plan --search` prints it.
 std::string to_text(const LayoutSearch& search, const Config& config, const RankSet& set);
 
 }  // namespace trireme

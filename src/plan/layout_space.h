@@ -34,8 +34,8 @@ std::vector<std::string> layout_overrides(const Layout& layout, const Config& co
 
 struct LayoutSpace {
   std::vector<Layout> layouts;
-  // How many choices of tp, cp and ep, and then of pp and the micro-batch, do not suit the model,
-  // the device or the batch, and the first message that says why.
+  // Number of combinations of tp, cp and ep, and then of pp and the micro-batch, that are invalid
+  // for the model, the device or the batch, and the first message that explains why.
   std::int64_t refused = 0;
   std::string refusal;
   // For choices whose only fault is the batch: the multiples that a batch would have to be,

@@ -1,4 +1,4 @@
-// What is asked of a plan, and the whole answer: the same for `trireme plan` and for programs that
+// Request for a plan and its complete answer: the same for `trireme plan` and for programs that
 // link the library.
 #pragma once
 
@@ -42,7 +42,7 @@ struct PlanAnswer {
 // that is assumed where its files do not say it.
 PlanAnswer answer_plan(Config& config, const PlanRequest& request);
 
-// As printed by `trireme plan --json`.
+// Serializes the answer as `trireme plan --json` prints it.
 std::string to_json_text(const PlanAnswer& answer);
 
 // The target of the run: the machine that was named, or the device of the configuration.

@@ -1,5 +1,5 @@
-// What is asked of a search for layouts, and its answer: the same for `trireme plan --search` and
-// for programs that link the library.
+// Request for a layout search and its answer: the same for `trireme plan --search` and for programs
+// that link the library.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct SearchAnswer {
 SearchAnswer answer_search(const Config& config, const Machine& machine,
                            const SearchRequest& request);
 
-// As printed by `trireme plan --search --json`.
+// Serializes the answer as `trireme plan --search --json` prints it.
 std::string to_json_text(const SearchAnswer& answer, const Config& config);
 
 }  // namespace trireme

@@ -32,8 +32,8 @@ struct Position {
   bool has_shared = false;     // parameters that tensor-parallel ranks have copies of
   std::int64_t tied = 0;       // elements of a tied table that a rank owns
   bool has_tied_copy = false;  // whose original the first stage saves
-  // That the ranks with all copies of what they own save, and that those of one tensor-parallel
-  // rank save for all.
+  // Slices saved by each rank that holds all copies of its data, and slices saved by one
+  // tensor-parallel rank for all.
   std::int64_t slices = 0, shared_slices = 0, bytes = 0;
 };
 

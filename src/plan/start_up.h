@@ -43,7 +43,7 @@ struct StartPlan {
 StartPlan plan_start(const Config& config, int ranks, const Target& target,
                      const StartOptions& options);
 
-// As printed by `trireme plan --startup`.
+// Formats the plan as `trireme plan --startup` prints it.
 std::string to_text(const StartPlan& start);
 
 }  // namespace trireme

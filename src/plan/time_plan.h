@@ -1,4 +1,4 @@
-// How long a planned step takes: the plan's records, replayed against a machine.
+// Duration of a planned step: replays the plan's records on a model of the machine.
 #pragma once
 
 #include <string>
@@ -62,7 +62,7 @@ std::string seconds_text(double seconds);
 
 // A line that says where the band ends, for a time beyond it; "" else.
 std::string end_of_band(const TimePlan& time);
-// As printed by `trireme plan`.
+// Formats the plan as `trireme plan` prints it.
 std::string to_text(const TimePlan& time);
 
 // The simulated step; of a long one, which repeats itself, with few turns of its schedule.

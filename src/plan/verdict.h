@@ -38,7 +38,7 @@ struct Verdict {
 Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int64_t limit,
               const NodeHost& host = {});
 
-// As printed by `trireme plan --memory`.
+// Formats the verdict as `trireme plan --memory` prints it.
 std::string to_text(const Verdict& verdict);
 
 }  // namespace trireme

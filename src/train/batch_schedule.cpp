@@ -46,7 +46,7 @@ std::int64_t BatchSchedule::batch_size(std::int64_t consumed) const {
     return (next - 1)->size;
   }
   if (increment_ == 0 || consumed > ramp_samples_ || ramp_samples_ == 0) return final_size_;
-  // In double, as upstream computes it, so that migrated runs change their batch at the same step.
+  // In double, as Megatron computes it, so that migrated runs change batch size at the same step.
   const std::int64_t increments = (final_size_ - first_size_) / increment_;
   const double samples_per_increment =
       static_cast<double>(ramp_samples_) / static_cast<double>(increments);

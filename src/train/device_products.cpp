@@ -38,7 +38,7 @@ MemoryBlock operand(Device& device, DType dtype, std::int64_t bytes) {
   return block;
 }
 
-// What a product reads and writes.
+// Operands and result of a product.
 struct Operands {
   MemoryBlock dst, a, b;
 };

@@ -247,9 +247,9 @@ MemoryPlan Engine::memory() const {
   return plan;
 }
 
-// Only what is added in a fixed order needs it: activations, and gradients that are kept in bf16.
-// What is larger than the memory is added in several turns. Ranks that share sequences or experts
-// add up no activations, and have the least that a group can have.
+// Only sums in a fixed order need buffers: activations, and gradients kept in bf16. Data larger
+// than a buffer is summed in several rounds. Groups that share sequences or experts never sum
+// activations and get the minimum size.
 std::array<std::int64_t, 2> Engine::sum_bytes() const {
   constexpr std::int64_t most = 32 << 20;
   if (device_.target().device == DeviceKind::cpu || mesh_.size() == 1) return {};

@@ -25,7 +25,7 @@ struct Sums {
   }
 };
 
-// In one message and without rounding. `losses`: how many the model has.
+// Sums over ranks in one message, without rounding. `losses`: number of losses of the model.
 void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
   StepTotals& t = sums.totals;
   std::vector<ExactSum*> parts = {&t.squares};

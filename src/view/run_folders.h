@@ -1,4 +1,4 @@
-// Which folders hold the runs that a user has named.
+// Finds the run folders that the user's arguments refer to.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct FoundRuns {
 // may be none yet. Refused (exit code 2): what is not a folder.
 FoundRuns find_runs(const std::vector<fs::path>& named);
 
-// As short as they can be told apart: `wide` and `deep`, or `a/wide` and `b/wide`.
+// Returns the shortest distinguishing names: `wide` and `deep`, or `a/wide` and `b/wide`.
 std::vector<std::string> short_names(const std::vector<fs::path>& folders);
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ void launch_dispatch(const Launch& l) {
   });
 }
 
-// Of rows by expert, the places of choices among them, and where experts begin.
+// Shape of a permutation, from its operands: sorted rows, places of choices and expert offsets.
 PermuteShape permutation(const Value& by_expert, const Value& places, const Value& offsets) {
   return {.rows = places.shape[0],
           .cols = by_expert.shape[1],

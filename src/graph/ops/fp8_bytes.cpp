@@ -25,7 +25,7 @@ std::int64_t rows_of_call(const Graph& g, Product product, const Fp8Operands& o)
   return o.b.rows % fp8_block == 0 ? block : 0;
 }
 
-// How the inverses of scales lie (Kernels<T>::fp8_inverse_scales).
+// Memory layout of the inverse scales (Kernels<T>::fp8_inverse_scales).
 struct ScaleTable {
   std::int64_t chunk, ld, count;
 

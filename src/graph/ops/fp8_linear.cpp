@@ -1,5 +1,5 @@
-// Which tiles of each operand share a scale (docs/decisions/fp8.md), and the product in scratch: of
-// bytes where the device's library has one, else of the numbers that they mean.
+// Scale tiles of each operand (docs/decisions/fp8.md), and the product of operands in scratch: of
+// bytes if a device library supports them, otherwise of their values.
 #include "graph/ops/fp8_linear.h"
 
 #include <algorithm>

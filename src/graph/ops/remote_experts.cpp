@@ -222,7 +222,7 @@ class Exchange {
     const std::int64_t first = s_.first_expert(owner);
     return rounds_of(offsets_of(source), s_.blocks, first, first + s_.own, s_.round_rows);
   }
-  // Where what an owner makes of this rank's rows comes: the first part lies in the output.
+  // Buffer for an owner's results of this rank's rows: the first part is written to the output.
   std::byte* results_of(int owner, std::byte* output) const {
     const std::int64_t part = s_.tensor_rank(owner);
     return part == 0 ? output : at(scratch_.partial) + (part - 1) * s_.taken * row_bytes();

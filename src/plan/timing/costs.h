@@ -1,4 +1,4 @@
-// How long one kernel and one message of a recorded step take on a machine.
+// Duration of one kernel and one message of a recorded step on a machine.
 #pragma once
 
 #include <array>

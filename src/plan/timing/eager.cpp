@@ -91,7 +91,7 @@ std::vector<std::int64_t> ForeignKernels::parts(const RecordedWork& product) con
 }
 
 double ForeignKernels::bytes(const RecordedWork& kernel) const {
-  // In units of a byte per element of the layer's activations.
+  // In units of one byte per element of the layer's activations.
   const double element = layer_->activations / 2;
   const bool adds = kernel.bytes > 7 * element;
   const bool fused = costs_.stack().fused_norm;

@@ -1,4 +1,4 @@
-// How fast a machine is: the figures of a machine file, in bytes, flops and seconds.
+// Speed of a machine: the figures of a machine file, in bytes, flops and seconds.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Fit {
   double wide_efficiency = 0;  // where products are computed in 32 bits; 0: the same
   double band = 0.08;          // the error to expect of other layouts, as a share
   int devices = 0;             // of the largest run that it was compared with; 0: not known
-  // How much longer than predicted a published run of more devices took, as a share; 0: none is
+  // Relative excess over the prediction of a published run on more devices; 0: none is
   // known.
   double beyond = 0;
 };
