@@ -46,8 +46,8 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
   return prompts;
 }
 
-// How many tokens to add to a prompt of that many. Learned positions end: the default is cut to
-// what is left of them, and a number that was asked for is refused.
+// Returns the number of tokens to add to a prompt of this length. Learned positions limit it: the
+// default is reduced to the remaining ones, and an explicit number that is too large is refused.
 std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std::int64_t prompt) {
   const std::int64_t asked = a.options.max_new_tokens;
   if (m.position != PositionEncoding::learned || prompt <= m.max_positions - asked) return asked;

@@ -10,8 +10,8 @@
 namespace trireme {
 
 struct SearchRequest {
-  std::int64_t ranks = 0;   // 0: not said, which is refused
-  std::int64_t memory = 0;  // bytes of a rank; 0: a device's
+  std::int64_t ranks = 0;   // 0: not given, which is rejected
+  std::int64_t memory = 0;  // bytes per rank; 0: that of a device
   std::string stack = "trireme";
   bool exhaustive = false;
 };
@@ -21,8 +21,8 @@ struct SearchAnswer {
   LayoutSearch search;  // at least one layout
 };
 
-// `config` is valid and knows its vocabulary. Fails with exit code 1 where no layout fits, and with
-// 2 where the request makes none possible.
+// `config` must be valid with known vocabulary. Fails with exit code 1 if no layout fits, and with
+// 2 if the request allows none.
 SearchAnswer answer_search(const Config& config, const Machine& machine,
                            const SearchRequest& request);
 
