@@ -13,8 +13,8 @@ namespace trireme {
 struct LayoutChoice {
   Config config;            // the given one with the layout in it
   std::int64_t needed = 0;  // bytes of the rank that needs most
-  // Why the model is split and recomputed as it is, in sentences: that a batch does not divide
-  // evenly among all ranks, and what the simplest layout would need. "": the model is not split.
+  // Why the model is split and recomputed as it is, in sentences: how the batch fails to divide
+  // over all ranks, and what the simplest layout would need. "": the model is not split.
   std::string reason;
 };
 
