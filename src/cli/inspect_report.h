@@ -34,8 +34,8 @@ std::string human_bytes(std::uint64_t bytes);
 
 // Reads the numbers of a row's tensor in pieces, so that its size does not matter.
 using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
-// A tensor with stride 0 can be arbitrarily large although its file is small: statistics are
-// omitted above this many elements.
+// A tensor that repeats the few elements stored in its file may be arbitrarily large: statistics
+// are omitted above this many elements.
 inline constexpr std::int64_t most_repeated = std::int64_t{1} << 26;
 void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
 

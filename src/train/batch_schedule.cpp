@@ -1,4 +1,4 @@
-// Sizes, and the steps that they make.
+// Batch sizes, and the numbers of steps that follow from them.
 #include "train/batch_schedule.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
   if (first_size_ == final_size_) return;
   increment_ = ramp[1];
   ramp_samples_ = ramp[2];
-  check(first_size_ + increment_);  // then every size on the way divides
+  check(first_size_ + increment_);  // then all intermediate sizes divide too
 }
 
 void BatchSchedule::check(std::int64_t size) const {

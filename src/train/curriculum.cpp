@@ -1,4 +1,4 @@
-// Lengths by step, and micro-batches cut to them.
+// Sequence length by step, and truncation of micro-batches.
 #include "train/curriculum.h"
 
 #include <algorithm>
