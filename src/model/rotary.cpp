@@ -1,4 +1,4 @@
-// Frequencies pair by pair.
+// Computes the frequency of each pair.
 #include "model/rotary.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The pair, counted in fractions, that turns so often within the original length.
+// The (fractional) pair index with this number of turns within the original length.
 double pair_of_turns(const ModelConfig& m, double turns) {
   const double length = static_cast<double>(m.rope_original_length);
   return static_cast<double>(rotary_dimensions(m)) *

@@ -44,7 +44,7 @@ Stack with_fused_norm(Stack stack) {
   return stack;
 }
 
-// torch.compile fuses what lies between the products of a layer.
+// torch.compile fuses the ops between the products of a layer.
 Stack compiled(Stack stack) {
   stack.eager = false;
   stack.traffic = 1.3;
