@@ -96,7 +96,7 @@ using namespace trireme::c;
 trireme_status trireme_job_open(const trireme_config* config, trireme_job** job) {
   return guarded([&] {
     auto made = std::make_unique<trireme_job>(config ? config->config : trireme::v1::Config());
-    if (!made->alone()) choose_device(*made);  // else the job has done it
+    if (!made->alone()) choose_device(*made);  // otherwise the job has already done it
     *job = made.release();
   });
 }

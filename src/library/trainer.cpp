@@ -1,4 +1,4 @@
-// The public trainer: ours, with what a program gives in place of the configuration.
+// The public trainer: the internal one, with user-provided parts in place of configuration.
 #include <trireme/trainer.h>
 
 #include "base/error.h"

@@ -163,8 +163,8 @@ double active_mlp_weights(const ModelConfig& m) {
   return sum;
 }
 
-// Positions that attention counts for each: those of the sequence, without causal halving; less
-// where windows hide some, in proportion to the pairs that are left. Of all layers together.
+// Attended positions per position, over all layers together: the full sequence, without causal
+// halving; windows reduce it in proportion to the visible pairs.
 double attended_positions(const ModelConfig& m) {
   const auto seq = static_cast<double>(m.seq_length);
   const auto window = static_cast<double>(m.attention_window);

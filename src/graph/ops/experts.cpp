@@ -1,4 +1,4 @@
-// The rows' way to their experts and back.
+// Dispatch of rows to experts, and combination of the results.
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
@@ -45,7 +45,7 @@ PermuteShape permutation(const Value& by_expert, const Value& places, const Valu
           .experts = offsets.shape.count() - 1};
 }
 
-// --- spread; inputs: x, places, offsets
+// --- permute_rows; inputs: x, places, offsets
 void infer_permute(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   require(x.shape.rank() == 2 && g.value(node.inputs[1]).shape[0] == x.shape[0], g, node,
