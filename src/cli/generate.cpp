@@ -11,7 +11,7 @@
 namespace trireme::cli {
 namespace {
 
-constexpr std::int64_t largest_length = std::int64_t{1} << 24;  // of what one call may add
+constexpr std::int64_t largest_length = std::int64_t{1} << 24;  // maximum tokens added per call
 
 struct GenerateArguments {
   std::string model;
@@ -69,15 +69,15 @@ std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std
   return left;
 }
 
-// The tokens that end a sequence: the one that ends documents in training data, and those that came
-// along with an imported model.
+// End-of-sequence tokens: the end-of-document token of training data, and those of an imported
+// model.
 std::vector<std::int32_t> stop_ids(const TrainedModel& model, const Tokenizer& tokenizer) {
   std::vector<std::int32_t> ids = model.imported_end_ids();
   if (tokenizer.eod_id() >= 0) ids.push_back(tokenizer.eod_id());
   return ids;
 }
 
-// A model may have more ids than its tokenizer, for example a padded vocabulary: they have no text.
+// A model may have more ids than its tokenizer, e.g. a padded vocabulary: these have no text.
 std::string text_of(std::vector<std::int32_t> ids, const Tokenizer& tokenizer) {
   std::erase_if(ids, [&](std::int32_t id) { return id >= tokenizer.vocab_size(); });
   return tokenizer.decode(ids, true);

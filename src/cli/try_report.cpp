@@ -1,4 +1,4 @@
-// Bits per byte of the model and of compressors, samples, and the next commands.
+// Prints bits per byte of the model and of compressors, samples, and next commands.
 #include "cli/try_report.h"
 
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ void print_figures(const TryFigures& f) {
       "A compressor is still better: more steps help (--minutes, --steps), and so does more text.\n");
 }
 
-// The first words of the text that is held out, from one line.
+// The first words of the held-out text, from one line.
 std::string first_words(const std::string& text) {
   constexpr int words = 5;
   std::istringstream line(text.substr(0, std::min(text.find('\n'), std::size_t{200})));
@@ -119,7 +119,7 @@ std::string own_name() {
   return error || relative.empty() || *relative.begin() == ".." ? file : relative.string();
 }
 
-// Words of the user and of the text are quoted: the commands are pasted.
+// Quotes words of the user and of the text, since the commands are meant to be pasted.
 void print_next_steps(const TryFiles& files, std::int64_t steps, const std::string& prompt,
                       const std::vector<std::string>& texts, bool full) {
   const std::string run = files.run.string();

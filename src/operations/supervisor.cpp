@@ -219,7 +219,7 @@ class Supervisor {
   }
 
   int code_of(const Ending& ending) const {
-    // A launcher may have lost a node, or a rank that did not end MPI, after the run was done.
+    // The launcher may have lost a node, or a rank that did not finalize MPI, after the run's end.
     if (const int code = code_without_launcher(ending.state);
         code != static_cast<int>(ExitCode::failed))
       return code;
