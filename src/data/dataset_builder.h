@@ -1,4 +1,4 @@
-// From a configuration to the datasets of its splits.
+// Builds the datasets of the splits from a configuration.
 #pragma once
 
 #include <cstdint>

@@ -84,9 +84,9 @@ class Simulation {
   const double interval_, duration_;
   const std::uint64_t seed_;
   double now_ = 0, next_failure_ = 0;
-  double work_ = 0;               // done, of which
-  double saved_ = 0, begun_ = 0;  // is safe, and will be once the save at hand
-  double complete_at_ = never;    // is complete
+  double work_ = 0;               // total training done
+  double saved_ = 0, begun_ = 0;  // of it: saved; covered by the latest save
+  double complete_at_ = never;    // completion time of the latest save
   double saving_ = 0, lost_ = 0, restarting_ = 0;
   std::int64_t failures_ = 0;
   std::uint64_t drawn_ = 0, starts_ = 0;

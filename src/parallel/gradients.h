@@ -31,20 +31,20 @@ class Gradients {
   void before(Pass pass, int segment);
   void after(Pass pass, int segment);
 
-  // The end of a step, in this order and on all ranks alike:
-  // 1. once no pass of the step makes gradients any more: what is left of the reduction. Most of it
-  //    is under way since each segment was complete; sums over copies of the states wait for those
-  //    within a copy, and start here;
+  // The end of a step, in this order and on all ranks:
+  // 1. When no pass of the step produces gradients any more, starts the remaining reductions. Most
+  // are already in flight since each segment was complete; sums over copies of the states depend on
+  // those within a copy, and start here.
   void reduce();
-  //    and waits until each rank has the sum of its parts;
+  // Waits until each rank has the sum of its parts.
   void finish();
-  // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the
-  // pipeline;
+  // 2. Adds the two copies of a tied parameter, on this rank or with the other end of the
+  // pipeline.
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
   void tie_across(Communicator& embedding, int parameter);
-  // 3. adds up the parts of sequence-parallel ranks and of those that share heads, and turns exact
-  // sums into floating-point
-  //    numbers. Then the optimizer reads part().
+  // 3. Adds the partial gradients of sequence-parallel ranks and of those that share heads, and
+  // converts exact sums to floating point. Then the optimizer reads part(), which returns the final
+  // gradients.
   void complete();
 
   // Returns this rank's part of a bucket, after complete(), in the accumulation type or bf16.

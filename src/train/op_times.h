@@ -49,7 +49,7 @@ class OpTimes : public Observer {
   std::map<OpKind, OpTime> times_;
   std::vector<Timed> timed_;  // not read yet
   Event begin_;
-  double waited_ = 0;  // before the op at hand
+  double waited_ = 0;  // before the current op
 };
 
 bool is_linear(OpKind op);
