@@ -160,8 +160,8 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   return dataset;
 }
 
-// Tokens of a sample: its input, followed by its last target. For BERT: its input with the masked
-// words restored, without padding.
+// Tokens of a sample: its input, followed by its last target. For BERT: its input after masking,
+// without padding.
 std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, bool masked) {
   Batch batch(1, dataset.seq_length());
   dataset.fill(index, batch.row(0));
