@@ -1,4 +1,4 @@
-// `trireme bench`: speed of matrix products, of single ops and of whole training steps.
+// `trireme bench`: speed of matrix products, single ops and full training steps.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -32,8 +32,8 @@ struct BenchArguments {
   bool json = false;
 };
 
-// GPT-2 124M with micro-batches of 4 x 1024 tokens, for which docs/performance.md gives figures; or
-// the preset that an override names, with its own vocabulary.
+// GPT-2 124M with micro-batches of 4 x 1024 tokens, the reference of docs/performance.md; or the
+// preset named by an override, with its own vocabulary.
 Config built_in(const std::vector<std::string>& overrides) {
   constexpr std::string_view key = "model.preset=";
   std::string name = "gpt2-124m";
@@ -61,13 +61,13 @@ Config config_of(const BenchArguments& a) {
   return config;
 }
 
-// Measurements take minutes on a busy machine; their figures go to standard output.
+// Measurements take minutes on a busy machine: progress goes to stderr, results to stdout.
 void say_on_stderr(const std::string& what) {
   fmt::print(stderr, "measuring: {}\n", what);
 }
 
-// Shares of the device's peak that a step's necessary flops reach: with attention to half of the
-// positions, as causal models have it, and with attention to all, as other programs count.
+// Model flops utilization of a step: with causal attention, as actually required, and with full
+// attention, as other programs report it.
 struct Mfu {
   double peak, causal, full;
 

@@ -1,4 +1,4 @@
-// Reads the parser's own description.
+// Extracts the command tree from the parser.
 #include "cli/command_tree.h"
 
 namespace trireme::cli {
@@ -15,7 +15,7 @@ CommandOption described(const CLI::Option& option) {
   return one;
 }
 
-// Groups of options are subcommands without a name; an option without a group is not for users.
+// Option groups are unnamed subcommands; options without a group are hidden from users.
 void add_options(const CLI::App& app, Command& command) {
   for (const CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) command.options.push_back(described(*option));

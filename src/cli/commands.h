@@ -5,9 +5,9 @@
 
 namespace trireme::cli {
 
-// Each adds a subcommand with its options to the program. Its callback does the work and throws
-// trireme::Error for what goes wrong; main() prints the message and returns the exit code.
-// (one line per command, in the order of --help)
+// Each adds a subcommand with its options to the program. Its callback runs the command and throws
+// trireme::Error on failure; main() prints the message and returns the exit code. (One line per
+// command, in the order of --help.)
 void add_try(CLI::App& app);
 void add_train(CLI::App& app);
 void add_config(CLI::App& app);

@@ -1,5 +1,5 @@
-// `trireme completion`: scripts that let a shell complete commands, flags and keys of the
-// configuration.
+// `trireme completion`: shell scripts that complete commands, flags and configuration
+// keys.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,7 +11,7 @@
 namespace trireme::cli {
 namespace {
 
-// A word that may come next, and what it is.
+// A possible next word, with its description.
 struct Word {
   std::string text, description;
 };
@@ -31,7 +31,7 @@ std::vector<Word> keys() {
   return words;
 }
 
-// 'text' for a shell; fish and the others agree on all but the quote itself.
+// Quotes text for a shell; shells agree on everything except how to escape the quote itself.
 std::string quoted(const std::string& text, std::string_view quote) {
   std::string all = "'";
   for (const char c : text) {
@@ -43,7 +43,7 @@ std::string quoted(const std::string& text, std::string_view quote) {
   return all + "'";
 }
 
-// The words before the cursor that are commands, as " data merge", in `path`; of bash and zsh.
+// Shell code that sets `path` to the commands before the cursor (" data merge"); bash and zsh.
 std::string path_of_words(const Command& root, const std::string& before_cursor) {
   std::string known;
   for (const Command* command : all_commands(root))
@@ -110,7 +110,7 @@ std::string of_zsh(const Command& root) {
          "_trireme \"$@\"\n";
 }
 
-// Commands are words that stand somewhere before the cursor.
+// Condition on the command words before the cursor.
 std::string fish_condition(const Command& command) {
   if (command.path.empty()) return "__fish_use_subcommand";
   std::string condition;
@@ -126,7 +126,7 @@ std::string fish_condition(const Command& command) {
 std::string of_fish(const Command& root) {
   std::string text =
       "# Completion of trireme for fish: put it into ~/.config/fish/completions/trireme.fish.\n";
-  std::string with_keys;  // commands after which keys may stand
+  std::string with_keys;  // commands that accept keys
   for (const Command* command : all_commands(root)) {
     const std::string condition = quoted(fish_condition(*command), "\\'");
     for (const Command& sub : command->commands)

@@ -1,4 +1,4 @@
-// `trireme config`: configurations to start from.
+// `trireme config`: creates an initial configuration.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string presets_text() {
   return text;
 }
 
-// The number that was given for a flag; 0: none.
+// Number given by a flag; 0: none.
 std::int64_t count_of(const std::map<std::string, std::string>& answers, const char* name) {
   const auto found = answers.find(name);
   return found == answers.end() ? 0
@@ -38,7 +38,7 @@ std::int64_t count_of(const std::map<std::string, std::string>& answers, const c
                                       std::strtoll(found->second.c_str(), nullptr, 10), 0, 1 << 16);
 }
 
-// An answer that turns out to be wrong at the end must not lose the others.
+// Keeps the other answers if one turns out to be wrong at the end.
 std::string answered(Questions& questions, const ConfigArguments& arguments,
                      const settings::SettingsFile* file) {
   try {
@@ -67,7 +67,7 @@ std::string text_of(const ConfigArguments& arguments) {
 }
 
 void run(const ConfigArguments& arguments) {
-  require_new_file(arguments.output);  // before the questions, whose answers would be lost
+  require_new_file(arguments.output);  // before the questions, so that no answers are lost
   const std::string text = text_of(arguments);
   if (arguments.output.empty()) {
     fmt::print("{}", text);

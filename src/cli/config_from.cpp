@@ -1,4 +1,4 @@
-// Lays the settings of another system over a configuration that answers made.
+// Applies another system's settings to a configuration built from answers.
 #include "cli/config_from.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using megatron::Setting;
 
-// Keys that a question asks for: its answer, proposed by the file, has the last word.
+// Keys covered by a question: its answer, with the file's value as the default, takes precedence.
 struct Asked {
   const char* key;
   const char* question;
@@ -25,7 +25,7 @@ constexpr std::array<Asked, 5> asked = {{{"run.precision", "precision"},
                                          {"train.iters", "iters"},
                                          {"optimizer.lr", "lr"}}};
 
-// The device is that of the machine, which is asked for.
+// The device follows from the machine, which is a question.
 bool is_asked(const std::string& key) {
   return key == "run.device" ||
          std::ranges::any_of(asked, [&](const Asked& a) { return a.key == key; });
@@ -46,7 +46,7 @@ std::string line_of(const Setting& setting) {
   return fmt::format("{} = {}  # {}", key, setting.value, setting.origin);
 }
 
-// The line of a section's last key, or its header; the end if it is missing.
+// Returns the line of a section's last key, or its header; the end if the section is missing.
 std::size_t last_line(const std::vector<std::string>& lines, const std::string& section) {
   std::size_t last = lines.size();
   bool inside = false;

@@ -8,19 +8,19 @@
 
 namespace trireme::cli {
 
-// The settings of `file`, in which nothing is lost: otherwise fails (exit code 2) and says what.
-// `nodes`, `per_node`: what flags say of the ranks, which must be those of the file; 0: nothing.
+// Reads the settings of `file`; fails (exit code 2), with the reason, if any would be lost.
+// `nodes`, `per_node`: rank counts from flags, which must match the file; 0: not given.
 settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t nodes,
                                               std::int64_t per_node);
 
-// Answers to the questions of `trireme config`, by name, that the file has.
+// Answers to `trireme config`'s questions that the file provides, by name.
 std::map<std::string, std::string> answers_of(const settings::SettingsFile& file);
 
-// The value of a key ("section.key") as TOML, or "".
+// Returns the value of a key ("section.key") as TOML, or "".
 std::string value_of(const settings::SettingsFile& file, const std::string& key);
 
-// `toml`, a configuration with one "key = value" in a line, with every setting of the file but
-// those that the answers hold: in place of the line of the same key, else at the end of its
+// Merges every setting of the file, except those among the answers, into `toml`, a configuration
+// with one "key = value" per line: replaces the line of the same key, or appends it to its
 // section.
 std::string with_settings_of(const settings::SettingsFile& file, const std::string& toml);
 

@@ -1,4 +1,4 @@
-// The questions, their proposals, and the file that the answers make.
+// The questions, their defaults, and the file generated from the answers.
 #include "cli/config_questions.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@
 namespace trireme::cli {
 namespace {
 
-// Places in the table below.
+// Indices of the table below.
 enum class Ask : std::uint8_t {
   machine,
   nodes,
@@ -77,7 +77,7 @@ const Question& question(Ask which) {
   return table[static_cast<std::size_t>(which)];
 }
 
-// On this machine nodes and GPUs do not matter.
+// On the local machine, nodes and GPUs are irrelevant.
 constexpr Question processes_here = {"ranks", "How many processes on this machine?"};
 
 // The answers so far.
@@ -105,7 +105,7 @@ std::string as_bytes(const std::string& text) {
   }
 }
 
-// A machine with GPUs that `trireme plan` knows, or a cluster of them.
+// Returns a GPU machine known to `trireme plan`, or a cluster of such machines.
 std::optional<Machine> known_machine(const std::string& name) {
   const std::string machine(machine_of_site(name));
   if (machine_text(machine).empty()) return std::nullopt;
@@ -125,7 +125,7 @@ std::string check_machine(const std::string& name) {
 }
 
 void ask_machine(Questions& questions, Answers& answers) {
-  // Other systems train on GPUs unless their file says otherwise.
+  // Other systems train on GPUs unless their file specifies otherwise.
   const bool gpus = answers.from && answers.known("run.device") != "\"cpu\"";
   answers.machine = questions.ask(question(Ask::machine), gpus ? "cuda" : "this", check_machine);
   RankSet& set = answers.set;
@@ -159,14 +159,14 @@ std::string known_model(const std::string& name) {
   return "expected gpt, llama, or a preset: " + known.substr(2);
 }
 
-// For a model that a file has.
+// For a model given by a file.
 std::string length_line(Questions& questions, const std::string& usual) {
   const std::int64_t tokens = usual.empty() ? 2048 : std::stoll(usual);
   return fmt::format("seq_length = {}\n",
                      questions.ask_count(question(Ask::length), tokens, 1 << 24));
 }
 
-// Fault of a model, or "": reported at the question whose answer causes it.
+// Error of a model, or "": reported at the question whose answer causes it.
 std::string fault_of(const std::string& model_lines) {
   try {
     validate(parse_config(
@@ -180,14 +180,14 @@ std::string fault_of(const std::string& model_lines) {
   }
 }
 
-// The most heads, up to `most`, that share the hidden size evenly.
+// The largest number of heads, at most `most`, that divides the hidden size.
 std::int64_t heads_for(std::int64_t hidden, std::int64_t most) {
   std::int64_t heads = std::max<std::int64_t>(1, most);
   while (hidden % heads != 0) --heads;
   return heads;
 }
 
-// The model section; the size of a model of one's own is proposed for a first try on this machine.
+// The model section; for a custom model, proposes a size for a first try on this machine.
 std::string ask_model(Questions& questions, Answers& answers) {
   const bool here = answers.here();
   if (const std::string preset = answers.known("model.preset"); !preset.empty()) {
@@ -225,14 +225,14 @@ std::string ask_model(Questions& questions, Answers& answers) {
   return lines(head_count, length);
 }
 
-// For a comment.
+// Makes text suitable for a comment.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   return text;
 }
 
-// Parameters of a model that knows its vocabulary.
+// Number of parameters of a model whose vocabulary is known.
 double parameters_of(Config config, DeviceKind device) {
   config.run.device = device;
   config.train.global_batch_size = config.train.micro_batch_size = 1;
@@ -249,7 +249,7 @@ std::string positive(const std::string& text) {
              : "expected a number from 1e-12 to 10, as 3e-4";
 }
 
-// Rounded to a power of two, at least one sample for each rank.
+// Rounds to a power of two, with at least one sample per rank.
 std::int64_t proposed_batch(double tokens, std::int64_t seq_length, int rank_count) {
   std::int64_t batch = 1;
   while (std::sqrt(2.0) * static_cast<double>(batch * seq_length) <= tokens) batch *= 2;
@@ -269,7 +269,7 @@ std::string layout_lines(const LayoutChoice& choice, const Answers& answers) {
   return text;
 }
 
-// [run], [model] and [data].
+// Asks for [run], [model] and [data].
 std::string ask_model_and_data(Questions& questions, Answers& answers) {
   ask_machine(questions, answers);
   const std::string model_lines = ask_model(questions, answers);
@@ -289,14 +289,14 @@ std::string ask_model_and_data(Questions& questions, Answers& answers) {
       answers.model, answers.device, precision, model_lines, toml_string(prefix), tokenizer);
 }
 
-// The line of [model] that says the size of the vocabulary where neither a tokenizer's file that is
-// there nor the model does.
+// The [model] line with the vocabulary size, if neither an existing tokenizer file nor the model
+// determines it.
 std::string ask_vocabulary(Questions& questions, Config& config) {
   try {
     assume_vocabulary(config);
     return "";
   } catch (const Error&) {
-    // Its message tells where to set the key, which the answer does.
+    // The error says where to set the key; the answer does that.
   }
   const DataConfig& data = config.data;
   const std::string& file = data.vocab_file.empty() ? data.tokenizer_model : data.vocab_file;
@@ -307,7 +307,7 @@ std::string ask_vocabulary(Questions& questions, Config& config) {
                      config.model.vocab_size, one_line(file));
 }
 
-// Whether the file says how ranks share the model.
+// Whether the file specifies a parallel layout.
 bool has_layout(const Answers& answers) {
   constexpr std::array<const char*, 7> of_a_layout = {"tp",        "pp",   "cp",          "ep",
                                                       "expert_tp", "zero", "dp_replicate"};
@@ -316,7 +316,7 @@ bool has_layout(const Answers& answers) {
   });
 }
 
-// "125 million", "12.9 billion".
+// Formats "125 million", "12.9 billion".
 std::string size_text(double parameters) {
   const double millions = parameters / 1e6;
   if (millions < 1000) return fmt::format("{:.3g} million", millions);
@@ -329,19 +329,19 @@ struct Training {
   double rate;
 };
 
-// Data-parallel ranks of the layout that the file has.
+// Number of data-parallel ranks in the file's layout.
 std::int64_t replicas_of(const Config& config, const Answers& answers) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t others = p.tp * p.pp * p.cp;
   return answers.set.ranks % others == 0 ? answers.set.ranks / others : 0;
 }
 
-// Micro-batches of all ranks together that the file asks for, of which the batch is a multiple.
+// Total micro-batches over all ranks required by the file, which must divide the batch.
 std::int64_t parts_of_batch(const Config& config, const Answers& answers) {
   return answers.from ? answers.from->micro_batches * replicas_of(config, answers) : 0;
 }
 
-// Fault of a batch, or "".
+// Error of a batch size, or "".
 std::string fault_of_batch(Config config, const Answers& answers, std::int64_t batch) {
   if (const std::int64_t parts = parts_of_batch(config, answers); parts > 0 && batch % parts != 0)
     return fmt::format("a batch of {} is not a multiple of {} = {} times {}", batch,
@@ -390,7 +390,7 @@ Training ask_training(Questions& questions, const Answers& answers, const Config
   return training;
 }
 
-// [train], [optimizer], [parallel] and [checkpoint].
+// Formats [train], [optimizer], [parallel] and [checkpoint].
 std::string training_lines(const Training& training, const LayoutChoice& choice,
                            const Answers& answers) {
   const bool bert = choice.config.model.family == "bert";
@@ -408,7 +408,7 @@ std::string training_lines(const Training& training, const LayoutChoice& choice,
       layout_lines(choice, answers), interval);
 }
 
-// The layout of the file, with the micro-batch that its number of micro-batches gives if that fits.
+// The file's layout, with the micro-batch size implied by its number of micro-batches, if it fits.
 LayoutChoice layout_of_file(Config config, const Answers& answers) {
   const std::int64_t parts = parts_of_batch(config, answers);
   const bool open = answers.known("train.micro_batch_size").empty();

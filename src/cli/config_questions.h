@@ -1,4 +1,4 @@
-// `trireme config`: a first configuration by questions.
+// Interactive creation of a configuration: `trireme config`.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace trireme::cli {
 
-// All questions, in the order in which they are asked; each has a flag of its name.
+// All questions in order; each has a flag with its name.
 std::span<const Question> config_questions();
 
-// Asks what is not answered, works out what can be, and returns the configuration as TOML with the
-// reason next to what was worked out. `from`: the settings of another system, or null; what they
-// say stays, the layout included. Fails (exit code 2) where nothing fits.
+// Asks the unanswered questions, derives what it can, and returns the configuration as TOML with
+// comments that explain derived values. `from`: settings of another system, or null; they are kept,
+// including the layout. Fails (exit code 2) if nothing fits.
 std::string configuration_by_questions(Questions& questions, const settings::SettingsFile* from);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// From the name of a tokenizer's file to its keys.
+// Derives tokenizer keys from a file name.
 #include "cli/config_tokenizer.h"
 
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 
 namespace trireme::cli {
 
-// Kind of a tokenizer by its file's name; Llama 3 has a tiktoken model of a name that others give
-// to one of SentencePiece.
+// Derives the tokenizer type from the file name; Llama 3's tiktoken model has the same name as
+// other models' SentencePiece files.
 std::string tokenizer_lines(const std::string& file, const std::string& model) {
   const std::string name = toml_string(file);
   const auto ends = [&](std::string_view end) { return file.ends_with(end); };

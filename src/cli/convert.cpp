@@ -1,4 +1,4 @@
-// `trireme convert`: checkpoints of other programs to runs, and back.
+// `trireme convert`: converts checkpoints of other programs to runs, and back.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ struct ConvertOptions {
   bool verify = false, as_json = false;
 };
 
-// The configuration of a run, its tokenizer's files where they are now.
+// The configuration of a run, with the current paths of its tokenizer's files.
 Config run_config(const ConvertOptions& options) {
   const CheckpointReader reader(options.input);
   Config config = checkpoint_config(reader.folder(), options.overrides);
@@ -40,7 +40,7 @@ Config run_config(const ConvertOptions& options) {
   return config;
 }
 
-// A file that is in the output already might later be taken for a part of it.
+// An existing file in the output folder might later be mistaken for part of it.
 void require_new_folder(const fs::path& folder) {
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
     fail_input(
@@ -50,7 +50,7 @@ void require_new_folder(const fs::path& folder) {
   }
 }
 
-// The given options that not all formats take.
+// Rejects given options that the format does not support.
 void refuse_options(const ConvertOptions& options, const WrittenFormat* format) {
   for (const auto& [option, given] : {std::pair{"--weight-files", !options.weight_files.empty()},
                                       {"--max-file-size", options.max_file_gb.has_value()},
@@ -66,7 +66,7 @@ void refuse_options(const ConvertOptions& options, const WrittenFormat* format) 
 ConversionReport import_foreign(const ConvertOptions& options) {
   if (!options.dtype.empty()) fail_input("--dtype is for --to; a run chooses run.precision");
   refuse_options(options, nullptr);
-  // DeepSpeed has a file of the name `latest` too.
+  // DeepSpeed also has a file named `latest`.
   if (!is_deepspeed_folder(options.input) && find_checkpoint(options.input)) {
     fail_input(
         "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
@@ -125,14 +125,14 @@ ConversionReport convert(const ConvertOptions& options) {
   return options.to.empty() ? import_foreign(options) : export_to_other(options);
 }
 
-// Reads what was written as a reader would who knows only the folder.
+// Reads the output like a reader that knows only the folder, and compares.
 Comparison verify(const ConvertOptions& options, const ConversionReport& report) {
   const bool is_import = options.to.empty();
   const ForeignOptions foreign{options.from, options.overrides, options.config};
   const Contents input =
       is_import ? foreign_contents(options.input, foreign) : checkpoint_contents(options.input);
   ForeignOptions written;
-  // Meta's params.json does not say it.
+  // Meta's params.json does not contain it.
   if (options.to == "llama")
     written.settings = {fmt::format("model.max_positions={}", input.model.max_positions)};
   const Contents output =
@@ -172,7 +172,7 @@ void add_convert(CLI::App& app) {
       "convert", "Make a run's folder of another program's checkpoint, or the other way round");
   command->footer("FORMAT of --from, which is detected if omitted:\n" + foreign_formats_text() +
                   "FORMAT of --to:\n" + written_formats_text());
-  // Users of other programs try their names: say more than which values there are.
+  // Users of other programs try their names: the message explains more than the valid values.
   const CLI::Validator written(
       [](std::string& name) -> std::string {
         if (find_written_format(name)) return "";

@@ -1,4 +1,4 @@
-// `trireme data`: joins and shows indexed token files, and shows the samples of a configuration.
+// `trireme data`: merges and lists indexed token files, and lists samples of a configuration.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -138,7 +138,7 @@ struct SamplesOptions {
 
 std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   Config config = load_config(options.file, options.overrides);
-  // Tokens are shown as they lie in the files.
+  // Shows tokens as they are in the files.
   config.data.fim_rate = 0;
   config.data.reset_position_ids = config.data.reset_attention_mask = false;
   config.data.eod_mask_loss = false;
@@ -149,7 +149,7 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   const std::int64_t steps =
       config.train.iters > 0 ? config.train.iters : batches.steps(config.train.samples);
   const SampleCounts counts = sample_counts(config, steps, ranks);
-  // The order of samples does not depend on the vocabulary, so the vocabulary need not be known.
+  // Sample order does not depend on the vocabulary, so the vocabulary need not be known.
   DatasetBuilder builder(config, std::numeric_limits<std::int32_t>::max(), -1);
   options.masked = family_of(config.model).samples == SampleKind::masked_words;
   auto dataset = builder.build(options.split, counts.of(options.split));
@@ -160,8 +160,8 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   return dataset;
 }
 
-// The tokens of a sample's parts: its input, followed by its last target. For BERT: its input with
-// the masked words replaced, without padding.
+// Tokens of a sample: its input, followed by its last target. For BERT: its input after masking,
+// without padding.
 std::vector<std::int32_t> tokens_of(const Dataset& dataset, std::int64_t index, bool masked) {
   Batch batch(1, dataset.seq_length());
   dataset.fill(index, batch.row(0));

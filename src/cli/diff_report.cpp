@@ -1,4 +1,4 @@
-// A comparison as text and as JSON.
+// Formats a comparison as text and as JSON.
 #include "cli/diff_report.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "[3, 7]": the indices of an element.
+// Formats an element's indices as "[3, 7]".
 std::string indices(const Shape& shape, std::int64_t element) {
   Shape at = shape;
   for (int i = shape.rank() - 1; i >= 0; --i) {
@@ -33,7 +33,7 @@ std::string held_text(const HeldTensor& tensor) {
   return fmt::format("{} {}", name_of(tensor.dtype), tensor.shape.text());
 }
 
-// Why a tensor differs that was not read.
+// Why an unread tensor differs.
 std::string unread_text(const TensorPair& pair) {
   if (!pair.b) return fmt::format("only in A: {}", held_text(*pair.a));
   if (!pair.a) return fmt::format("only in B: {}", held_text(*pair.b));
@@ -44,7 +44,7 @@ std::string element_text(const TensorPair& pair, const TensorDifference::Place& 
   return fmt::format("{} {} | {}", indices(pair.a->shape, place.element), place.a, place.b);
 }
 
-// The rest of "the first is ...".
+// Completes the sentence "the first is ...".
 std::string first_text(const TensorPair& pair) {
   if (!pair.difference) return unread_text(pair);
   const TensorDifference& difference = *pair.difference;
@@ -211,7 +211,7 @@ std::string comparison_json(const Contents& a, const Contents& b, const Comparis
                   {"positions", to_json(found.positions)},
                   {"model", to_json(found.model)},
                   {"settings", to_json(found.settings)}};
-  // Names in files of other programs may be of any bytes.
+  // Names in other programs' files may contain arbitrary bytes.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// What `trireme diff` and `convert --verify` say of a comparison.
+// The report of `trireme diff` and `convert --verify` on a comparison.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace trireme::cli {
 
-// "3 of 57 tensors differ; the first in the order of the forward pass is 'layers.1.mlp.up.weight',
-// ...", or that all are equal.
+// Formats "3 of 57 tensors differ; the first in the order of the forward pass is
+// 'layers.1.mlp.up.weight', ...", or that all are equal.
 std::string verdict_text(const Comparison& found);
 
-// The whole report; at most `most_rows` tensors.
+// Formats the full report, with at most `most_rows` tensors.
 std::string comparison_text(const Contents& a, const Contents& b, const Comparison& found,
                             std::size_t most_rows);
-// One object.
+// Formats the comparison as one JSON object.
 std::string comparison_json(const Contents& a, const Contents& b, const Comparison& found);
 
 }  // namespace trireme::cli

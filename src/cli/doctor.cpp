@@ -1,4 +1,4 @@
-// `trireme doctor`: what this machine has for training, and what may be a problem.
+// `trireme doctor`: reports training hardware and software, and potential problems.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of the first line of a file in /proc or /sys that begins with `key`.
+// Value of the first line that begins with `key` in a file of /proc or /sys.
 std::string line_of(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -103,8 +103,8 @@ double product_error(cpu::Isa set) {
   return product.error();
 }
 
-// A processor, a virtual machine or a library that gives wrong results is found here and not in a
-// loss curve.
+// Detects processors, virtual machines and libraries that compute wrong results before they show up
+// in a loss curve.
 Finding products() {
   Finding finding{"matrix products", ""};
   for (const cpu::Isa set : {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx}) {
@@ -152,8 +152,8 @@ bool is_in_a_job() {
   }
 }
 
-// That the library can be loaded does not say that a job starts: variables of MPI, the network and
-// the system's rules have their say.
+// A loadable library does not guarantee that jobs start: this also depends on MPI's variables, the
+// network and system policies.
 Finding two_ranks() {
   constexpr double limit_s = 20;
   Finding finding{"two ranks", "not started"};
@@ -172,7 +172,7 @@ Finding two_ranks() {
   return finding;
 }
 
-// A misspelled variable has no effect, which is otherwise silent.
+// Misspelled variables would otherwise be ignored silently.
 Finding variables() {
   Finding finding{"variables", ""};
   for (const OwnVariable& one : own_variables()) {

@@ -1,4 +1,4 @@
-// Findings of `trireme doctor`, and its part on GPUs.
+// Findings of `trireme doctor`, and its GPU checks.
 #pragma once
 
 #include <optional>
@@ -15,22 +15,22 @@ enum class State { good, note, fault };
 struct Finding {
   std::string what, text;
   State state = State::good;
-  std::string advice;  // where the state is not good
+  std::string advice;  // if the state is not good
 };
 
-// The GPUs of `device`, or, where none is given, of each vendor's plug-in
-// that is there: driver, GPUs, links, libraries, and whether products are right. A driver that is
-// missing is a fault only on a device that was asked for.
+// Checks the GPUs of `device` or, if none is given, of each installed vendor plug-in: driver, GPUs,
+// links, libraries, and correctness of products. A missing driver is a fault only for an explicitly
+// requested device.
 std::vector<Finding> gpu_findings(std::optional<DeviceKind> device);
 
 struct NodesCommand {
   NodeCheckOptions check;
-  std::string hosts;  // file for the names of the good nodes; "": none
+  std::string hosts;  // output file for the names of good nodes; "": none
   bool json = false;
-  double timeout_s = 60;  // for a rank that hangs, or cannot be reached
+  double timeout_s = 60;  // for a rank that hangs or is unreachable
 };
 
-// Collective over all ranks of a job. Fails (exit code 1) if a node is bad, after naming it.
+// Collective over all ranks of a job. Fails (exit code 1), naming the nodes, if any are bad.
 void doctor_nodes(const NodesCommand& command);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// The part of `trireme doctor` on GPUs.
+// GPU checks of `trireme doctor`.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace trireme::cli {
 namespace {
 
-// A link below this share of the median of its kind is a fault.
+// A link with less than this share of its kind's median is faulty.
 constexpr double slow_share = 0.85;
 
 Finding one_gpu(std::size_t index, const GpuReport& gpu) {
@@ -49,7 +49,7 @@ double median_of(const std::vector<LinkReport>& links, bool direct) {
   return speeds[speeds.size() / 2];
 }
 
-// Each link against the median of those of its kind; nothing to say of one GPU.
+// Compares each link with the median of its kind; empty for a single GPU.
 std::vector<Finding> links_between(const std::vector<LinkReport>& links) {
   if (links.empty()) return {};
   Finding finding{"GPU links", ""};
@@ -167,7 +167,7 @@ std::vector<std::string> variables_of_gpus() {
 std::vector<Finding> gpu_findings(std::optional<DeviceKind> device) {
   std::vector<Finding> findings;
   if (device) {
-    if (!has_plugin(name_of(*device))) device_of(*device);  // which says what is missing
+    if (!has_plugin(name_of(*device))) device_of(*device);  // the error names what is missing
     add_machine(findings, *device, true);
   } else {
     for (const DeviceKind vendor : {DeviceKind::cuda, DeviceKind::hip})

@@ -1,4 +1,4 @@
-// `trireme doctor --nodes`: the nodes of a job compared with each other.
+// `trireme doctor --nodes`: compares the nodes of a job.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void print_json(const NodeReport& report, const std::vector<CheckedRank>& ranks)
   fmt::print("{}\n", hosts.dump());
 }
 
-// Returns what is wrong with the job's nodes in one sentence, or "".
+// Describes the faults of the job's nodes in one sentence; "" if there are none.
 std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand& command) {
   const NodeReport report = judge_nodes(ranks, command.check.slow);
   const auto bad = std::ranges::count_if(
@@ -84,7 +84,7 @@ std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand&
       command.hosts.empty() ? "" : fmt::format("; '{}' lists the good ones", command.hosts));
 }
 
-// The names of all these hosts but the bad ones, in their order.
+// Writes the names of all hosts except bad ones, in order.
 void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std::string>& bad,
                       const fs::path& path) {
   std::string good;
@@ -94,7 +94,7 @@ void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std:
   write_file_durably(path, good);
 }
 
-// The check ends before MPI has started.
+// Ends the check before MPI has started.
 void report_unreached(const Reach& reach, const NodesCommand& command) {
   const std::string& own = reach.hosts[static_cast<std::size_t>(reach.rank)];
   if (!reach.hears_most()) {
@@ -111,8 +111,8 @@ void report_unreached(const Reach& reach, const NodesCommand& command) {
   if (!command.hosts.empty()) write_good_hosts(reach.hosts, bad, command.hosts);
 }
 
-// The check ends here, in the rank that was the first to wait for too long: what it knows is who
-// does not answer.
+// Ends the check on the first rank whose wait timed out: it knows only which ranks do not
+// respond.
 void report_silence(const std::vector<int>& silent, int own, const std::vector<std::string>& hosts,
                     const NodesCommand& command) {
   std::set<std::string> bad;
@@ -128,7 +128,7 @@ void report_silence(const std::vector<int>& silent, int own, const std::vector<s
 
 void doctor_nodes(const NodesCommand& command) {
   std::string verdict;
-  // An earlier check's file must not be taken for this one's.
+  // A previous check's file must not be mistaken for this one's.
   if (discover_launch().rank == 0 && !command.hosts.empty()) fs::remove(command.hosts);
   const std::unique_ptr<Transport> transport =
       open_transport_after_handshake({.timeout_s = command.timeout_s},
@@ -143,7 +143,7 @@ void doctor_nodes(const NodesCommand& command) {
     if (leads) verdict = report_on(ranks, command);
     if (!verdict.empty()) transport->set_exit_code(static_cast<int>(ExitCode::failed));
   });
-  // Once all have left: the job was in order, its nodes were not.
+  // After all have left: the job itself worked, but its nodes are faulty.
   if (!verdict.empty()) fail("{}", verdict);
 }
 

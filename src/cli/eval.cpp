@@ -1,5 +1,5 @@
-// `trireme eval`: loss, perplexity and bits per byte of a trained model on the data of its run, on
-// text or on indexed data.
+// `trireme eval`: loss, perplexity and bits per byte of a trained model on its run's data, on text
+// or on indexed data.
 #include "generate/evaluation.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ struct EvalArguments {
   std::vector<std::string> overrides;
 };
 
-// Without a tokenizer the size of the text is not known, and the first token is not scored.
+// Without a tokenizer the text size is unknown, and the first token is not scored.
 TextStream read_indexed(const EvalArguments& a, TrainedModel& model) {
   const IndexedDataset data(a.data);
   const Tokenizer* tokenizer = model.config().data.tokenizer.empty() ? nullptr : &model.tokenizer();
@@ -86,7 +86,7 @@ void print_split(const EvalArguments& a, TrainedModel& model, Split split) {
              model.step());
 }
 
-// The run's own data. Of two splits one may be without any.
+// Evaluates on the run's own data. One of the two splits may have none.
 void evaluate_run(const EvalArguments& a, TrainedModel& model) {
   if (a.split) return print_split(a, model, *a.split);
   std::vector<std::string> problems;

@@ -1,4 +1,4 @@
-// The datasets of a run, read as its training reads them.
+// Opens the datasets of a run as its training reads them.
 #include "cli/eval_split.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace trireme::cli {
 
 SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples) {
-  if (!model.config().data.tokenizer.empty()) model.tokenizer();  // finds its files
+  if (!model.config().data.tokenizer.empty()) model.tokenizer();  // locates its files
   Config config = model.config();
   const std::int64_t eod_id = resolve_vocabulary(config);
   const std::int64_t rows = config.train.micro_batch_size;

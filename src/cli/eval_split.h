@@ -1,4 +1,4 @@
-// The loss of a trained model on the data of its own run.
+// Evaluates a trained model on a split of its own run's data.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct SplitLoss {
   std::int64_t samples = 0;
 };
 
-// Loss on the first `samples` of that split, in the order of the run, or (0) on those of the run's
-// first evaluation; for the test split that is what the run itself evaluates at its end. Fails
-// (exit code 2) if the run has no such data.
+// Loss on the first `samples` samples of the split, in the run's order, or (0) on those of the
+// run's first evaluation; for the test split these are the ones that the run evaluates at its end.
+// Fails (exit code 2) if the run has no such data.
 SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// `trireme export-wandb`: runs as offline runs of Weights & Biases.
+// `trireme export-wandb`: exports runs as offline runs of Weights & Biases.
 #include <fmt/format.h>
 
 #include "cli/commands.h"

@@ -1,12 +1,12 @@
-// Numbers of the command line are finite.
+// Rejects non-finite numbers on the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 namespace trireme::cli {
 
-// Options of all commands that take a real number refuse "nan", "inf" and what a double cannot
-// hold, of which the bounds of CLI::Range let NaN pass.
+// Makes all options that take a real number reject "nan", "inf" and values out of a double's range.
+// CLI::Range does not reject NaN.
 void require_finite_numbers(CLI::App& app);
 
 }  // namespace trireme::cli

@@ -11,7 +11,7 @@
 namespace trireme::cli {
 namespace {
 
-constexpr std::int64_t largest_length = std::int64_t{1} << 24;  // of what one call may add
+constexpr std::int64_t largest_length = std::int64_t{1} << 24;  // maximum tokens added per call
 
 struct GenerateArguments {
   std::string model;
@@ -46,8 +46,8 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
   return prompts;
 }
 
-// How many tokens to add to a prompt of that many. Learned positions end: the default is cut to
-// what is left of them, and a number that was asked for is refused.
+// Returns the number of tokens to add to a prompt of this length. Learned positions limit it: the
+// default is reduced to the remaining ones, and an explicit number that is too large is refused.
 std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std::int64_t prompt) {
   const std::int64_t asked = a.options.max_new_tokens;
   if (m.position != PositionEncoding::learned || prompt <= m.max_positions - asked) return asked;
@@ -69,15 +69,15 @@ std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std
   return left;
 }
 
-// The tokens that end a sequence: the one that ends documents in training data, and those that came
-// along with an imported model.
+// End-of-sequence tokens: the end-of-document token of training data, and those of an imported
+// model.
 std::vector<std::int32_t> stop_ids(const TrainedModel& model, const Tokenizer& tokenizer) {
   std::vector<std::int32_t> ids = model.imported_end_ids();
   if (tokenizer.eod_id() >= 0) ids.push_back(tokenizer.eod_id());
   return ids;
 }
 
-// A model may have more ids than its tokenizer, for example a padded vocabulary: they have no text.
+// A model may have more ids than its tokenizer, e.g. a padded vocabulary: these have no text.
 std::string text_of(std::vector<std::int32_t> ids, const Tokenizer& tokenizer) {
   std::erase_if(ids, [&](std::int32_t id) { return id >= tokenizer.vocab_size(); });
   return tokenizer.decode(ids, true);

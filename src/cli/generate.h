@@ -1,4 +1,4 @@
-// `trireme generate` for other commands.
+// `trireme generate` as a function for other commands.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trireme::cli {
 
-// Prints the prompt and what the model of a run or of a checkpoint adds to it.
+// Prints the prompt and its continuation by the model of a run or of a checkpoint.
 void print_continuation(const std::string& model, const std::string& prompt,
                         const GenerateOptions& options);
 

@@ -1,5 +1,5 @@
-// `trireme import-args`: turns a launch script of Megatron, or a settings file of another system,
-// into a configuration and a launch line.
+// `trireme import-args`: converts a Megatron launch script, or another system's settings file, to a
+// configuration and a launch command.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -63,7 +63,7 @@ megatron::ImportOptions import_options(const ImportArgsOptions& options) {
   return result;
 }
 
-// Fit for a comment.
+// Makes text suitable for a comment.
 std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
@@ -108,7 +108,7 @@ void print_json(const megatron::Import& import) {
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-// The protection against the script that this machine really provides.
+// Describes the isolation of the script that this machine actually provides.
 const char* promise(script::Isolation isolation) {
   switch (isolation) {
     case script::Isolation::overlay:
@@ -134,7 +134,7 @@ void require_consent(const ImportArgsOptions& options, const script::Reached& re
 }
 
 void run_import_args(const ImportArgsOptions& options) {
-  // Before consent, so that a wrong name is not found out later.
+  // Before asking for consent, so that a wrong name is reported at once.
   if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
   if (settings::is_settings_file(options.script)) {
     if (options.as_json || options.run || !options.arguments.empty() || !options.added.empty())

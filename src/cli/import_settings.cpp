@@ -1,4 +1,4 @@
-// Settings files of other systems become ours.
+// Converts settings files of other systems.
 #include "cli/import_settings.h"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ namespace {
 using settings::SettingsFile;
 using settings::SettingsLaunch;
 
-// The three systems train on GPUs, unless the file itself says otherwise. `hints`: texts of the
-// source, the strongest first.
+// The three systems train on GPUs unless the file specifies otherwise. `hints`: texts of the
+// source, most reliable first.
 void set_device(SettingsFile& file, const std::string& said,
                 const std::vector<std::string>& hints) {
   const bool decided = std::ranges::any_of(
@@ -38,7 +38,7 @@ script::LaunchSize size_of(const SettingsFile& file) {
   return size;
 }
 
-// Keys that were read and change no number, in lines of a comment.
+// Keys that were read but have no effect on results, as comment lines.
 std::string passed_keys(const SettingsFile& file) {
   constexpr std::size_t width = 98;
   std::string text, line;
@@ -72,7 +72,7 @@ std::string text_of(const std::string& name, const SettingsFile& file,
   return text + "\n" + megatron::to_toml(file.translation);
 }
 
-// Prints or writes the settings, and fails where they are those of another training.
+// Prints or writes the settings, and fails if the resulting training is not equivalent.
 void give(const std::string& name, const SettingsFile& file, const script::LaunchSize& size,
           const std::string& output) {
   const std::string text = text_of(name, file, size, output);
@@ -98,10 +98,10 @@ struct Found {
   SettingsLaunch launch;
 };
 
-// The different trainings of a script that settings files describe.
+// The distinct trainings of a script that are described by settings files.
 std::vector<Found> find_in(const script::ScriptRun& run) {
   std::vector<Found> found;
-  for (std::size_t i = run.calls.size(); i-- > 0;) {  // a launcher is called before its command
+  for (std::size_t i = run.calls.size(); i-- > 0;) {  // launchers are called before their commands
     if (run.calls[i].kind != script::Call::Kind::call) continue;
     auto launch = settings::find_settings_launch(run.calls[i].arguments);
     if (launch && std::ranges::find(found, *launch, &Found::launch) == found.end())

@@ -1,5 +1,5 @@
-// `trireme inspect`: lists the contents of a checkpoint, a file of weights or an indexed dataset,
-// and says why it is not sound where it is not.
+// `trireme inspect`: lists the contents of a checkpoint, a weight file or an indexed dataset, and
+// reports damage.
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -129,8 +129,8 @@ void inspect_dataset(const InspectOptions& options) {
       {});
 }
 
-// The folder of the step that `trireme convert` would read of a run of another program; "" where
-// the folder is not that of such a run.
+// The step folder of another program's run that `trireme convert` would read; "" if the folder is
+// not such a run.
 fs::path step_of_others(const fs::path& run) {
   fs::path step;
   if (is_deepspeed_folder(run)) {

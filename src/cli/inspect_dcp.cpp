@@ -1,4 +1,4 @@
-// `trireme inspect` for folders of torch.distributed.checkpoint.
+// `trireme inspect` for torch.distributed.checkpoint folders.
 #include "base/counted.h"
 #include "base/error.h"
 #include "cli/inspect_report.h"
@@ -42,7 +42,7 @@ void inspect_dcp(const InspectOptions& options) {
       options.path, counted(rows.size(), "tensor"), cut, counted(elements, "element"),
       human_bytes(folder.bytes()), counted(metadata.files.size(), "file"),
       options.no_verify ? "checksums not checked" : "all checksums are right");
-  // Tensors of an optimizer are as many as its parameters.
+  // An optimizer has as many tensors as parameters.
   constexpr std::size_t most_shown = 40;
   std::size_t shown = 0;
   for (const auto& [name, value] : values)

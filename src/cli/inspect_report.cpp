@@ -1,4 +1,4 @@
-// The table of tensors, as text and as JSON.
+// Formats the table of tensors as text and as JSON.
 #include "cli/inspect_report.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ void report(const InspectOptions& options, const std::string& text, Json json,
       Json& list = json["tensors"] = Json::array();
       for (const InspectRow& row : rows) list.push_back(to_json(row));
     }
-    // Names in files of other programs may be of any bytes.
+    // Names in other programs' files may contain arbitrary bytes.
     print_out(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
     return;
   }

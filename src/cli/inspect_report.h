@@ -1,4 +1,4 @@
-// Common to the kinds of `trireme inspect`: options, the table of tensors, and the report.
+// Shared by the kinds of `trireme inspect`: options, the table of tensors, and the report.
 #pragma once
 
 #include <cstdint>
@@ -32,27 +32,27 @@ struct InspectRow {
 
 std::string human_bytes(std::uint64_t bytes);
 
-// Adds to the numbers of a row, in pieces of a tensor however large it is.
+// Reads the numbers of a row's tensor in pieces, so that its size does not matter.
 using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
-// A tensor that repeats what little its file holds may be of any size: beyond this many elements
-// its statistics are left out.
+// A tensor that repeats the few elements stored in its file may be arbitrarily large: statistics
+// are omitted above this many elements.
 inline constexpr std::int64_t most_repeated = std::int64_t{1} << 26;
 void add_stats(InspectRow& row, DType dtype, std::int64_t count, const ReadElements& read);
 
-// Note on settings of a Megatron run in a file of torch.save that are not known here, or "".
+// Note on unknown Megatron settings in a torch.save file, or "".
 std::string note_of_arguments(const fs::path& path);
 
-// Fails where standard output takes no more.
+// Fails if writing to standard output fails.
 void print_out(const std::string& text);
 
-// Prints either the text, with the table of tensors where it is wanted, or the JSON object.
+// Prints either the text, with the table of tensors if requested, or the JSON object.
 void report(const InspectOptions& options, const std::string& text, nlohmann::ordered_json json,
             const std::vector<InspectRow>& rows);
 
-// A file of torch.save, and a folder of torch.distributed.checkpoint.
+// Inspects a torch.save file or a torch.distributed.checkpoint folder.
 void inspect_torch(const InspectOptions& options);
 void inspect_dcp(const InspectOptions& options);
-// A folder with files of weights of another program; false where there are none.
+// Inspects a folder with another program's weight files; returns false if there are none.
 bool inspect_weights(const InspectOptions& options);
 
 }  // namespace trireme::cli

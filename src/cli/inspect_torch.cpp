@@ -1,4 +1,4 @@
-// `trireme inspect` for files of torch.save.
+// `trireme inspect` for torch.save files.
 #include <algorithm>
 #include <memory>
 
@@ -10,7 +10,7 @@
 
 namespace trireme::cli {
 namespace {
-// Values of the outermost dictionary other than tensors: "iteration = 100".
+// Non-tensor values of the outermost dictionary: "iteration = 100".
 std::map<std::string, std::string> other_values(const Pickle& pickle) {
   std::map<std::string, std::string> values;
   if (pickle.kind(pickle.root()) != PickleKind::dict) return values;

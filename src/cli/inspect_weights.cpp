@@ -1,4 +1,4 @@
-// `trireme inspect` for folders with files of weights of other programs.
+// `trireme inspect` for folders with weight files of other programs.
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace trireme::cli {
 namespace {
 
-// In the folder, in the folders of ranks in it, or in those of parameters in DeepSpeed's `zero`.
+// Searches the folder, its rank folders, and the parameter folders of DeepSpeed's `zero`.
 std::vector<fs::path> weight_files(const fs::path& folder) {
   constexpr const char* patterns[] = {"*.safetensors",        "pytorch_model*.bin",
                                       "consolidated.*.pth",   "model_optim_rng.pt",
@@ -29,7 +29,7 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
     if (!item.is_directory() || !item.path().filename().string().starts_with("mp_rank_")) continue;
     for (const auto& part : fs::directory_iterator(item.path())) add(part.path());
   }
-  std::error_code error;  // of a folder without it
+  std::error_code error;  // the folder may not exist
   for (const auto& parameter : fs::directory_iterator(folder / "zero", error)) {
     for (const char* name : {"fp32.pt", "exp_avg.pt", "exp_avg_sq.pt"}) {
       if (fs::is_regular_file(parameter.path() / name)) files.push_back(parameter.path() / name);
@@ -39,7 +39,7 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   return files;
 }
 
-// Whether it is where Megatron's family stores the arguments of a run.
+// Whether it is a file in which Megatron-style programs store a run's arguments.
 bool has_arguments(const fs::path& path) {
   const std::string name = path.filename().string();
   return name == "model_optim_rng.pt" || name.ends_with("mp_rank_00_model_states.pt");
@@ -51,7 +51,7 @@ bool inspect_weights(const InspectOptions& options) {
   const fs::path folder = options.path;
   const std::vector<fs::path> paths = weight_files(folder);
   if (paths.empty()) return false;
-  open_huggingface_weights(folder);  // refuses shards of which some are missing
+  open_huggingface_weights(folder);  // rejects incomplete sets of shards
   std::vector<InspectRow> rows;
   std::vector<std::string> names;
   std::int64_t elements = 0;
@@ -60,7 +60,7 @@ bool inspect_weights(const InspectOptions& options) {
     const auto file = open_weight_file(path);
     names.push_back(path.lexically_relative(folder).string());
     bytes += fs::file_size(path);
-    // Files of ranks hold parts under the same names.
+    // Per-rank files contain parts under the same names.
     const bool is_rank = path.extension() == ".pth" || path.extension() == ".pt";
     for (const WeightEntry& entry : file->tensors()) {
       const std::uint64_t size =

@@ -1,4 +1,4 @@
-// `trireme interval`: how often a run should save, and how much of its time then trains.
+// `trireme interval`: optimal save interval of a run, and resulting share of training time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace trireme::cli {
 namespace {
 
 constexpr double most_days = 1000;
-constexpr double most_saves = 1e6;  // in a simulation, so that it takes a moment
+constexpr double most_saves = 1e6;  // limits the duration of the simulation
 
 struct IntervalArguments {
   std::string run;
@@ -30,7 +30,7 @@ struct IntervalArguments {
   bool json = false;
 };
 
-// Medians of what a run has measured.
+// Medians of a run's measurements.
 struct Measured {
   std::optional<double> stall, write, step;
 };
@@ -50,7 +50,7 @@ Measured measured_by(const fs::path& run) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (!json.is_object()) continue;  // torn by a kill
+    if (!json.is_object()) continue;  // torn line after a kill
     const auto take = [&](const char* key, std::vector<double>& values) {
       const auto found = json.find(key);
       if (found != json.end() && found->is_number() && found->get<double>() >= 0)
@@ -89,7 +89,7 @@ std::string percent(double share) {
   return fmt::format("{:.2f}%", 100 * share);
 }
 
-// "3.17", "3,170": three digits, never an exponent.
+// Formats "3.17", "3,170": three digits, never an exponent.
 std::string hours_text(double hours) {
   if (hours < 1000) return fmt::format("{:.3g}", hours);
   const double unit = std::pow(10, std::floor(std::log10(hours)) - 2);

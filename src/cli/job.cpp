@@ -1,4 +1,4 @@
-// One loop over two pipes, one child and the signals that came.
+// A single loop over two pipes, one child process and pending signals.
 #include "cli/job.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ namespace {
 constexpr const char* file_variable = "TRIREME_JOB_FILE";
 constexpr std::array<const char*, 4> state_words = {"starting", "listening", "interrupted", "done"};
 
-// Time for a launcher to end after all processes of the run have ended.
+// Time for a launcher to exit after all processes of the run have ended.
 std::chrono::duration<double> shutdown_timeout() {
   const char* const text = std::getenv("TRIREME_LAUNCHER_WAIT");
   char* end = nullptr;
@@ -53,12 +53,12 @@ sigset_t hidden_signals() {
   return set;
 }
 
-// Next to the file of the state.
+// Path of the signal file, next to the state file.
 std::string signal_file(const std::string& path) {
   return path + "-signal";
 }
 
-// Whether a process has any; true too where the system does not tell.
+// Whether a process has children; true if the system does not tell.
 bool has_children(pid_t process) {
   const std::string tasks = fmt::format("/proc/{}/task", process);
   bool told = false;
@@ -71,7 +71,7 @@ bool has_children(pid_t process) {
   return !told;
 }
 
-// The file that rank 0 writes its state to, and that all ranks hold; removed in the end.
+// The file with rank 0's state, locked by all ranks while they live; removed at the end.
 class StateFile {
  public:
   StateFile() {
@@ -94,10 +94,10 @@ class StateFile {
     } catch (const Error&) {  // the ranks then name the signal that reached them
     }
   }
-  // Whether a process of the job lives that has called install_signal_handlers().
+  // Whether any live process of the job has called install_signal_handlers().
   bool is_held() const {
     const int file = ::open(path_.c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) return true;  // not to be told
+    if (file < 0) return true;  // cannot be determined
     const bool held = ::flock(file, LOCK_EX | LOCK_NB) != 0;
     ::close(file);
     return held;
@@ -117,7 +117,7 @@ class StateFile {
   std::string path_;
 };
 
-// Takes out what mpirun says when it passes on the signal that asks its ranks to save.
+// Removes mpirun's message on forwarding the signal that makes ranks save.
 std::string_view without_note(std::string& text) {
   const std::size_t note = text.find(": Forwarding signal ");
   if (note == std::string::npos) return text;
@@ -141,7 +141,7 @@ class Relay {
   void become_in_child() const { ::dup2(child_end_, to_); }
   void close_child_end() const { ::close(child_end_); }
   pollfd poll_entry() const { return {open_ ? from_ : -1, POLLIN, 0}; }
-  // Forwards what is available now. What our own output does not accept is dropped.
+  // Forwards available data. Data that our output does not accept is dropped.
   void pass_on(bool quiet) {
     std::array<char, 1 << 16> buffer;
     for (;;) {
@@ -216,9 +216,9 @@ class Job {
       err_.close_child_end();
       return;
     }
-    // A process group that a terminal's Ctrl-C does not reach, and a mask under which a SIGTERM to
-    // every process of this job (systemd, scancel) does not reach mpirun: it would kill the ranks
-    // while they save. They lift the mask (install_signal_handlers; Open MPI does it for them).
+    // Uses a process group that a terminal's Ctrl-C does not reach, and blocks SIGTERM, so that one
+    // sent to every process of the job (systemd, scancel) does not reach mpirun, which would kill
+    // ranks while they save. Ranks unblock it (install_signal_handlers; Open MPI does so for them).
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGINT);
     if (::getppid() != self) ::_exit(static_cast<int>(ExitCode::failed));
@@ -269,7 +269,7 @@ class Job {
     std::fflush(stderr);
   }
 
-  // From now on the launcher's complaints are of no interest.
+  // Ignores the launcher's error messages from now on.
   void give_up(int signal) {
     pass_on_output();
     given_up_ = true;
@@ -277,7 +277,7 @@ class Job {
     ::kill(launcher_, signal);
   }
 
-  // A launcher may wait for ever for ranks that are gone: SIGTERM, and SIGKILL a second later.
+  // A launcher may wait forever for dead ranks: sends SIGTERM, and SIGKILL a second later.
   void end_where_overdue() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_look_) return;
@@ -348,7 +348,7 @@ int signal_of_job(int signal) {
 void install_signal_handlers() {
   const char* path = std::getenv(file_variable);
   if (!path) return;
-  // Held as long as this process lives, however it ends. Who looks has it for a moment only.
+  // Locked while this process lives, however it ends. Readers lock it only for a moment.
   const int file = ::open(path, O_RDWR | O_CLOEXEC);
   if (file >= 0) ::flock(file, LOCK_SH);
   const sigset_t hidden = hidden_signals();

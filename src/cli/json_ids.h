@@ -1,4 +1,4 @@
-// Token ids in JSON that users write.
+// Parses token ids in user-written JSON.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trireme::cli {
 
-// A list of whole numbers of 32 bits; nothing for anything else. (The library's own conversion cuts
-// fractions off and wraps what is too large.)
+// Parses a list of 32-bit integers; empty for anything else. (The JSON library's own conversion
+// truncates fractions and wraps values that are too large.)
 std::optional<std::vector<std::int32_t>> json_ids(const nlohmann::json& list);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// mpirun, with processors and threads shared out among the processes.
+// Runs mpirun, with cores and threads divided among the processes.
 #include "cli/launch.h"
 
 #include <ifaddrs.h>
@@ -29,7 +29,7 @@
 namespace trireme::cli {
 namespace {
 
-// Takes the flag out where it is first, as "--flag VALUE" or "--flag=VALUE".
+// Removes the flag at the front, as "--flag VALUE" or "--flag=VALUE".
 void remove_flag(std::vector<std::string>& words, std::string_view flag) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const bool joined = words[i].starts_with(std::string(flag) + "=");
@@ -54,7 +54,7 @@ std::string loopback_interface() {
   return name;
 }
 
-// Whether each process gets the segment by which Open MPI's processes exchange messages.
+// Whether /dev/shm has space for the segment of each Open MPI process.
 bool has_shared_memory(int processes) {
   constexpr std::uint64_t segment = std::uint64_t{8} << 20;  // half of it by default
   struct statvfs disk {};
@@ -62,10 +62,10 @@ bool has_shared_memory(int processes) {
          std::uint64_t{disk.f_bavail} * disk.f_frsize > segment * static_cast<unsigned>(processes);
 }
 
-// The processes open no port to other machines: what they tell the launcher goes over the loopback
-// interface, and messages through shared memory. (Open MPI's mpirun itself listens everywhere, and
-// that of version 5 does not start where it is given the loopback interface alone.) In the words of
-// Open MPI 4, of PMIx (Open MPI 5), of MPICH's Hydra and of UCX.
+// Keeps processes from opening ports to other machines: they talk to the launcher over the loopback
+// interface, and to each other through shared memory. (Open MPI's mpirun itself listens on all
+// interfaces, and version 5 does not start with loopback only.) Covers Open MPI 4, PMIx (Open MPI
+// 5), MPICH's Hydra and UCX.
 void stay_on_this_machine(int processes) {
   if (const std::string loopback = loopback_interface(); !loopback.empty()) {
     for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "PMIX_MCA_ptl_tcp_if_include",
@@ -77,8 +77,8 @@ void stay_on_this_machine(int processes) {
   set_default("OMPI_MCA_btl", "vader,self");
 }
 
-// A rank that was killed holds the lock until the system has taken it down, which can be a moment
-// after the launcher has ended.
+// A killed rank holds the lock until the OS has torn it down, which may be shortly after the
+// launcher has exited.
 bool is_held_by_others(const std::string& run_folder) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   while (is_locked(run_folder)) {
@@ -88,7 +88,7 @@ bool is_held_by_others(const std::string& run_folder) {
   return false;
 }
 
-// Unless another run holds the folder, whose status it then is.
+// Does nothing if another run holds the folder, since the status is then that run's.
 void note_failure(const std::string& run_folder, const std::string& reason) {
   if (run_folder.empty()) return;
   try {
@@ -100,10 +100,10 @@ void note_failure(const std::string& run_folder, const std::string& reason) {
 
 }  // namespace
 
-// The processes bind themselves (comm/cores.h), and each then starts a thread per processor of its
-// part; where there is not one for each, they have one thread each. The launcher is asked not to
-// bind and not to count slots, in the words of those that would: Open MPI 4, and PRRTE, which is
-// Open MPI 5's. Other launchers ignore these variables.
+// Processes bind themselves (comm/cores.h), and each starts one thread per core of its share,
+// at least one. The launcher is asked neither to bind nor to count slots, through the variables
+// of those that would: Open MPI 4, and PRRTE (Open MPI 5). Other launchers ignore these
+// variables.
 void prepare_launch(int processes) {
   // Open MPI searches for programs, and fails without any message if there is no PATH.
   set_default("PATH", "/usr/local/bin:/usr/bin:/bin");
@@ -148,7 +148,7 @@ void launch_processes(int processes, const std::string& run_folder) {
   for (std::string& word : own_command_without({"--nproc"})) words.push_back(std::move(word));
   run_job(words, [&, start = std::time(nullptr)](const std::string& reason) {
     note_failure(run_folder, reason);
-    // Each process that was killed leaves shared memory.
+    // Killed processes leave shared memory behind.
     remove_leftovers(find_mpi_leftovers(start));
   });
 }

@@ -58,7 +58,7 @@ ExitCode run(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", unknown.c_str());
       return ExitCode::bad_input;
     }
-    app.exit(error);  // prints what --help and --version ask for
+    app.exit(error);  // prints the output of --help and --version
     return ExitCode::ok;
   }
 }
@@ -68,10 +68,10 @@ ExitCode run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  // A file that outgrows its limit is an error with a message, like a full disk.
+  // Exceeding the file size limit must be an error with a message, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A pipe whose reader has gone (| head, or a tee that Ctrl-C has ended) must not end a run before
-  // it has saved.
+  // A closed pipe (| head, or a tee ended by Ctrl-C) must not end a run before it has
+  // saved.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     return static_cast<int>(run(argc, argv));

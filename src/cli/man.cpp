@@ -1,4 +1,4 @@
-// `trireme man`: the manual page, from the descriptions that --help prints.
+// `trireme man`: generates the manual page from the descriptions in --help.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,8 +8,8 @@
 namespace trireme::cli {
 namespace {
 
-// Text for roff: a backslash, a dash and a dot or quote at the start of a line mean something
-// there.
+// Escapes text for roff: backslashes, dashes, and dots or quotes at the start of a line are
+// special.
 std::string roff(const std::string& text) {
   std::string escaped;
   bool starts_line = true;

@@ -1,4 +1,4 @@
-// Looks at the file and at its folder.
+// Checks the file and its folder.
 #include "cli/new_file.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// `trireme plan`: what a layout takes, without running it.
+// `trireme plan`: resource usage of a layout, without running it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

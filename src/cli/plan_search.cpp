@@ -1,4 +1,4 @@
-// How the answer of a search is printed, and pictures of layouts.
+// Prints the result of a layout search, and pictures of layouts.
 #include "cli/plan_search.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 namespace trireme::cli {
 namespace {
 
-// Hundreds of plans follow each other, each as large as the last: what one gives back is kept for
-// the next, which saves a seventh of the time.
+// Keeps freed memory for reuse: hundreds of equally large plans follow each other, and this saves a
+// seventh of the time.
 void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_MMAP_THRESHOLD, 1 << 28);

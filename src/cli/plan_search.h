@@ -1,4 +1,4 @@
-// `trireme plan --search`: the layouts that a machine trains a model fastest with.
+// `trireme plan --search`: the fastest layouts for training a model on a machine.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ struct SearchOutput {
   bool json = false;
 };
 
-// Prints the answer; `config` and the errors are those of answer_search().
+// Prints the answer; for `config` and errors see answer_search().
 void run_search(const Config& config, const Machine& machine, const SearchRequest& request,
                 const SearchOutput& output);
 
-// Writes the pictures of a layout on a machine into a folder, which is made: memory, time and
-// schedule. `limit`: bytes of a rank, or 0.
+// Writes diagrams of a layout on a machine to a folder, which is created: memory, time and
+// schedule. `limit`: bytes per rank, or 0.
 void write_pictures(const Config& config, int ranks, const Machine& machine, std::int64_t limit,
                     const std::string& folder);
 

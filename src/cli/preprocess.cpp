@@ -1,4 +1,4 @@
-// `trireme preprocess`: text files to indexed token files.
+// `trireme preprocess`: converts text files to indexed token files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct PreprocessCommand {
   PreprocessOptions work;
   std::int64_t log_interval = 0;
   bool as_json = false;
-  // Flags of Megatron's script that have no meaning here.
+  // Megatron flags without a meaning here.
   std::string ignored_text;
   std::int64_t ignored_number = 0;
   bool ignored_flag = false;
@@ -32,7 +32,7 @@ double megabytes_per_second(std::int64_t bytes, double seconds) {
   return seconds > 0 ? static_cast<double>(bytes) / 1e6 / seconds : 0;
 }
 
-// On a terminal one line that is written over, elsewhere a line per --log-interval documents.
+// On a terminal an updating line, otherwise one line per --log-interval documents.
 class ProgressLine {
  public:
   explicit ProgressLine(std::int64_t interval) : interval_(interval) {}

@@ -1,4 +1,4 @@
-// `trireme pretrain-gpt` and `pretrain-bert`: train from the flags of an existing Megatron script.
+// `trireme pretrain-gpt` and `pretrain-bert`: train with the flags of an existing Megatron script.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,12 +19,12 @@
 namespace trireme::cli {
 namespace {
 
-// Takes `flag` out of the arguments; whether it was there.
+// Removes `flag` from the arguments; returns whether it was there.
 bool take(std::vector<std::string>& arguments, const char* flag) {
   return std::erase(arguments, flag) > 0;
 }
 
-// Takes each "FLAG TEXT" or "FLAG=TEXT" out of the arguments; the last one holds.
+// Removes each "FLAG TEXT" or "FLAG=TEXT" from the arguments; the last one counts.
 std::optional<std::string> take_text(std::vector<std::string>& arguments, const std::string& flag) {
   std::optional<std::string> text;
   for (auto at = arguments.begin(); at != arguments.end();) {
@@ -41,7 +41,7 @@ std::optional<std::string> take_text(std::vector<std::string>& arguments, const 
   return text;
 }
 
-// The same of a number. `what` says which it is.
+// The same for a number. `what` describes it in messages.
 template <class Number>
 std::optional<Number> take_number(std::vector<std::string>& arguments, const std::string& flag,
                                   const char* what, Number least, Number most) {
@@ -104,7 +104,7 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
 
 void add(CLI::App& app, megatron::Program program, const char* name, const char* description) {
   CLI::App* command = app.add_subcommand(name, description);
-  // All arguments are passed on as they are: flags are read by Megatron's rules, not by CLI11's.
+  // All arguments are passed through: flags follow Megatron's rules, not CLI11's.
   command->set_help_flag("");
   command->prefix_command();
   command->callback([command, program] { pretrain(program, command->remaining()); });

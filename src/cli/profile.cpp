@@ -1,4 +1,4 @@
-// `trireme profile`: trains a few steps, and says where their time and memory go.
+// `trireme profile`: trains a few steps, and reports where time and memory go.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,7 +36,7 @@ struct ProfileArguments {
 struct Limits {
   double peak = 0, ceiling = 0, memory_rate = 0;
 
-  // The least time of so much work, as a share of what it took.
+  // Lower bound on the time of this work, relative to its actual time.
   double share(double flops, double bytes, double seconds) const {
     const double products = ceiling > 0 ? flops / ceiling : 0;
     const double memory = memory_rate > 0 ? bytes / memory_rate : 0;
@@ -92,7 +92,7 @@ Json to_json(const StepProfile& p, int rank, const Limits& limits) {
           {"peak_resident_bytes", p.peak_resident_bytes}};
 }
 
-// Totals of the whole job, as tables of results have them.
+// Totals of the full job, as published in tables of results.
 Json totals_of(const StepProfile& p, double seconds, int ranks, const Limits& limits) {
   const double rate = p.flops / seconds / ranks;
   Json json = {{"seconds", seconds},
@@ -103,8 +103,8 @@ Json totals_of(const StepProfile& p, double seconds, int ranks, const Limits& li
   return json;
 }
 
-// The most that micro-batches in flight hold in each twentieth of the step, in tenths of the most
-// of all.
+// Peak memory of micro-batches in flight in each twentieth of the step, in tenths of the overall
+// peak.
 std::string timeline(const Json& rank, std::int64_t& most) {
   constexpr int parts = 20;
   std::array<std::int64_t, parts> held{};
@@ -194,7 +194,7 @@ void profile_here(const ProfileArguments& a, const Config& config, Transport& tr
   const std::vector<std::string> events = reports_of_ranks(&transport, mine.trace);
   if (place.rank != 0) return;
   Json all = {{"total", {}}, {"ranks", Json::array()}};
-  double seconds = 0;  // the slowest rank's
+  double seconds = 0;  // of the slowest rank
   for (const std::string& text : ranks) {
     all["ranks"].push_back(Json::parse(text));
     seconds = std::max(seconds, all["ranks"].back()["seconds"].get<double>());
@@ -214,7 +214,7 @@ void run(const ProfileArguments& a) {
   Config config = load_config(a.file, a.overrides);
   resolve_vocabulary(config);
   validate(config);
-  limits_of(config, a.machine);  // refused before anything is started
+  limits_of(config, a.machine);  // rejects errors before anything starts
   require_new_file(a.trace);
   if (a.nproc > 0) {
     check_run(config, a.nproc);

@@ -1,4 +1,4 @@
-// Asks on the terminal, and says on standard error what was answered.
+// Asks on the terminal, and echoes answers on standard error.
 #include "cli/questions.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// `trireme replay`: computes steps of a run again and compares them with what the run wrote.
+// `trireme replay`: recomputes steps of a run and compares them with its records.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -28,7 +28,7 @@ struct ReplayOptions {
   bool as_json = false;
 };
 
-// "11:20", or one step.
+// Parses "11:20", or a single step.
 void read_steps(const std::string& text, ReplayRequest& request) {
   const char *at = text.data(), *const end = at + text.size();
   const auto [after_first, error] = std::from_chars(at, end, request.first);
@@ -39,7 +39,7 @@ void read_steps(const std::string& text, ReplayRequest& request) {
     fail_input("--steps {}: expected two steps A:B, or one", text);
 }
 
-// What is said of a difference; "" where there is none.
+// Describes a difference; "" if there is none.
 std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) {
   if (report.first_differing.empty()) return "";
   std::string text = fmt::format("step {} is the first that differs from the run",

@@ -1,4 +1,4 @@
-// `trireme score`: logits of given token sequences as safetensors.
+// `trireme score`: writes logits of given token sequences as safetensors.
 #include "generate/scoring.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ struct ScoreArguments {
   bool json = false;
 };
 
-// An array of ids, or an object with "ids" and perhaps "token_types"; nothing for anything else.
+// Parses an array of ids, or an object with "ids" and optional "token_types"; otherwise empty.
 std::optional<ScoredSequence> parse_sequence(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   const auto ids = json_ids(json.is_object() ? json.value("ids", nlohmann::json()) : json);

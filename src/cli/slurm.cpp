@@ -1,4 +1,4 @@
-// `trireme slurm`: the batch script of a run on a cluster.
+// `trireme slurm`: generates the batch script of a run on a cluster.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ struct SlurmArguments {
   SlurmJob job;
 };
 
-// The site's value, or otherwise the user's; both may not differ.
+// Returns the site's value, or otherwise the user's; both must agree.
 int of_node(int said, int known, const Site& site, const char* flag, const char* what) {
   if (said == 0 && known == 0)
     fail_input("--cluster {} does not say how many {} there are: add {}", site.name, what, flag);
@@ -34,7 +34,7 @@ int of_node(int said, int known, const Site& site, const char* flag, const char*
 }
 
 void check_time(const Site& site, const SlurmJob& job) {
-  // Other partitions have limits of their own.
+  // Other partitions have different limits.
   const bool usual = job.partition.empty() || job.partition == site.partition;
   const int longest = usual ? longest_walltime(site, job.nodes) : 0;
   if (longest > 0 && job.minutes > longest)
@@ -45,7 +45,7 @@ void check_time(const Site& site, const SlurmJob& job) {
                walltime_text(job.minutes));
 }
 
-// A job that does not fit would end in its first seconds, after days in the queue.
+// A job that does not fit would fail at once, after days in the queue.
 void check_memory(const Config& config, const Site& site, int ranks) {
   if (site.machine.empty()) return;
   Config planned = config;
@@ -143,7 +143,7 @@ void add_slurm(CLI::App& app) {
   command
       ->add_option("--save-seconds", job.save_seconds,
                    "How long before its end the run saves and stops")
-      ->check(CLI::Range(1, 65535))  // sbatch takes no more
+      ->check(CLI::Range(1, 65535))  // sbatch's maximum
       ->capture_default_str();
   command->add_option("--mpi", job.mpi,
                       "srun --mpi, for example pmix or pmi2 (default: the cluster's)");

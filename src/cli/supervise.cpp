@@ -1,4 +1,4 @@
-// `trireme supervise`: starts the launcher of a run again where the run fails.
+// `trireme supervise`: restarts a run's launcher when the run fails.
 #include "cli/supervise.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Common to commands that restart a run.
+// Shared by commands that restart a run.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,12 +11,12 @@ namespace trireme::cli {
 
 void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& wait_s);
 
-// Runs this process's own command, without the flags of add_restart_flags, under supervision, and
-// ends as supervise_and_exit() does. `folder` is run.dir.
+// Runs this process's own command under supervision, without the flags of add_restart_flags, and
+// ends like supervise_and_exit(). `folder` is run.dir.
 [[noreturn]] void restart_own_command(const fs::path& folder, int restarts, double wait_s);
 
-// Ends this process with the exit code of the run. Refused (exit code 2) in a process that a
-// launcher started: each of them would start the run.
+// Ends this process with the exit code of the run. Rejected (exit code 2) in a process started by a
+// launcher: each rank would start the run.
 [[noreturn]] void supervise_and_exit(const SupervisedRun& run);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// A small product whose result is known: what `trireme doctor` asks of each processor and GPU.
+// A small product with a known result, to test processors and GPUs in `trireme doctor`.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct TestProduct {
   std::vector<T> weight = waves(shape.out * shape.in, 1.3);
   std::vector<T> y = std::vector<T>(static_cast<std::size_t>(shape.rows * shape.out));
 
-  // The largest difference of y from the same in double, as a share of the largest value.
+  // Maximum difference of y from the result in double, relative to the largest value.
   double error() const {
     double error = 0, largest = 0;
     for (std::int64_t r = 0; r < shape.rows; ++r) {

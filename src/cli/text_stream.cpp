@@ -1,4 +1,4 @@
-// Reads the whole file, and replaces what is not UTF-8 as preprocessing does.
+// Reads the full file, and replaces invalid UTF-8 as preprocessing does.
 #include "cli/text_stream.h"
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-// A text file as the stream of tokens that a model is evaluated on.
+// A text file as a token stream for evaluating a model.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct TextStream {
   std::int64_t bytes = 0;  // of the text
 };
 
-// Context of the first document. A model whose documents open with a token of their own (BOS) needs
-// none; any other gets the end of an earlier document, as in training, so that the first token can
-// be scored too.
+// Context before the first document. Models with a start-of-document token (BOS) need none;
+// others get the end of a previous document, as in training, so that the first token can be
+// scored too.
 std::vector<std::int32_t> before_first_document(const Tokenizer& tokenizer);
 
-// Documents one after the other as preprocessing writes them, with the token that ends documents
-// between them.
+// Reads concatenated documents as preprocessing writes them, with the end-of-document token between
+// them.
 TextStream read_text_stream(const std::string& file, DocumentForm form, const Tokenizer& tokenizer);
 
 }  // namespace trireme::cli

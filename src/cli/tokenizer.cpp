@@ -121,7 +121,7 @@ struct DecodeOptions {
   bool skip_special = false;
 };
 
-// A line "[1, 2, 3]".
+// Parses a line "[1, 2, 3]".
 std::vector<std::int32_t> parse_ids(std::string_view line, const std::string& where) {
   auto ids = json_ids(nlohmann::json::parse(line, nullptr, false));
   if (!ids) fail_input("{} is not a JSON array of ids such as [1, 2, 3]", where);
@@ -141,7 +141,7 @@ void decode(const DecodeOptions& options) {
   for_each_line(lines, [&](std::string_view line, std::size_t number) {
     const auto ids = parse_ids(line, fmt::format("'{}' line {}", options.jsonl, number + 1));
     const std::string text = tokenizer->decode(ids, options.skip_special);
-    // ASCII only, since some readers of lines also break them at U+0085 or U+2028.
+    // ASCII only, since some line readers also split at U+0085 or U+2028.
     print(nlohmann::json{{options.key, to_valid_utf8(text)}}.dump(-1, ' ', true) + "\n");
   });
 }

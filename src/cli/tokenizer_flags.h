@@ -1,4 +1,4 @@
-// The flags that choose a tokenizer, as Megatron spells them; shared by all commands that need one.
+// Command line flags that select a tokenizer, with Megatron's names; shared by all commands.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 namespace trireme::cli {
 
 // Adds --tokenizer-type, --vocab-file, --merge-file, --tokenizer-model, --vocab-size and
-// --plain-special-text to `command`; they are written to `config`, which must outlive the parse.
+// --plain-special-text to `command`; they are stored in `config`, which must outlive the parse.
 void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config);
 
 }  // namespace trireme::cli

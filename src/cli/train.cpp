@@ -33,7 +33,7 @@ struct TrainArguments {
   double restart_wait_s = RestartLimits{}.first_wait_s;
 };
 
-// Writes the whole program of a step, passes of the graphs and everything else, next to the graphs.
+// Writes the full program of a step, graph passes and all else, next to the graphs.
 void dump_step(Config config, int ranks, const fs::path& folder) {
   resolve_vocabulary(config);
   write_file_durably(folder / "step.txt", program_text(plan_layout(config, ranks)));
@@ -69,7 +69,7 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 }  // namespace
 
 TrainSummary train(Config config, const TrainCommand& arguments) {
-  const InterruptGuard guard;  // from the start: MPI takes its time
+  const InterruptGuard guard;  // installed early, since MPI takes time to start
   if (!is_in_job() && discover_launch().rank == 0) InterruptGuard::speak();
   install_signal_handlers();
   TrainSummary summary;
@@ -82,8 +82,8 @@ TrainSummary train(Config config, const TrainCommand& arguments) {
       job.choose_device();
       summary = train_here(std::move(config), arguments, transport);
       if (summary.end != TrainSummary::End::interrupted) return;
-      // Before any rank ends: its exit code is a failure to the launcher, which then ends the
-      // others.
+      // Must precede the exit of any rank: the launcher treats its exit code as a failure and kills
+      // the others.
       if (leads) {
         std::fputs("trireme: interrupted and saved; the same command resumes it\n", stderr);
         std::fflush(stderr);
@@ -95,7 +95,7 @@ TrainSummary train(Config config, const TrainCommand& arguments) {
     if (leads) notify_job(interrupted ? JobState::interrupted : JobState::done);
   }
   if (summary.end != TrainSummary::End::interrupted) return summary;
-  if (is_in_job()) return summary;  // to mpirun another exit code would be a failure
+  if (is_in_job()) return summary;  // mpirun would treat another exit code as a failure
   throw Error(ExitCode::interrupted, "");
 }
 
@@ -131,7 +131,7 @@ void add_train(CLI::App& app) {
     if (arguments->restarts)
       restart_own_command(config.run.dir, *arguments->restarts, arguments->restart_wait_s);
     if (arguments->command.nproc > 0) {
-      // Refused once, and without the frame that mpirun puts around it.
+      // Reports errors once, without mpirun's own messages around them.
       check_start(config, arguments->command.nproc);
       launch_processes(arguments->command.nproc, config.run.dir);
     }

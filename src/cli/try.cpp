@@ -1,4 +1,4 @@
-// `trireme try`: from a text to a model that writes, within minutes and without a decision.
+// `trireme try`: trains a text generator from a text within minutes, without decisions.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -29,7 +29,7 @@ struct TryArguments {
   std::int64_t steps = 0;  // 0: as many as fit
   bool full = false;
 
-  // What makes two tries of one text the same.
+  // Key by which two tries of the same text are considered the same.
   std::string wish() const {
     std::string words = full ? "full" : "small or full";
     if (steps > 0) return fmt::format("{}, {}", words, counted(steps, "step"));
@@ -41,7 +41,7 @@ double seconds_after(TryClock::time_point begin) {
   return std::chrono::duration<double>(TryClock::now() - begin).count();
 }
 
-// TryFiles::mark() holds it from the beginning on.
+// Contents of TryFiles::mark(), written at the start.
 nlohmann::json mark_of(const TryArguments& a, const TryText& text) {
   return {{"text", fmt::format("{:016x}", text.hash)}, {"asked", a.wish()}};
 }
@@ -59,8 +59,8 @@ FolderUse use_of(const fs::path& folder, const nlohmann::json& mark) {
   return found == mark ? FolderUse::same : FolderUse::other_try;
 }
 
-// The folder that --output names; without it the first of runs/try, runs/try-2 ... that is free or
-// of the same try, which is then continued.
+// Returns the folder given by --output; otherwise the first of runs/try, runs/try-2 ... that is
+// free or belongs to the same try, which is then continued.
 fs::path folder_for(const TryArguments& a, const nlohmann::json& mark) {
   if (!a.output.empty()) {
     const FolderUse use = use_of(a.output, mark);
@@ -121,7 +121,7 @@ TryLength length_for(const TryArguments& a, const TryFiles& files, const TryText
                         [](const std::string&) { check_stopped(); });
 }
 
-// All that a run needs; try.toml comes last, so that where it is there the rest is there as well.
+// Creates all files of a run; try.toml is written last, as the marker of completeness.
 void prepare_try(const TryArguments& a, const TryFiles& files, const TryText& text,
                  const nlohmann::json& mark, TryClock::time_point begin) {
   make_folders(files.data());
@@ -145,7 +145,7 @@ void run_try(const TryArguments& a) {
   const nlohmann::json mark = mark_of(a, text);
   const TryFiles files{folder_for(a, mark)};
   if (!text.note.empty()) fmt::print(stderr, "note: {}\n", text.note);
-  make_folders(files.run);  // refused before anything takes time
+  make_folders(files.run);  // fails early, before anything takes time
   const CompressedSizes sizes = compressed_sizes(text);
   stoppable([&] {
     if (fs::exists(files.settings()))

@@ -1,4 +1,4 @@
-// Everything is counted in steps, so that a machine that becomes slower slows all of it.
+// Counts all work in steps, so that a slower machine slows all of it equally.
 #include "cli/try_pace.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kept_free = 0.1;        // of the time
 constexpr double of_evaluations = 0.03;  // of the steps: five times four batches, forward only
-constexpr std::size_t few_steps = 3;     // say too little about the machine
+constexpr std::size_t few_steps = 3;     // too few to measure the machine
 constexpr std::size_t last_steps = 8;
 
 }  // namespace

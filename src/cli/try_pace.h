@@ -1,4 +1,4 @@
-// How many steps of `trireme try` fit into its time: planned, and reconsidered during the run.
+// Number of `trireme try` steps that fit into its time: planned, then adjusted during the run.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,19 @@
 
 namespace trireme::cli {
 
-// Steps that fit into `seconds`, with a reserve for other work of the machine. Evaluations during
-// the run are added to them, and what follows the last one takes as long as `in_the_end` steps.
+// Steps that fit into `seconds`, with a reserve for other load on the machine. Evaluations during
+// the run are included; the work after the last step costs as much as `in_the_end` steps.
 std::int64_t steps_in(double seconds, double seconds_of_step, double in_the_end);
 
 class TryPace {
  public:
   TryPace(std::int64_t planned, double in_the_end) : planned_(planned), in_the_end_(in_the_end) {}
 
-  // Of one step. The first one prepares what all others use, and does not count.
+  // Adds the duration of a step. The first step is ignored, since it includes one-time setup.
   void add(double seconds);
 
-  // The number of steps of the whole run when `done` of them are done and `left` seconds are left:
-  // as planned, or fewer where the last steps were too slow for that.
+  // Total number of steps of the run after `done` steps with `left` seconds remaining: the planned
+  // number, or fewer if recent steps were too slow.
   std::int64_t fitting(std::int64_t done, double left) const;
 
  private:

@@ -1,4 +1,4 @@
-// Bits per byte of the model and of compressors, samples, and the next commands.
+// Prints bits per byte of the model and of compressors, samples, and next commands.
 #include "cli/try_report.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct TryFigures {
   }
 };
 
-// Of all processes that took part in the run.
+// Total seconds of steps over all processes of the run.
 double seconds_of_steps(const fs::path& run) {
   std::istringstream lines(read_file(run / "timings.jsonl"));
   double seconds = 0;
@@ -84,7 +84,7 @@ void print_figures(const TryFigures& f) {
       "A compressor is still better: more steps help (--minutes, --steps), and so does more text.\n");
 }
 
-// The first words of the text that is held out, from one line.
+// The first words of the held-out text, from one line.
 std::string first_words(const std::string& text) {
   constexpr int words = 5;
   std::istringstream line(text.substr(0, std::min(text.find('\n'), std::size_t{200})));
@@ -109,7 +109,7 @@ void print_samples(const fs::path& run, const std::string& prompt) {
   }
 }
 
-// As a user types it: its name where PATH leads to it, otherwise its file.
+// The command as the user types it: its name if PATH resolves to it, otherwise its path.
 std::string own_name() {
   const std::string file = own_command().front();
   const std::vector<fs::path> found = find_on_path("trireme");
@@ -119,7 +119,7 @@ std::string own_name() {
   return error || relative.empty() || *relative.begin() == ".." ? file : relative.string();
 }
 
-// Words of the user and of the text are quoted: the commands are pasted.
+// Quotes words of the user and of the text, since the commands are meant to be pasted.
 void print_next_steps(const TryFiles& files, std::int64_t steps, const std::string& prompt,
                       const std::vector<std::string>& texts, bool full) {
   const std::string run = files.run.string();

@@ -33,7 +33,7 @@ TryShape shape_of(TrySize size) {
   return {};
 }
 
-// Where bf16 is as fast as fp32 or slower, fp32 learns as much.
+// Uses fp32 unless bf16 is faster, since fp32 learns at least as well.
 const char* try_precision() {
   return cpu::isa() == cpu::Isa::amx ? "bf16" : "fp32";
 }
@@ -104,8 +104,8 @@ interval = {part}
       fmt::arg("warmup", std::min<std::int64_t>(50, steps / 20)));
 }
 
-// The evaluation reads every token twice, at a third of a training step's price; a token has about
-// three bytes. The samples and the loads of the model take as long as some steps.
+// The evaluation reads every token twice, at a third of the cost of training; a token has about
+// three bytes. Samples and model loading take as long as a few steps.
 double steps_in_the_end(std::size_t heldout_bytes, std::int64_t seq_length) {
   constexpr double of_samples = 4;
   const double tokens = static_cast<double>(heldout_bytes) / 3;
@@ -123,7 +123,7 @@ TryLength fitting_length(const TryFiles& files, double seconds, std::size_t held
                     steps_in_the_end(heldout_bytes, shape_of(size).seq_length));
   };
   const std::int64_t small = fitting(TrySize::small);
-  // Otherwise all of the time goes into the small size already.
+  // Otherwise the small size already uses all of the time.
   if (small > full_try_steps && fitting(TrySize::full) >= full_try_steps)
     return {TrySize::full, full_try_steps};
   return {TrySize::small, std::min(small, full_try_steps)};

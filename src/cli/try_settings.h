@@ -1,4 +1,4 @@
-// The model and the schedule that `trireme try` trains.
+// Model and schedule of `trireme try`.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 namespace trireme::cli {
 
 enum class TrySize {
-  small,  // learns most in few minutes on a processor without matrix units
-  full,   // the recipe of 1,500 steps
+  small,  // learns best in few minutes on a CPU without matrix units
+  full,   // the recipe with 1,500 steps
 };
 
 inline constexpr std::int64_t full_try_steps = 1500;
@@ -24,10 +24,10 @@ struct TryFiles {
   fs::path text(const std::string& part) const { return data() / (part + ".txt"); }
   fs::path tokenizer() const { return data() / "tokenizer"; }
   fs::path settings() const { return run / "try.toml"; }
-  fs::path mark() const { return run / "try.json"; }  // which try the folder is of
+  fs::path mark() const { return run / "try.json"; }  // identifies the try
 };
 
-// The configuration as a TOML file.
+// Returns the configuration as TOML.
 std::string try_settings(const TryFiles& files, TrySize size, std::int64_t steps);
 
 struct TryLength {
@@ -35,11 +35,11 @@ struct TryLength {
   std::int64_t steps = 0;
 };
 
-// What follows the last step (evaluation of the text that is held out, samples), in steps.
+// Cost of the work after the last step (held-out evaluation, samples), in steps.
 double steps_in_the_end(std::size_t heldout_bytes, std::int64_t seq_length);
 
-// What fits into that time, measured with steps of this machine; `tell` hears of each and may
-// throw. The full size is chosen where all of its steps fit.
+// Returns the size and steps that fit into that time, measured on this machine; `tell` is called
+// for each measurement and may throw. The full size is chosen if all of its steps fit.
 TryLength fitting_length(const TryFiles& files, double seconds, std::size_t heldout_bytes,
                          const std::function<void(const std::string&)>& tell);
 

@@ -1,4 +1,4 @@
-// Reads the files one after the other up to a limit, and divides them.
+// Reads the files in order up to a limit, and splits the text.
 #include "cli/try_text.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 namespace trireme::cli {
 namespace {
 
-constexpr std::size_t most_text = 16 << 20;      // as much as a short run can read
+constexpr std::size_t most_text = 16 << 20;      // enough for a short run
 constexpr std::size_t least_text = 40'000;       // for a sample to be held out
 constexpr std::size_t most_heldout = 256 << 10;  // is evaluated in seconds
 constexpr int heldout_every = 20;
@@ -61,8 +61,8 @@ void refuse_unless_prose(const std::string& file, std::string_view text) {
         file);
 }
 
-// Where to cut a text so that the first part has at most `most` bytes: after a line, otherwise
-// after a word, otherwise between two characters.
+// Returns where to split a text so that the first part has at most `most` bytes: after a line,
+// otherwise after a word, otherwise between two characters.
 std::size_t place_to_cut(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text.size();
   for (const char end : {'\n', ' '}) {

@@ -1,4 +1,4 @@
-// The text that `trireme try` trains on.
+// The training text of `trireme try`.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 
 namespace trireme::cli {
 
-// Paragraphs, each followed by a blank line. Nothing trains on those that are held out.
+// Paragraphs, each followed by a blank line. Held-out paragraphs are never trained on.
 struct TryText {
   std::string train, heldout;
   std::string note;  // for the user; or ""
   std::uint64_t hash = 0;
 };
 
-// The text of the files, or where there are none the one that is installed with the program: about
-// every twentieth paragraph is held out, and one that is long in comparison to the text is cut.
-// Bad input (exit code 2): files that are missing, binary or too small to learn from.
+// Reads the files or, if there are none, the text installed with the program: about one paragraph
+// in twenty is held out; one that is long relative to the text is split. Rejects (exit code 2)
+// files that are missing, binary or too small.
 TryText read_try_text(const std::vector<std::string>& files);
 
 }  // namespace trireme::cli

@@ -1,4 +1,4 @@
-// The training of `trireme try`, which ends in time.
+// Training of `trireme try` within a time limit.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@ namespace trireme::cli {
 
 using TryClock = std::chrono::steady_clock;
 
-// Trains, or continues, the run that files.settings() describes. Where it has to be over by `end`
-// and the machine becomes slower than planned, the run ends after fewer steps, at the end of a
-// learning rate schedule of that length, which it follows from there on; files.mark() then says how
-// many. `heldout_bytes` are evaluated afterwards.
+// Trains, or continues, the run described by files.settings(). If it must end by `end` and the
+// machine is slower than planned, the run ends after fewer steps and switches to the end of a
+// learning rate schedule of that length; files.mark() then records the number. `heldout_bytes` are
+// evaluated afterwards.
 void train_try(const TryFiles& files, std::optional<TryClock::time_point> end,
                std::size_t heldout_bytes);
 

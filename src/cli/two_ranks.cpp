@@ -86,7 +86,7 @@ std::string end_of(int status) {
                              : fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
-// How the child ended; "" where it has until `end`, or was killed then.
+// Describes how the child failed, or that it was killed at `end`; "" if it succeeded.
 std::string wait_for(pid_t child, Clock::time_point end, double limit_s) {
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {

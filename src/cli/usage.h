@@ -1,4 +1,4 @@
-// Messages for command lines that do not parse.
+// Error messages for invalid command lines.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,11 +6,11 @@
 
 namespace trireme::cli {
 
-// One line that begins with "trireme" and says why the command line does not parse, with the
-// nearest known command or flag where one was mistyped, and the --help to look at.
+// Returns one line that begins with "trireme" and explains the parse error, with the nearest known
+// command or flag if one was mistyped, and the relevant --help.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv);
 
-// The message for a command that does not exist, which --help would hide; "" if all commands exist.
+// Message for an unknown command, which --help would hide; "" if all commands exist.
 std::string unknown_command(const CLI::App& app, int argc, char** argv);
 
 }  // namespace trireme::cli

@@ -1,5 +1,5 @@
-// The environment variables that begin with TRIREME_: those that are set, and whether anything
-// reads them.
+// Environment variables that begin with TRIREME_: which are set, and whether they are
+// known.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@ namespace trireme::cli {
 struct OwnVariable {
   std::string name;
   bool known = true;
-  std::string nearest;  // of one that is not known: what was probably meant; or ""
+  std::string nearest;  // likely intended name of an unknown one; or ""
 };
 
-// The variables of this process, by name.
+// Returns the variables of this process, by name.
 std::vector<OwnVariable> own_variables();
 
-// Prints a line to standard error for each unknown variable that looks like a known one. In a job
-// only the first rank does.
+// Prints a warning to standard error for each unknown variable similar to a known one. In a job
+// only rank 0 does.
 void warn_of_misspelt_variables();
 
 }  // namespace trireme::cli

@@ -1,5 +1,5 @@
-// Arrays kept on disk under a key, so that what takes long to build is built once. A file that is
-// missing, damaged or made for another key counts as not there.
+// Disk cache of arrays by key, for arrays that take long to build. A file that is missing, damaged
+// or stored under another key is a cache miss.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct CachedArrays {
   }
 };
 
-// Maps the arrays stored in `path` if they are whole, in number `count` and stored under `key`.
+// Maps the arrays in `path` if they are complete, `count` in number and stored under `key`.
 std::optional<CachedArrays> load_arrays(const fs::path& path, std::uint64_t key, std::size_t count);
 
-// Stores arrays atomically for readers. Several processes may store the same file at the same time.
-// Returns false if the folder cannot be written: a cache is never worth an error.
+// Stores arrays atomically with respect to readers and concurrent writers. Returns false if the
+// folder cannot be written, since a cache failure is not an error.
 bool store_arrays(const fs::path& path, std::uint64_t key,
                   std::span<const std::span<const std::byte>> arrays);
 

@@ -1,5 +1,5 @@
-// Files of columns, Parquet and Arrow: the texts, or lists of texts, of some columns, read by the
-// Arrow library, which a plug-in brings along.
+// Columnar files, Parquet and Arrow: reads the texts, or lists of texts, of selected columns
+// through a plug-in with the Arrow library.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// Some rows of a row group. Its texts live as long as it does.
+// Some rows of a row group. Texts are valid while it exists.
 class RowBatch {
  public:
   explicit RowBatch(const ArrowPluginRows* rows) : rows_(rows) {}
@@ -22,7 +22,7 @@ class RowBatch {
   RowBatch& operator=(const RowBatch&) = delete;
 
   std::int64_t size() const { return rows_->rows; }
-  // How many texts a row has in a column: one, or those of a list.
+  // Number of texts in a row of a column: one, or the length of the list.
   std::int64_t texts(std::size_t column, std::int64_t row) const {
     return rows_->columns[column].ends ? first_text(column, row + 1) - first_text(column, row) : 1;
   }
@@ -46,8 +46,8 @@ class RowBatch {
 
 class ArrowFile {
  public:
-  // Loads the plug-in when the first file is opened. Throws bad_input where it is missing or does
-  // not fit, for a file that is damaged, and for columns that are not there or hold no texts.
+  // Loads the plug-in on the first use. Throws bad_input if it is missing or incompatible, if a
+  // file is damaged, or if columns are missing or have no texts.
   ArrowFile(const std::string& path, const std::vector<std::string>& columns);
   ~ArrowFile();
   ArrowFile(const ArrowFile&) = delete;
@@ -55,12 +55,12 @@ class ArrowFile {
 
   const std::string& path() const { return path_; }
   const std::vector<std::string>& columns() const { return columns_; }
-  // Row groups, which can be read in any order; record batches of a file of Arrow's.
+  // Number of row groups, readable in any order; for Arrow files, of record batches.
   std::int64_t groups() const;
-  // How many values of a column are null, where the file states it.
+  // Number of null values in a column, if the file states it.
   std::optional<std::int64_t> nulls(std::int64_t group, std::size_t column) const;
 
-  // Reads a row group from its first row on; the file outlives it.
+  // Reads a row group from its first row; the file must outlive it.
   class Cursor {
    public:
     Cursor(const ArrowFile& file, std::int64_t group);

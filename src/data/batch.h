@@ -1,4 +1,4 @@
-// A micro-batch as the data gives it and the model takes it.
+// A micro-batch, as produced by the data loader and consumed by the model.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct BatchRow {
   std::int32_t* order_label;
 };
 
-// Row-major [micro_batch_size, seq_length] unless said otherwise; always complete. A new one has
-// sequences without padding or borders between documents, whose positions all count.
+// Row-major [micro_batch_size, seq_length] unless stated otherwise; always full. Initially without
+// padding or document boundaries, with weight 1 at all positions.
 struct Batch {
   std::int64_t micro_batch_size = 0, seq_length = 0;
   std::vector<std::int32_t> tokens;         // inputs
-  std::vector<std::int32_t> targets;        // what each position shall predict
+  std::vector<std::int32_t> targets;        // token to predict at each position
   std::vector<float> loss_weights;          // 0 or 1
   std::vector<std::int32_t> positions;      // index of the position embedding
   std::vector<std::int32_t> first_visible;  // first position that a position may attend to
   std::vector<std::int32_t> segments;       // 0 or 1, for BERT; else 0
   // [micro_batch_size]:
-  std::vector<std::int64_t> sample_ids;    // counted from the run's beginning
+  std::vector<std::int64_t> sample_ids;    // counted from the start of the run
   std::vector<std::int32_t> lengths;       // positions that are not padding
   std::vector<std::int32_t> order_labels;  // 1: BERT's segments are swapped
 
@@ -51,7 +51,7 @@ struct Batch {
       std::iota(positions.begin() + b * seq, positions.begin() + (b + 1) * seq, 0);
   }
 
-  // Bytes of the values of a batch of this shape.
+  // Size in bytes of a batch of this shape.
   static std::int64_t bytes(std::int64_t rows, std::int64_t seq) {
     const Batch one(1, 1);
     const auto each = [](const auto&... arrays) {

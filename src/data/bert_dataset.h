@@ -1,4 +1,4 @@
-// Samples for masked language models from sentences, as Megatron's BERT dataset makes them.
+// Samples for masked language models, built from sentences as in Megatron's BERT dataset.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct BertOptions {
   std::filesystem::path cache_dir;  // for orders that take long to build; empty: none are kept
 };
 
-// In a row of a batch: tokens padded to seq_length, targets and weight 1 at the masked positions
-// (0 elsewhere), segments, the length without padding, and 1 as order label of swapped segments.
+// Fills rows of a batch: tokens padded to seq_length, targets and weight 1 at masked positions (0
+// elsewhere), segments, the unpadded length, and order label 1 if segments are swapped.
 class BertDataset final : public Dataset {
  public:
   // `range` counts documents, whose sequences are sentences; at least `samples` samples, -1: one

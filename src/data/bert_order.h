@@ -1,4 +1,4 @@
-// Which sentences make up each BERT sample: Megatron's sample mapping.
+// Assignment of sentences to BERT samples: Megatron's sample mapping.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ struct BertSampleResult {
   std::vector<std::int32_t> tokens;     // [CLS] A [SEP] B [SEP] with words masked; no padding
   std::vector<std::int32_t> segments;   // 0 or 1 for each token
   std::vector<std::int32_t> positions;  // of the masked tokens, ascending
-  std::vector<std::int32_t> labels;     // what stood there
-  bool swapped = false;                 // B comes from before A
+  std::vector<std::int32_t> labels;     // original tokens
+  bool swapped = false;                 // B precedes A in the text
 };
 
 // `sentences` are at least one, two with the order head. Draws from `random` exactly as Megatron

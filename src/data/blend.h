@@ -19,7 +19,7 @@ std::int64_t blend_share(std::int64_t size, double weight);
 // not these numbers.
 std::int64_t blend_supply(std::int64_t size, double weight);
 
-// Which sample of which dataset is at each position of a blend.
+// The dataset and sample at each position of a blend.
 struct BlendOrder {
   std::span<const std::int16_t> datasets;
   std::span<const std::int64_t> samples;

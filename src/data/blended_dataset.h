@@ -1,4 +1,4 @@
-// A dataset that takes its samples from several others by weight.
+// A dataset that draws samples from several others by weight.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Tokens of a corpus, made ahead on threads of their own.
+// Produces tokens of a corpus ahead of time, on background threads.
 #pragma once
 
 #include <condition_variable>
@@ -26,8 +26,8 @@ struct TokenBlock {
   std::optional<CorpusPlace> window;  // that begins with this block
 };
 
-// Blocks come in the order of the documents, whatever the number of threads. Threads that are far
-// ahead of the caller wait. One caller at a time.
+// Blocks are in document order for any number of threads. Threads that are far ahead of the caller
+// wait. Only one caller at a time.
 class BlockProducer {
  public:
   // Continues at `place`. Corpus and tokenizer outlive it.
@@ -36,7 +36,7 @@ class BlockProducer {
   // Stops the threads.
   ~BlockProducer();
 
-  // The next block. Throws what reading it threw.
+  // Returns the next block. Rethrows exceptions of the reading threads.
   TokenBlock next();
 
  private:
@@ -61,13 +61,13 @@ class BlockProducer {
   const Corpus& corpus_;
   const Tokenizer& tokenizer_;
 
-  std::mutex read_mutex_;  // of what follows
+  std::mutex read_mutex_;  // protects the following members
   WindowReader reader_;
   std::shared_ptr<const Window> window_;
   std::size_t next_document_ = 0;
   std::int64_t next_block_ = 0;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // protects the following members
   std::condition_variable changed_;
   std::map<std::int64_t, Done> done_;
   std::int64_t taken_ = 0;

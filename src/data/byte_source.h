@@ -14,7 +14,7 @@ class ByteSource {
   // Writes up to `count` bytes of content to `to`; 0 means the end. Throws bad_input for a file
   // whose compressed form is damaged or cut off.
   virtual std::size_t read(char* to, std::size_t count) = 0;
-  // Bytes of the file itself that were read so far.
+  // Number of bytes of the file itself read so far.
   virtual std::uint64_t consumed() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The documents of a chunk, whatever it was read from.
+// Iterates over the documents of a chunk from any kind of file.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// How small general compressors make a text: what a language model is compared with.
+// Size of a text under general-purpose compressors: a baseline for language models.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The tokenizer that a run's configuration names, and the copy of its files in the run's folder.
+// Creates the configured tokenizer, and copies its files to the run's folder.
 #pragma once
 
 #include <memory>

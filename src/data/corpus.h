@@ -22,9 +22,9 @@ struct CorpusOptions {
 // Immutable; all methods are thread-safe.
 class Corpus {
  public:
-  // Opens every file of columns once, so that what they lack is said now and not in the middle of
-  // training. Throws bad_input as expand_inputs(), form_of() and ArrowFile do, and for nulls that
-  // a file's statistics state.
+  // Opens every columnar file once, so that problems are reported now and not during training.
+  // Throws bad_input like expand_inputs(), form_of() and ArrowFile, and for nulls recorded in a
+  // file's statistics.
   Corpus(const std::vector<std::string>& patterns, const CorpusOptions& options);
 
   const CorpusOptions& options() const { return options_; }
@@ -46,7 +46,7 @@ class Corpus {
   // The chunks of a unit; the corpus outlives them.
   std::unique_ptr<ChunkSource> open(std::int64_t unit, Opened& last) const;
 
-  // Equal for the same names, sizes and row groups in the same order, whatever folder they lie in.
+  // Equal for the same names, sizes and row groups in the same order, in any folder.
   std::uint64_t key() const { return key_; }
 
  private:

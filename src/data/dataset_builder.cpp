@@ -31,7 +31,7 @@ const std::vector<std::string>& sources_of(const DataConfig& config, Split split
                                  : none;
 }
 
-// How often the order takes a sample of each dataset.
+// Number of samples that the order takes from each dataset.
 std::vector<std::int64_t> samples_taken(const BlendOrder& order, std::size_t datasets) {
   std::vector<std::int64_t> taken(datasets, 0);
   for (const std::int16_t d : order.datasets) ++taken[d];

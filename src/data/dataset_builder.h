@@ -1,4 +1,4 @@
-// From a configuration to the datasets of its splits.
+// Builds the datasets of the splits from a configuration.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace trireme {
 
-// How many samples each split must give in a run. They decide the order, so they are Megatron's:
-// valid is enough for an evaluation at every interval and one more, test for one.
+// Number of samples that each split must provide in a run. They determine the order, so they follow
+// Megatron: valid has one evaluation per interval plus one, test has a single one.
 struct SampleCounts {
   std::int64_t train = 0, valid = 0, test = 0;
   std::int64_t of(Split split) const {

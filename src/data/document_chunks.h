@@ -1,4 +1,4 @@
-// Files cut into chunks of whole documents, for workers to encode independently.
+// Splits files into chunks of whole documents, which workers encode independently.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Chunk {
   std::string_view text() const { return {bytes.data(), size}; }
 };
 
-// Reads chunks one after the other.
+// Reads chunks sequentially.
 class ChunkSource {
  public:
   virtual ~ChunkSource() = default;

@@ -61,7 +61,7 @@ void add_texts(const Strings& files, Strings& doubts) {
                             fmt::format("are read {} of other forms", among)));
 }
 
-// Of the beginning, the middle and the end.
+// Hash of samples from the beginning, the middle and the end.
 std::uint64_t sample_of(const std::string& path, std::uint64_t size) {
   constexpr std::uint64_t piece = 1 << 14;
   const File file(path, File::Mode::read);

@@ -1,4 +1,4 @@
-// What a user should know of the files of a folder that are read, since not all may be meant.
+// Warnings about the files of a folder that are read, some of which the user may not have meant.
 #pragma once
 
 #include <string>

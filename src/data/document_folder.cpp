@@ -54,8 +54,8 @@ bool is_cache_name(std::string_view name) {
   return name.starts_with("cache-") && name.ends_with(".arrow");
 }
 
-// Of the revisions in `snapshots`, a folder of a cache of the Hub, the one that refs/main names;
-// empty for other folders and where there is one only.
+// Returns the revision in `snapshots`, a folder of a Hugging Face Hub cache, that refs/main names;
+// empty for other folders and if there is only one revision.
 std::string revision_in_use(const fs::path& snapshots) {
   const fs::path refs = snapshots / ".." / "refs";
   std::error_code error;

@@ -1,4 +1,4 @@
-// The files of folders that hold documents, and what else lies there.
+// Finds the document files of folders, and reports their other contents.
 #pragma once
 
 #include <filesystem>

@@ -3,8 +3,8 @@
 // The sequences of a split are repeated for as many epochs as the samples need, shuffled and laid
 // end to end. Sample k takes seq_length + 1 tokens from token k * seq_length on, so that it ends
 // with the first token of the next. A second shuffle gives the order in which samples are seen.
-// Where only a small part of the last epoch is needed, that epoch is shuffled apart, so that the
-// others are seen in full before it.
+// If only a small part of the last epoch is needed, that epoch is shuffled separately, so that the
+// other epochs are completed before it.
 #pragma once
 
 #include <cstdint>

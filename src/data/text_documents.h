@@ -1,4 +1,4 @@
-// How plain text is split into documents, for preprocessing and for evaluation alike.
+// Splits plain text into documents, for both preprocessing and evaluation.
 #pragma once
 
 #include <functional>

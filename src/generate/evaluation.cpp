@@ -1,4 +1,4 @@
-// Sliding windows over one long stream of tokens.
+// Sliding windows over a long token stream.
 #include "generate/evaluation.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
   BuildOptions build;
   build.purpose = Purpose::decoding;
   build.batch = batch;
-  // A chunk may write padding after the last position that counts.
+  // A chunk may write padding after the last valid position.
   build.cache_capacity = capacity + prompt_width_;
   build.seq = 1;
   token_stage_ = model.build(build);

@@ -20,22 +20,22 @@ struct GenerateOptions {
 
 class Generator {
  public:
-  // For up to `batch` sequences at the same time, each of at most `capacity` tokens including the
+  // Supports up to `batch` concurrent sequences, each of at most `capacity` tokens including the
   // prompt.
   Generator(TrainedModel& model, std::int64_t batch, std::int64_t capacity);
 
-  // Continues each prompt (none may be empty); sequence i draws from its own stream. The output
-  // includes the prompt. `on_token(sequence, id)` is called for every new token as it is drawn.
+  // Continues each prompt (must not be empty); sequence i has its own random stream. The output
+  // includes the prompt. `on_token(sequence, id)` is called for every new token when it is drawn.
   std::vector<std::vector<std::int32_t>> generate(
       std::vector<std::vector<std::int32_t>> sequences, const GenerateOptions& options,
       const std::function<void(std::size_t, std::int32_t)>& on_token = {});
 
  private:
-  // Feeds `count[b]` tokens of each sequence from its cached length on.
+  // Feeds `count[b]` tokens of each sequence, starting at its cached length.
   void feed(Stage& stage, std::int64_t width,
             const std::vector<std::vector<std::int32_t>>& sequences,
             const std::vector<std::int64_t>& count);
-  // Logits after row `row` of the last feed, as floats.
+  // Logits for row `row` of the last feed, as floats.
   std::vector<float> logits(const Stage& stage, std::int64_t row) const;
 
   std::int64_t batch_, capacity_, vocab_size_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kDropped = -std::numeric_limits<float>::infinity();
 
-// exp(logit - largest) of every token; dropped ones are 0. In double: long tails add up.
+// exp(logit - largest) of every token; 0 for dropped ones. In double, since long tails add up.
 std::vector<double> exponentials(std::span<const float> logits) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   std::vector<double> values(logits.size());
@@ -72,8 +72,8 @@ void penalize_repetition(std::span<float> logits, std::span<const std::int32_t> 
 }
 
 void apply_temperature(std::span<float> logits, float temperature) {
-  // Differences to the largest one: a quotient may be too large for a float, and only these matter.
-  // Where all quotients are finite they stay as they are.
+  // Uses differences to the maximum, since a quotient may overflow a float; only differences
+  // matter. If all quotients are finite, they are used as they are.
   const float largest = *std::max_element(logits.begin(), logits.end());
   const float smallest = *std::min_element(logits.begin(), logits.end());
   const bool fits = std::isfinite(largest / temperature) && std::isfinite(smallest / temperature);
@@ -94,7 +94,7 @@ void keep_top_p(std::span<float> logits, float p) {
   if (p >= 1) return;
   const std::vector<double> weights = exponentials(logits);
   const double enough = static_cast<double>(p) * sum(weights);
-  // A heap of tokens, the likeliest on top: usually few are taken, so sorting all would be waste.
+  // A max-heap of tokens: usually few are taken, so a full sort would be wasteful.
   const auto less_likely = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[static_cast<std::size_t>(a)];
     const float y = logits[static_cast<std::size_t>(b)];
@@ -124,8 +124,8 @@ std::int32_t draw(std::span<const float> logits, double u) {
   const double target = u * sum(weights);
   double cumulative = 0;
   std::size_t token = 0;
-  // The target lies below the sum, u being below 1, so the sum itself ends the search at the
-  // latest.
+  // The target is below the total, since u < 1, so the search always ends by the last
+  // token.
   for (; token < weights.size(); ++token) {
     cumulative += weights[token];
     if (cumulative > target) break;

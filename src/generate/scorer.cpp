@@ -1,4 +1,4 @@
-// A holder of the weights, and a stage of the length at hand.
+// A stage that holds the weights, and a stage for the current length.
 #include "generate/scorer.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ void check_token_types(const ScoredSequence& sequence, const std::string& where)
   }
 }
 
-// Positions after those of the sequence have token 0.
+// Positions after the sequence are padded with token 0.
 Batch batch_of(const ScoredSequence& sequence, std::int64_t length) {
   Batch batch(1, length);
   std::ranges::copy(sequence.ids, batch.tokens.begin());
@@ -30,7 +30,7 @@ Batch batch_of(const ScoredSequence& sequence, std::int64_t length) {
   return batch;
 }
 
-// Rows of a result, without the padding of their columns.
+// Reads rows of a result without column padding.
 void read_rows(const Stage& stage, ResultOutput result, std::int64_t first, std::int64_t last,
                std::int64_t columns, std::int64_t padded, const Scorer::UseRow& use) {
   std::vector<float> row(static_cast<std::size_t>(columns));
@@ -45,7 +45,7 @@ void read_rows(const Stage& stage, ResultOutput result, std::int64_t first, std:
   });
 }
 
-// The logarithm of the probability of an id.
+// The log probability of an id.
 double log_probability(std::span<const float> logits, std::int32_t id) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
@@ -125,7 +125,7 @@ std::vector<float> Scorer::order_logits() const {
   return logits;
 }
 
-// No position sees a later one, so sequences are filled up to few different lengths.
+// Attention is causal, so sequences are padded to a few distinct lengths.
 Likelihood Scorer::likelihood(const std::vector<std::int32_t>& ids, std::int64_t given,
                               const std::string& where) {
   constexpr std::int64_t step = 32;

@@ -1,4 +1,4 @@
-// Logits of token sequences by a trained model whose weights stay in memory between the sequences.
+// Scores token sequences with a trained model whose weights stay in memory.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +17,37 @@ struct ScoredSequence {
   std::vector<std::int32_t> token_types;  // bert: 0 or 1 for each id; empty: all 0
 };
 
-// Refuses (exit code 2) ids and lengths that a model does not have, naming the sequence `where`.
+// Rejects (exit code 2) ids and lengths invalid for the model, naming the sequence `where`.
 void check_sequence(const ScoredSequence& sequence, const ModelConfig& model,
                     const std::string& where);
 
-// Of the tokens of a sequence from a given one on, each after all tokens before it.
+// Likelihood of a sequence's tokens from a given one on, each conditioned on all previous tokens.
 struct Likelihood {
-  double log = 0;      // sum of the natural logarithms of their probabilities
-  bool greedy = true;  // whether each is the likeliest
+  double log = 0;      // sum of natural log probabilities
+  bool greedy = true;  // whether each token is the most likely one
 };
 
-// A stage is built for each length: sequences of one length should follow each other.
+// Builds one stage per length: group sequences of the same length together.
 class Scorer {
  public:
-  // Reads the weights. `longest`: tokens of the longest sequence so far; for a longer one the
-  // weights are read again.
+  // Reads the weights. `longest`: length of the longest expected sequence; a longer one causes the
+  // weights to be read again.
   Scorer(TrainedModel& model, std::int64_t longest);
 
   bool has_order_head() const;
-  // check_sequence(), and that only a model with token types gets them.
+  // Runs check_sequence(), and rejects token types for a model without them.
   void check(const ScoredSequence& sequence, const std::string& where) const;
 
-  // Computes a sequence that passed check(). Results are there until the next call.
+  // Runs a sequence that passed check(). Results are valid until the next call.
   void run(const ScoredSequence& sequence);
   // Calls use(position, logits [vocab_size]) for the positions from `first` on.
   using UseRow = std::function<void(std::int64_t position, std::span<const float> logits)>;
   void rows(std::int64_t first, const UseRow& use) const;
   std::vector<float> order_logits() const;  // [2]; of a model with a sentence-order head
 
-  // Of the tokens from the `given`-th on, which is at least 1; the last one is only predicted.
-  // Refused (exit code 2): a model that does not predict the next token, and ids that it does not
-  // have, naming the sequence `where`.
+  // Scores the tokens from index `given` on (at least 1); the last token is only predicted. Rejects
+  // (exit code 2) models without next-token prediction, and ids that are out of range, naming the
+  // sequence `where`.
   Likelihood likelihood(const std::vector<std::int32_t>& ids, std::int64_t given,
                         const std::string& where);
 
@@ -57,9 +57,9 @@ class Scorer {
   Stage& stage() const { return shorter_ ? *shorter_ : *holder_; }
 
   TrainedModel& model_;
-  std::unique_ptr<Stage> holder_, shorter_;  // of the longest sequence; of the length at hand
+  std::unique_ptr<Stage> holder_, shorter_;  // for the longest length; for the current length
   std::int64_t longest_, length_;
-  std::int64_t used_ = 0;  // tokens of the sequence at hand
+  std::int64_t used_ = 0;  // tokens of the current sequence
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Sequences of one length follow each other: a stage is built for each length.
+// Groups sequences by length, since a stage is built for each length.
 #include "generate/scoring.h"
 
 #include <map>

@@ -1,4 +1,4 @@
-// Loads the weights of a checkpoint into a stage that only runs forward.
+// Loads a checkpoint's weights into a forward-only stage.
 #include "generate/trained_model.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::string manifest_name(const CheckpointReader& reader) {
   return (reader.folder() / manifest_file).string();
 }
 
-// Better refused now than killed by the system halfway.
+// Fails early rather than being killed by the OS halfway.
 void check_memory(const Stage& stage) {
   const std::int64_t needed = stage.memory().total(), available = machine_memory_bytes();
   if (needed <= available) return;

@@ -1,4 +1,4 @@
-// Reverse sweep over the forward nodes.
+// Reverse-mode sweep over the forward nodes.
 #include "graph/autodiff.h"
 
 #include "graph/op.h"

@@ -1,4 +1,4 @@
-// Differentiation of a segment: appends the backward pass, node by node, by each op's own rule.
+// Automatic differentiation of a segment: appends the backward pass using each op's gradient rule.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Fills graph.backward. Gradients start at the declared output (whose gradient arrives from the
-// next segment) and at losses; they end at the parameters and at the segment's input.
+// Fills graph.backward. Backpropagation starts at the declared output, whose gradient comes from
+// the next segment, and at the losses; it ends at the parameters and at the segment's input.
 void differentiate(Graph& graph);
 
 // The interface that gradient rules work with.
@@ -17,13 +17,13 @@ class GradientBuilder {
   explicit GradientBuilder(Graph& graph) : graph_(graph) {}
 
   Graph& graph() { return graph_; }
-  // The gradient of a forward value that is known so far; no_value if there is none yet.
+  // Returns the gradient accumulated so far for a forward value; no_value if there is none yet.
   ValueId grad(ValueId forward_value) const;
-  // Adds a contribution.
+  // Adds a contribution to the gradient of a forward value.
   void add_grad(ValueId forward_value, ValueId contribution);
-  // Replaces the gradient by one that already contains what grad() gave before.
+  // Replaces a gradient with a total that already includes the previous grad().
   void set_grad(ValueId forward_value, ValueId total);
-  // Adds the gradient of rows [first_row, ...) of a value; all rows must come, each once.
+  // Sets the gradient of rows [first_row, ...) of a value; every row must be set exactly once.
   void set_rows_grad(ValueId forward_value, ValueId rows_grad, std::int64_t first_row);
   // Whether the gradient of this value is needed: not for tokens, tables and absent operands.
   bool wants_grad(ValueId forward_value) const;

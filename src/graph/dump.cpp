@@ -1,4 +1,4 @@
-// Printing graphs.
+// Prints graphs as text and DOT.
 #include "graph/dump.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ std::string name_of_value(const Graph& graph, ValueId id) {
   return fmt::format("%{}", id);
 }
 
-// " scratch+128"; empty for a value that has its place elsewhere.
+// Formats e.g. " scratch+128"; empty for a value stored elsewhere.
 std::string text_of(const Placement& placement) {
   const char* arena = placement.arena == Arena::saved        ? "saved"
                       : placement.arena == Arena::late_saved ? "late"

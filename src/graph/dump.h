@@ -1,4 +1,4 @@
-// A graph as text for reading and as DOT for drawing.
+// Dumps of a graph: text for reading and DOT for drawing.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-// One line per node: outputs = op(operands), with types, shapes, places in memory and costs.
+// Returns one line per node: outputs = op(operands), with types, shapes, addresses and costs.
 std::string dump_text(const Graph& graph, const SegmentPlan& plan, const std::string& title);
 
-// A digraph for Graphviz: nodes by phase, edges by value.
+// Returns a Graphviz digraph: nodes grouped by phase, edges labeled by value.
 std::string dump_dot(const Graph& graph, const SegmentPlan& plan, const std::string& title);
 
 }  // namespace trireme

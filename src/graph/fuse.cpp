@@ -1,4 +1,4 @@
-// Finds the nodes that fuse.h names.
+// Finds and replaces the nodes described in fuse.h.
 #include "graph/fuse.h"
 
 #include <span>

@@ -1,4 +1,4 @@
-// Building a graph: declarations and nodes.
+// Construction of a graph: declarations and nodes.
 #include "graph/graph.h"
 
 #include <utility>
@@ -86,7 +86,7 @@ ValueId Graph::make_output_grad() {
 
 void Graph::set_input_grad(ValueId value) {
   TRIREME_CHECK(values_[value].role == Role::internal && !is_view(value));
-  // Views that were made while it was internal change with it.
+  // Views created while it was internal are updated with it.
   for (Value& other : values_) {
     if (other.storage == value) other.role = Role::input_grad;
   }

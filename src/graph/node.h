@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// Every op. Each has its definition, <name>_op, in a file of graph/ops/; this list makes the
+// All ops. The definition of each, <name>_op, is in its file in graph/ops/; this list generates the
 // enumeration and the table of definitions.
 // clang-format off
 #define TRIREME_OPS(X)                  \
@@ -84,15 +84,15 @@ namespace trireme {
 enum class OpKind : std::uint8_t { TRIREME_OPS(TRIREME_OP) count };
 #undef TRIREME_OP
 
-// The pass that a node belongs to. Gradients with respect to inputs and to weights are separate, so
-// that a schedule can place them separately.
+// The pass that a node belongs to. Gradients of inputs and of weights are separate phases, so that
+// a schedule can place them independently.
 enum class Phase : std::uint8_t { forward, input_grad, weight_grad };
 
 struct NormAttributes : NormRule {
   DropoutRule dropout;   // of the addend, if there is one
   std::int64_t seq = 0;  // positions per sequence; 0: rows / batch, with all rows on this rank
 };
-// The ranks that a collective op communicates with: one of this rank's groups, and its size.
+// The process group of a collective op: the kind of group and its size.
 enum class GroupKind : std::uint8_t { tensor, context, expert, count };
 struct GraphGroup {
   GroupKind kind = GroupKind::tensor;
@@ -100,18 +100,18 @@ struct GraphGroup {
 };
 // "tensor", "context", "expert"
 const char* name_of(GroupKind kind);
-// Equal parts of the inputs or of the outputs of a linear layer, each of which is a product by
-// itself. A sum over all of them is one binary tree, which begins among the `count` leaves that are
-// here and ends among the ranks of the group, whose numbers of leaves are equal powers of two.
+// Splits the inputs or outputs of a linear layer into equal leaves, each computed as a separate
+// product. Sums over all leaves use one binary tree, which starts with the `count` local leaves and
+// ends across the ranks of the group; all ranks have the same power-of-two number of leaves.
 struct LeafCut {
   std::int64_t count = 0;   // 0: the layer is one product
-  std::int64_t blocks = 1;  // of outputs, such as gate and up: a leaf has an equal part of each
+  std::int64_t blocks = 1;  // of outputs, e.g. gate and up: a leaf has an equal part of each
   bool of_inputs = false;
   GraphGroup group = {};
 };
 struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
-  // computes its gradient.
+  // computes the gradient of the bias.
   bool adds_bias = true;
   bool may_round = true;  // computes in fp8 where the graph's linear layers do
   LeafCut leaves = {};
@@ -130,15 +130,15 @@ struct ScaleAttributes {
 struct SoftCapAttributes {
   double cap;
 };
-// A copy in another order, of one part or two.
+// Copy with permuted order, of one part or two.
 struct ReorderAttributes {
   std::int64_t rows, columns;  // of the result
   int parts = 1;
   BlockCopy copies[2];
-  bool rest_is_zero = false;  // what the parts do not write; otherwise they write everything
+  bool rest_is_zero = false;  // zeros what the parts do not write; false: they write all
 };
-// Heads of latent attention: the first rope_dim of the head_dim elements of a query and of a key
-// are those that positions turn, and a value has value_dim.
+// Heads of latent attention: rotary embedding applies to the first rope_dim of the head_dim
+// elements of each query and key; values have value_dim elements.
 struct LatentAttributes {
   std::int64_t heads, head_dim, rope_dim, value_dim;
 
@@ -163,7 +163,7 @@ struct GatherAttributes {
 };
 struct LossAttributes {
   std::int64_t vocab, first_id;
-  std::int64_t leaves = 0;  // equal parts of the logits here whose statistics are apart; 0: none
+  std::int64_t leaves = 0;  // equal parts of the local logits with separate statistics; 0: none
 };
 struct SoftmaxMergeAttributes {
   GraphGroup group;
@@ -171,17 +171,17 @@ struct SoftmaxMergeAttributes {
 };
 struct HeadNormAttributes : HeadNormRule {
   GraphGroup group = {};  // the ranks whose heads one norm spans, with all_heads
-  // Equal parts of the heads here, each of which adds to gradients in fixed point by itself; 0: one
+  // Equal parts of the local heads that add to fixed-point gradients separately; 0: one
   std::int64_t leaves = 0;
 };
 struct RouteAttributes : RouterRule {
   RouterLosses losses;  // whole_rows and block_rows follow from the graph and the groups
-  // Where ranks share the rows of units: the number of rows on the tensor-parallel ranks together
-  // (0: those here), and the ranks that have other rows of the same sequences.
+  // With rows sharded over ranks: the number of rows on all tensor-parallel ranks together (0: the
+  // local rows), and the ranks that hold other rows of the same sequences.
   std::int64_t all_rows = 0;
   GraphGroup tensor = {}, context = {GroupKind::context, 1};
 };
-// What GroupedShape does not take from the operands.
+// The part of GroupedShape that the operands do not determine.
 struct GroupedAttributes {
   std::int64_t blocks = 1;  // of the rows of each group
 };
@@ -191,17 +191,17 @@ struct PermuteAttributes {
 struct CollectiveAttributes {
   GraphGroup group;
   bool in_place = false;  // all_reduce: the result overwrites the operand
-  // This rank among them, where the gradient of what an all_gather made is whole on every rank;
-  // -1: it is a part of a sum.
+  // Index of this rank in the group if the gradient of an all_gather's result is complete on every
+  // rank; -1: each rank has a partial sum.
   int own = -1;
-  // A sum in which each element is +0 on all ranks but one, whose bits become the result.
+  // Each element is +0 on all ranks but one: the sum reproduces the bits of that rank.
   bool selects = false;
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
-  int tensor_size;  // adjacent ranks that an expert is cut over
+  int tensor_size;  // adjacent ranks that shard each expert
   ActivationKind kind;
-  std::int64_t round_rows;  // that an owner takes in one round
+  std::int64_t round_rows;  // rows that an owner receives in one round
   std::int64_t blocks = 1;  // of the rows of each expert
 };
 
@@ -222,7 +222,7 @@ struct Node {
   Attributes attributes;
   std::array<ValueId, max_inputs> inputs;    // no_value where an optional operand is absent
   std::array<ValueId, max_outputs> outputs;  // no_value if there is none
-  std::int32_t workspace = -1;  // once planned, if it needs any: index in SegmentPlan::workspaces
+  std::int32_t workspace = -1;  // set by the planner if needed: index in SegmentPlan::workspaces
 
   template <class T>
   const T& as() const {

@@ -1,5 +1,5 @@
-// The definition of an op: its shape rule, its gradient rule, its cost and its kernel. graph/ops/
-// has one definition per OpKind; all other code works through that table.
+// The definition of an op: shape rule, gradient rule, cost and kernel. graph/ops/ has one
+// definition per OpKind; all other code works through that table.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ class Queue;
 struct StepBlock;
 struct Target;
 
-// The ranks that a collective op communicates with, as ops see them: in the order of the queue,
-// which on the CPU means that calls return when the result is complete. Counts are elements;
-// reductions are sums in a fixed order, accumulated in f32 for 16-bit types.
+// The process group of a collective op. Calls are ordered by the queue; on the CPU they return when
+// the result is complete. Counts are in elements; reductions are sums in a fixed order, accumulated
+// in f32 for 16-bit types.
 class RankGroup {
  public:
-  // Messages in flight: sent memory must not change and received memory must not be read until the
-  // queue has waited for them.
+  // Messages in flight: the send buffer must not change and the receive buffer must not be read
+  // until the queue has waited for them.
   class Passing {
    public:
     virtual ~Passing() = default;
@@ -33,18 +33,18 @@ class RankGroup {
   virtual int size() const = 0;
   virtual int rank() const = 0;
   virtual void sum(Queue&, void* data, std::int64_t count, DType dtype) = 0;  // in place
-  // In place, of f32 or f64: a binary tree over the ranks, ((0 + 1) + (2 + 3)) + ...
+  // In-place sum of f32 or f64 as a binary tree over the ranks: ((0 + 1) + (2 + 3)) + ...
   virtual void sum_in_tree(Queue&, void* data, std::int64_t count, DType dtype) = 0;
   virtual void maximum(Queue&, void* data, std::int64_t count, DType dtype) = 0;  // in place
-  // dst[size * count] gets src[count] of every rank.
+  // dst[size * count] receives src[count] of every rank.
   virtual void all_gather(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
-  // dst[count] gets this rank's part of the sum of src[size * count].
+  // dst[count] receives this rank's part of the sum of src[size * count].
   virtual void reduce_scatter(Queue&, const void* src, void* dst, std::int64_t count,
                               DType dtype) = 0;
   // Part k of src[size * count] goes to rank k; part k of dst[size * count] comes from it.
   virtual void all_to_all(Queue&, const void* src, void* dst, std::int64_t count, DType dtype) = 0;
-  // src[sent] goes to rank `to`, and dst[received] comes from rank `from`, neither of which is this
-  // one. Both ends of a message know its count; where that is 0 there is none.
+  // Sends src[sent] to rank `to` and receives dst[received] from rank `from`; neither is this rank.
+  // Both ends know the count of a message; a count of 0 means no message.
   virtual std::unique_ptr<Passing> start_send_receive(Queue&, const void* src, std::int64_t sent,
                                                       int to, void* dst, std::int64_t received,
                                                       int from, DType dtype) = 0;
@@ -54,7 +54,7 @@ class RankGroup {
   }
 };
 
-// The groups of a rank by kind; null for a single rank.
+// A rank's process groups by kind; null for a group of one rank.
 class RankGroups {
  public:
   RankGroup*& operator[](GroupKind kind) { return groups_[static_cast<std::size_t>(kind)]; }
@@ -64,14 +64,14 @@ class RankGroups {
   std::array<RankGroup*, static_cast<std::size_t>(GroupKind::count)> groups_{};
 };
 
-// Parameters of fixed-point gradients: the largest summand that fits (in units of the sum), and the
-// counter, in device memory, of those that do not.
+// Parameters of fixed-point gradients: the largest representable summand (in units of the sum), and
+// the counter, in device memory, of summands that exceed it.
 struct FixedPoint {
   double limit = 0;
   std::int64_t* overflows = nullptr;
 };
 
-// One launch: operand addresses in the order of the node, absent ones null.
+// One kernel launch: operand addresses in the order of the node; null for absent operands.
 struct Launch {
   Device& device;
   Queue& queue;
@@ -108,18 +108,18 @@ struct OpDefinition {
   const char* name;
   // Checks the operands and adds the outputs to the node.
   void (*infer)(Graph& graph, Node& node);
-  // Emits the nodes of the gradient; null where the op is never between a parameter and the loss.
+  // Emits the gradient nodes; null if the op is never between a parameter and the loss.
   void (*gradient)(GradientBuilder& builder, const Node& node);
-  // Flops of matrix products; bytes are derived from the operands.
+  // Flops of the op's matrix products; bytes are derived from the operands.
   double (*flops)(const Graph& graph, const Node& node);
-  // Bytes of scratch that the kernel needs on the target; null: none. Pure: planning asks it.
+  // Bytes of scratch that the kernel needs on the target; null: none. Pure: the planner calls it.
   std::int64_t (*workspace)(const Target& target, const Graph& graph, const Node& node);
-  // State that the kernel makes once per node, a library primitive for instance, when a stage is
-  // allocated; null: none.
+  // State created once per node when a stage is allocated, e.g. a library primitive; null:
+  // none.
   std::shared_ptr<const void> (*prepare)(Device& device, const Graph& graph, const Node& node);
-  // Null for ops that only name memory (views).
+  // Null for ops that only alias memory (views).
   void (*launch)(const Launch& launch);
-  // Cheap to compute again: selective recomputation does not save its outputs.
+  // Cheap to recompute: selective recomputation does not save the outputs.
   bool cheap = false;
 };
 

@@ -1,4 +1,4 @@
-// Lifetimes by storage, then first fit of the largest first.
+// Lifetimes by storage, then first-fit placement by descending size.
 #include "graph/planner.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ std::int64_t pack(std::vector<Item>& items, bool reuse) {
   return total;
 }
 
-// The scratch of each node of a list.
+// Adds the scratch of each node of a list.
 void add_workspaces(SegmentPlan& plan, const std::vector<Node>& nodes, std::vector<Item>& items) {
   for (std::size_t position = 0; position < nodes.size(); ++position) {
     if (nodes[position].workspace < 0) continue;

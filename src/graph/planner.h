@@ -1,5 +1,5 @@
-// The memory planner: places every internal value of a segment. Memory is reused only inside a
-// region, by lifetime.
+// The memory planner: assigns memory to every internal value of a segment. Memory is reused only
+// within a region, by lifetime.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ inline std::int64_t align_up(std::int64_t bytes) {
 }
 
 enum class Arena : std::uint8_t {
-  elsewhere,   // not internal: its role determines its place
+  elsewhere,   // not internal: placed according to its role
   saved,       // written in the forward phase, read later; one copy per micro-batch in flight
   late_saved,  // written in the backward phase for the weight gradients; a copy per micro-batch
                // between the two
-  scratch,     // lives within one phase: phases take turns, and share it
+  scratch,     // lives within one phase; shared by all phases, which never overlap
   count,
 };
 
 struct Placement {
   Arena arena = Arena::elsewhere;
-  std::int64_t offset = 0;  // of the owner of the storage, plus the view's own offset
+  std::int64_t offset = 0;  // offset of the storage owner plus the view's own offset
 };
 
-// Scratch of one node, which lives only while it runs.
+// Scratch of one node, live only while the node runs.
 struct Workspace {
   std::int64_t bytes = 0;
   Placement placement;
@@ -39,12 +39,12 @@ struct Workspace {
 
 struct PlanOptions {
   bool training = true;              // false: only the forward list, everything in scratch
-  bool forward_in_backward = false;  // training runs no forward list (a head, fully recomputed)
+  bool forward_in_backward = false;  // no forward list in training (a head, fully recomputed)
   bool split_weight_grad = false;    // weight gradients run later, in their own phase
   bool reuse = true;                 // false: every value has its own memory (to find planner bugs)
 };
 
-// Lists in the order in which they run. With split_weight_grad the backward list is cut in two.
+// Node lists in execution order. split_weight_grad splits the backward list in two.
 struct SegmentPlan {
   PlanOptions options;
   std::vector<Node> forward, backward, weight_grad;
@@ -55,13 +55,13 @@ struct SegmentPlan {
   std::int64_t scratch_bytes = 0;
 };
 
-// Plans and validates. `target`: the device whose kernels run, which decides the size of their
-// scratch; null for plans that are never run.
+// Plans and validates. `target` is the device that runs the kernels, which determines their scratch
+// sizes; null for plans that are never executed.
 SegmentPlan plan_segment(const Graph& graph, const PlanOptions& options,
                          const Target* target = nullptr);
 
-// Throws if a value is read before it is written, after it was overwritten in place, or if two
-// values that live at the same time overlap in memory.
+// Throws if a value is read before it is written or after it was overwritten in place, or if two
+// values with overlapping lifetimes overlap in memory.
 void validate_plan(const Graph& graph, const SegmentPlan& plan);
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ class Rewriter {
            !definition(graph_.forward[producer_[owner]].op).cheap;
   }
 
-  // The value itself, or its copy computed in the backward pass.
+  // Returns the value itself, or its copy recomputed in the backward pass.
   ValueId available(ValueId id) {
     if (id == no_value || id >= forward_values_ || kept(id)) return id;
     if (clone_[id] == no_value) clone_node(producer_[id]);
@@ -72,7 +72,7 @@ class Rewriter {
     graph_.backward.push_back(std::move(node));
   }
 
-  // A value of the backward pass that was computed in place of a forward value moves to its copy.
+  // A backward value that was computed in place of a forward value moves to that value's copy.
   void follow_owner(ValueId id) {
     if (id == no_value || id >= forward_values_) return;
     Value& value = graph_.value(id);

@@ -1,5 +1,5 @@
-// Recomputation as a rewrite: values that are not kept are computed again in the backward pass,
-// just before they are needed. The kernels are the same, so the bits are too.
+// Activation recomputation: values that are not saved are recomputed in the backward pass, just
+// before they are needed. The same kernels run, so the results are bitwise identical.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 namespace trireme {
 
 // Rewrites graph.backward; call after differentiate(). With `full`, the backward pass no longer
-// reads any value from the forward pass, so training can omit the forward pass of a segment whose
+// reads any value of the forward pass, so training can skip the forward pass of a segment whose
 // output is not needed (the head).
 void recompute(Graph& graph, Recompute how);
 

@@ -1,4 +1,4 @@
-// Checks a finished plan without trusting the planner: it replays the lists and records which value
+// Validates a finished plan independently of the planner: replays the lists and tracks which value
 // was last written to each byte range.
 #include <map>
 #include <set>
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A range of bytes of one arena that holds one value.
+// A byte range of an arena that contains one value.
 struct Held {
   std::int64_t end;
   ValueId value;
@@ -39,8 +39,8 @@ class Replay {
   void leave_phase() { held_[static_cast<int>(Arena::scratch)].clear(); }
 
  private:
-  // The internal ranges of the operands of one node and of its scratch must not overlap, except
-  // where one is declared to share the other's memory.
+  // The internal ranges of a node's operands and scratch must not overlap, unless an operand is
+  // declared to share the memory of another one.
   void check_operands_apart(const Node& node) const {
     std::vector<ValueId> all(node.inputs.begin(), node.inputs.end());
     all.insert(all.end(), node.outputs.begin(), node.outputs.end());
@@ -70,7 +70,7 @@ class Replay {
     const Placement& placement = plan_.placements[id];
     if (placement.arena == Arena::elsewhere) return;
     const auto& held = held_[static_cast<int>(placement.arena)];
-    // Every byte must hold this value, or parts placed in it.
+    // Every byte must belong to this value or to parts placed in it.
     std::int64_t at = placement.offset;
     const std::int64_t end = at + graph_.value(id).bytes();
     while (at < end) {
@@ -83,9 +83,9 @@ class Replay {
     }
   }
 
-  // Whether bytes that were last written as `writer` are valid for a read of `reader`. A view sees
-  // its operand. A value that no node writes as a whole consists of the parts that are placed in
-  // it. An in-place result makes its operand unreadable, whatever its shape.
+  // Whether bytes last written as `writer` are valid for reading `reader`. A view sees its operand.
+  // A value that no single node writes consists of the parts placed in it. An in-place result
+  // invalidates its operand, whatever its shape.
   bool carries(ValueId writer, ValueId reader) const {
     if (writer == no_value) return false;  // the scratch of a node
     for (;;) {
@@ -105,7 +105,7 @@ class Replay {
     hold(placement, graph_.value(id).bytes(), id);
   }
 
-  // Values that the scratch covers are lost.
+  // Scratch overwrites the values that it overlaps.
   void use_scratch(const Workspace& scratch) { hold(scratch.placement, scratch.bytes, no_value); }
 
   void hold(const Placement& placement, std::int64_t bytes, ValueId id) {

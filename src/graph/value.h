@@ -1,4 +1,4 @@
-// Values of a graph: the purpose, type and shape of a tensor, and whose memory it shares.
+// Values of a graph: role, type and shape of a tensor, and the value whose memory it aliases.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace trireme {
 using ValueId = std::int32_t;
 inline constexpr ValueId no_value = -1;
 
-// Origin of a value, which decides the region of memory that holds it. Internal values are placed
-// by the planner: in the saved region if a later phase reads them, else in scratch.
+// Origin of a value, which determines its memory region. The planner places internal values: in the
+// saved region if a later phase reads them, otherwise in scratch.
 enum class Role : std::uint8_t {
   internal,
   parameter,    // index: parameter of the segment; stored in the compute type
@@ -27,7 +27,7 @@ enum class Role : std::uint8_t {
   cache,        // index: CacheBuffer; keys and values of generation
 };
 
-// The inputs that the loader provides per micro-batch.
+// Inputs that the data loader provides for each micro-batch.
 enum class BatchInput : std::int32_t {
   tokens,           // i32 [rows]
   targets,          // i32 [rows]
@@ -45,12 +45,12 @@ enum class BatchInput : std::int32_t {
   count,
 };
 
-// Tables of positions, in the type of accumulation: [positions, rotary dimensions / 2], and for
+// Tables indexed by position, in the accumulation type: [positions, rotary dimensions / 2]; for
 // queries [positions].
 enum class ConstantInput : std::int32_t {
   rope_cos,
   rope_sin,
-  rope_cos_local,  // of layers with a window, where these turn differently
+  rope_cos_local,  // of sliding-window layers, if their rotary frequencies differ
   rope_sin_local,
   query_factor,
   count,

@@ -1,4 +1,4 @@
-// The C interface: tensors of checkpoints, ours and those of other programs.
+// The C interface: checkpoint tensors of Trireme and of other programs.
 #include <nlohmann/json.hpp>
 
 #include "base/thread_pool.h"
@@ -8,7 +8,7 @@
 namespace trireme::c {
 namespace {
 
-// Where tensors come from, under our names.
+// Sources of tensors, by Trireme's names.
 class Tensors {
  public:
   virtual ~Tensors() = default;
@@ -21,7 +21,7 @@ class Tensors {
 trireme_tensor tensor_of(const std::string& name, DType dtype, const Shape& shape) {
   trireme_tensor tensor{};
   tensor.name = name.c_str();
-  tensor.dtype = name_of(dtype).data();  // of a literal
+  tensor.dtype = name_of(dtype).data();  // points to a string literal
   tensor.rank = shape.rank();
   for (int d = 0; d < shape.rank(); ++d) tensor.shape[d] = shape[d];
   tensor.bytes = shape.count() * size_of(dtype);

@@ -1,4 +1,4 @@
-// Errors, memory and texts that cross the C interface.
+// Errors, memory and strings of the C interface.
 #include <stdlib.h>
 
 #include <new>
@@ -25,7 +25,7 @@ trireme_status note_caught() noexcept {
   const auto note = [](int code, const char* sentence) {
     try {
       return note_error(static_cast<trireme_status>(code), sentence);
-    } catch (const std::exception&) {  // no memory for the sentence
+    } catch (const std::exception&) {  // out of memory for the message
       last_error.clear();
       return TRIREME_FAILED;
     }
@@ -81,7 +81,7 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, error);
 }
 
-// DeepSpeed has a file of the name `latest` too.
+// DeepSpeed also has a file named `latest`.
 bool holds_own_checkpoint(const fs::path& path) {
   return !is_deepspeed_folder(path) && find_checkpoint(path);
 }

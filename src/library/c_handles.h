@@ -1,4 +1,4 @@
-// What the handles of the C interface hold, and the border at which errors become codes.
+// Contents of the C interface's handles, and conversion of exceptions to error codes.
 #pragma once
 
 #include <trireme/config.h>
@@ -22,12 +22,12 @@
 
 namespace trireme::c {
 
-// Keeps the sentence for trireme_last_error() of this thread.
+// Stores the message for this thread's trireme_last_error().
 trireme_status note_error(trireme_status status, std::string sentence) noexcept;
-// The status of the exception at hand, whose sentence is kept.
+// Returns the status of the exception being handled, and stores its message.
 trireme_status note_caught() noexcept;
 
-// What every function of the interface that can fail runs in.
+// Wrapper for every function of the interface that can fail: converts exceptions to codes.
 template <class Body>
 trireme_status guarded(const Body& body) noexcept {
   try {
@@ -38,18 +38,18 @@ trireme_status guarded(const Body& body) noexcept {
   }
 }
 
-// Memory of the caller's, which trireme_free() frees.
+// Memory owned by the caller, to be freed by trireme_free().
 char* allocate_text(const std::string& text);
 void* allocate_bytes(std::size_t bytes);
 
 std::vector<std::string> texts_of(const char* const* texts, std::size_t count);
-// Refuses null where a text is expected: `what` is missing.
+// Rejects null where a text is required; `what` names it in the message.
 std::string text_of(const char* text, const char* what);
 
-// A handle for a configuration of ours.
+// Creates a handle for an internal configuration.
 trireme_config* config_handle(const Config& config);
 
-// A folder that goes with its owner.
+// A temporary folder, removed by its owner's destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -62,7 +62,7 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-// Whether a path leads to a checkpoint of ours.
+// Whether a path refers to a Trireme checkpoint.
 bool holds_own_checkpoint(const fs::path& path);
 
 }  // namespace trireme::c
@@ -76,7 +76,7 @@ struct trireme_model {
   std::optional<trireme::c::TemporaryFolder> converted;  // of another program's folder
   std::vector<std::string> overrides;
   std::unique_ptr<trireme::TrainedModel> model;
-  // Weights are in one of the two.
+  // Exactly one of the two holds the weights.
   std::unique_ptr<trireme::Scorer> scorer;
   std::unique_ptr<trireme::Generator> generator;
   std::int64_t batch = 0, capacity = 0;  // of the generator

@@ -13,7 +13,7 @@ bool is_of_model(const std::string& setting) {
   return setting.starts_with("model.");
 }
 
-// Another program's folder as a run of ours, in a temporary folder.
+// Converts another program's folder to a run in a temporary folder.
 fs::path converted(trireme_model& model, const fs::path& path) {
   ModelSettings settings;
   std::ranges::copy_if(model.overrides, std::back_inserter(settings), is_of_model);

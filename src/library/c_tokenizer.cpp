@@ -1,4 +1,4 @@
-// The C interface: tokenizers, in batches over the pool of threads.
+// The C interface: tokenizers, batched over the thread pool.
 #include <algorithm>
 #include <mutex>
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace trireme::c {
 namespace {
 
-// The pool serves one caller at a time: another one works alone meanwhile.
+// The pool serves one caller at a time: concurrent callers run single-threaded.
 void for_each_task(std::int64_t tasks, const std::function<void(std::int64_t)>& body) {
   static std::mutex mutex;
   const std::unique_lock lock(mutex, std::try_to_lock);
@@ -19,7 +19,7 @@ void for_each_task(std::int64_t tasks, const std::function<void(std::int64_t)>& 
   for (std::int64_t task = 0; task < tasks; ++task) body(task);
 }
 
-// Cuts items whose places are `offsets` into runs of about equally many elements.
+// Splits items at `offsets` into contiguous tasks of about equally many elements.
 std::vector<std::int64_t> task_borders(const std::int64_t* offsets, std::int64_t count,
                                        std::int64_t elements) {
   std::vector<std::int64_t> borders{0};
@@ -31,8 +31,8 @@ std::vector<std::int64_t> task_borders(const std::int64_t* offsets, std::int64_t
   return borders;
 }
 
-// Makes one part of the output per task from its items, and joins the parts: make(item, part)
-// appends to it.
+// Each task produces one part of the output from its items; parts are then concatenated: make(item,
+// part) appends to a part.
 template <class Part, class Element, class Make>
 void make_parts(const std::int64_t* offsets, std::int64_t count, Element** out,
                 std::int64_t* out_offsets, const Make& make) {
@@ -85,7 +85,7 @@ void take(trireme_tokenizer& handle, const TokenizerConfig& config) {
   handle.tokenizer = handle.own.get();
 }
 
-// That of another program's folder, whose files are copied for the while.
+// Takes the tokenizer of another program's folder, whose files are copied temporarily.
 void take_foreign(trireme_tokenizer& handle, const fs::path& path) {
   const ForeignModel model = foreign_format("", path).open(path, {});
   const TemporaryFolder folder;

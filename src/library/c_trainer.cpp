@@ -78,7 +78,7 @@ trireme_summary summary_of(const v1::Summary& s) {
           s.seconds,    static_cast<std::int32_t>(s.end)};
 }
 
-// Of several processes one says what went wrong, and all end.
+// On failure one of several processes reports the error, and all end.
 void choose_device(trireme_job& job) {
   try {
     job.joined().choose_device();
@@ -96,7 +96,7 @@ using namespace trireme::c;
 trireme_status trireme_job_open(const trireme_config* config, trireme_job** job) {
   return guarded([&] {
     auto made = std::make_unique<trireme_job>(config ? config->config : trireme::v1::Config());
-    if (!made->alone()) choose_device(*made);  // else the job has done it
+    if (!made->alone()) choose_device(*made);  // otherwise the job has already done it
     *job = made.release();
   });
 }

@@ -1,4 +1,4 @@
-// Public reading of checkpoints.
+// The public checkpoint reader.
 #include <trireme/checkpoint.h>
 
 #include "base/error.h"

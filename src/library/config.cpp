@@ -1,4 +1,4 @@
-// The public configuration: text and overrides, parsed again whenever one is added.
+// The public configuration: text and overrides, reparsed whenever an override is added.
 #include <trireme/config.h>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Public datasets as ours: rows of a batch as samples, and checks of what programs write there.
+// Adapts public datasets: batch rows as samples, with validation of user-written data.
 #include <trireme/data.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class GivenDataset final : public Dataset {
   }
 
  private:
-  // Kernels take their inputs for checked.
+  // Kernels rely on validated inputs.
   void check(std::int64_t index, const BatchRow& row, std::int32_t i) const {
     const auto refuse = [&](const char* what, auto found, const std::string& expected) {
       fail_input("sample {} of the dataset that was given: {} at position {} is {}, expected {}",

@@ -1,4 +1,4 @@
-// The public error: the only definition of its type.
+// The public error class, defined only here.
 #include <trireme/error.h>
 
 namespace trireme::v1 {

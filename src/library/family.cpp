@@ -1,4 +1,4 @@
-// Families of programs: which there are, and their parts as graphs.
+// Registry of user-defined families, and their parts as graphs.
 #include <trireme/model.h>
 
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 using Families = std::map<std::string, std::shared_ptr<const v1::Family>>;
 std::mutex families_mutex;
 
-// Used under the mutex.
+// Protected by the mutex.
 Families& families() {
   static Families all;
   return all;

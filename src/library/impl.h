@@ -1,5 +1,5 @@
-// Implementations of the classes of the public library; no header outside of src/library includes
-// it.
+// Implementations of the public library's classes; headers outside src/library must not include
+// this file.
 #pragma once
 
 #include <trireme/config.h>
@@ -20,8 +20,8 @@
 
 namespace trireme {
 
-// What public functions run in: our errors become those of the library. What a program's own
-// functions throw passes as it is.
+// Wrapper for public functions: converts internal errors to those of the library. Exceptions thrown
+// by the caller's own functions pass through unchanged.
 template <class Body>
 auto at_the_border(const Body& body) {
   try {
@@ -39,7 +39,7 @@ namespace v1 {
 struct Config::Impl {
   std::string toml, name;  // as given
   std::vector<std::string> overrides;
-  trireme::Config config;  // what they mean
+  trireme::Config config;  // the parsed configuration
 };
 
 struct Job::Impl {
@@ -52,8 +52,8 @@ struct Job::Impl {
 
 }  // namespace v1
 
-// A public dataset as one of ours, whose samples are checked. `config` is that of a trainer, whose
-// vocabulary is known.
+// Wraps a public dataset as an internal one whose samples are checked. `config` is a trainer's,
+// with its vocabulary known.
 std::shared_ptr<const Dataset> adapt_dataset(std::shared_ptr<const v1::Dataset> dataset,
                                              const Config& config);
 

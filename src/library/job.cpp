@@ -1,4 +1,4 @@
-// The public job: a transport and the device that belongs to it.
+// The public job: a transport and its device.
 #include <trireme/job.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 namespace trireme::v1 {
 namespace {
 
-// MPI is joined once, and cannot be joined again after it was left.
+// MPI can be initialized only once per process.
 void refuse_second_job() {
   static std::atomic<bool> joined = false;
   const LaunchInfo launch = discover_launch();
@@ -27,7 +27,7 @@ std::unique_ptr<Job::Impl> join(DeviceKind device, double timeout_s) {
   refuse_second_job();
   auto impl = std::make_unique<Job::Impl>(Job::Impl{JoinedJob(device, timeout_s)});
   if (impl->alone())
-    impl->joined.choose_device();  // else run() does, where one process prints for all
+    impl->joined.choose_device();  // otherwise run() does, where one process prints for all
   return impl;
 }
 
@@ -62,7 +62,7 @@ void Job::run(const std::function<void()>& body) {
       impl_->joined.choose_device();
       try {
         body();
-      } catch (const v1::Error& error) {  // with its exit code for all of the job
+      } catch (const v1::Error& error) {  // passes its exit code to the whole job
         throw trireme::Error(static_cast<trireme::ExitCode>(error.code()), error.what());
       }
     });

@@ -1,5 +1,5 @@
-// The builder behind the public layers: one of the decoders', whose parts a program's family puts
-// together.
+// The builder behind the public layers API: a decoder builder whose parts a user-defined family
+// assembles.
 #pragma once
 
 #include <trireme/model.h>
@@ -33,23 +33,23 @@ class FamilyBuilder final : public GptBuilder {
   const std::shared_ptr<const v1::Family> family_;
 };
 
-// One part that is being described.
+// State while one part is being described.
 struct v1::Layers::Impl {
   Impl(const FamilyBuilder& b, Graph& g);
 
-  // Refuses a value that this part does not have.
+  // Rejects a value that does not belong to this part.
   ValueId take(Value value, const char* layer) const;
-  // Refuses a name that was used, and gives it back.
+  // Rejects a name that is already in use, otherwise returns it.
   const std::string& name(const std::string& name);
-  // Numbers of the samples, where something drops.
+  // Sample ids, if dropout is used.
   ValueId sample_ids();
-  // A place of its own for what drops next.
+  // Returns a new site for the next dropout.
   std::uint32_t next_site() { return site++; }
-  // Refuses a width that tensor-parallel ranks cannot share.
+  // Rejects a width that the tensor-parallel size does not divide.
   void check_width(const std::string& name, std::int64_t width) const;
-  // Makes `result` the part's; refuses what is not [rows, hidden].
+  // Makes `result` the part's result; rejects shapes other than [rows, hidden].
   void finish(Value result, const char* part);
-  // Refuses layers whose results do not reach the part's result.
+  // Rejects layers whose results do not contribute to the part's result.
   void check_all_used(const char* part) const;
 
   const FamilyBuilder& builder;

@@ -1,4 +1,4 @@
-// fopencookie, and lines.
+// A stream by fopencookie, split into lines.
 #include "library/log_stream.h"
 
 #include <exception>
@@ -15,7 +15,7 @@ LogStream::LogStream(v1::Logger log) : log_(std::move(log)) {
   if (!file_) fail("no memory for a log");
 }
 
-// C code calls it: no exception may leave it.
+// Called from C code: exceptions must not escape.
 ssize_t LogStream::write(void* self, const char* text, std::size_t size) {
   try {
     static_cast<LogStream*>(self)->take(text, size);

@@ -1,4 +1,4 @@
-// A C stream whose lines a program's function gets.
+// A C stream that passes its lines to a function of the program.
 #pragma once
 
 #include <trireme/trainer.h>
@@ -11,7 +11,7 @@ namespace trireme {
 
 class LogStream {
  public:
-  // Without a function it is standard output.
+  // Without a function, lines go to standard output.
   explicit LogStream(v1::Logger log);
   std::FILE* file() const { return file_ ? file_.get() : stdout; }
 
@@ -23,7 +23,7 @@ class LogStream {
   static ssize_t write(void* self, const char* text, std::size_t size);
 
   v1::Logger log_;
-  std::string line_;  // not complete yet
+  std::string line_;  // incomplete last line
   std::unique_ptr<std::FILE, Close> file_;
 };
 

@@ -1,4 +1,4 @@
-// The public trainer: ours, with what a program gives in place of the configuration.
+// The public trainer: the internal one, with user-provided parts in place of configuration.
 #include <trireme/trainer.h>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 namespace trireme::v1 {
 namespace {
 
-// What the trainer needs to know of the data before it opens any.
+// Converts the options that the trainer needs before it opens any data.
 trireme::TrainerOptions given(const TrainerOptions& options, const trireme::Config& config,
                               const std::function<std::int64_t()>& steps) {
   trireme::TrainerOptions result;

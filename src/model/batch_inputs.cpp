@@ -1,4 +1,4 @@
-// Copies from the arrays of a batch to the inputs of a stage.
+// Copies the arrays of a batch to the inputs of a stage.
 #include "model/batch_inputs.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// One slot of a stage; inputs that the stage does not have are left out.
+// The inputs in one slot of a stage; missing inputs are skipped.
 class Inputs {
  public:
   Inputs(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context)
@@ -27,7 +27,7 @@ class Inputs {
       std::memcpy(to, from.data(), static_cast<std::size_t>(bytes));
     });
   }
-  // Elements of this rank, in an array with one for each position.
+  // Elements of this rank, from an array with one element per position.
   template <class T>
   void copy_positions(BatchInput which, const std::vector<T>& from) const {
     if (cut_.chunk == 0) return copy(which, from);
@@ -48,7 +48,7 @@ class Inputs {
     });
   }
 
-  // The first position that each attends to: of its document, and within the window.
+  // Copies the first visible position of each row: of its document, and within the window.
   void copy_first_visible(const Batch& batch) const {
     copy(BatchInput::first_visible, batch.first_visible);
     const std::int64_t window = stage_.definition().attention_window;
@@ -58,7 +58,7 @@ class Inputs {
     });
   }
 
-  // Targets and weights of all rows, or of the predicted ones only.
+  // Copies targets and weights of all rows, or only of predicted rows.
   void copy_predictions(const Batch& batch) const {
     if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
       copy_positions(BatchInput::targets, batch.targets);

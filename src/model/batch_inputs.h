@@ -1,4 +1,4 @@
-// The inputs that a stage reads of a batch.
+// Copies a batch to the inputs of a stage.
 #pragma once
 
 #include "data/batch.h"
@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// Copies the inputs that the stage has into a slot of it. The batch has the shape that the stage
-// was built for. Inputs of packed predictions take the rows with a weight other than 0. Of
-// sequences that ranks share, this rank's positions are copied.
+// Copies the inputs that the stage has to one of its slots. The batch must have the shape that the
+// stage was built for. With packed predictions only rows of nonzero weight are copied; with context
+// parallelism only this rank's positions.
 void load_batch(const Stage& stage, int slot, const Batch& batch,
                 const ContextParallel& context = {});
 
-// Whether the stage reads anything that only the data can tell: not just the numbers of samples, or
-// positions that count up.
+// Whether the stage needs inputs that only the data provides, beyond sample ids and consecutive
+// positions.
 bool reads_data(const StageDefinition& stage, bool positions_of_documents);
 
 }  // namespace trireme

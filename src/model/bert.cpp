@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2018), with norms after the sums as in the original or before the layers as
-// in Megatron. Two losses: of the masked words, and of the order of the two segments (Lan et al.
+// BERT (Devlin et al. 2018), with post-norm as in the original or pre-norm as in Megatron.
+// Two losses: prediction of masked words, and of the order of the two segments (Lan et al.
 // 2019).
 #include "base/error.h"
 #include "model/builder.h"
@@ -47,7 +47,7 @@ class BertBuilder final : public Builder {
     Graph& g = *graph;
     const ValueId input = activations(g);
     const ValueId own = post_norm() ? input : norm(g, input, "final_norm");
-    // The heads take single rows of a sequence, and all ranks compute them alike.
+    // The heads select single rows of a sequence, and are computed identically on all ranks.
     const ValueId x = tp_.splits_rows() ? ops::gather_rows(g, own, tp_.group(), tp_.rank) : own;
     if (m_.order_head) order_head(g, x);
     masked_head(g, x);
@@ -69,13 +69,13 @@ class BertBuilder final : public Builder {
     return graph;
   }
 
-  // Heads are small: every tensor-parallel rank computes all of them but the words.
+  // Heads are small: every tensor-parallel rank computes them in full, except the vocabulary.
   ValueId dense(Graph& g, ValueId x, const std::string& name, std::int64_t out) const {
     const ValueId weight = normal(g, name + ".weight", {out, m_.hidden_size});
     return ops::linear(g, x, weight, zeros(g, name + ".bias", {out}));
   }
 
-  // From the first position of each sequence.
+  // Uses the first position of each sequence.
   void order_head(Graph& g, ValueId x) const {
     const Shape sequences = {options_.batch};
     const ValueId first = ops::gather(g, x, g.batch(BatchInput::first_rows, DType::i32, sequences));
@@ -90,7 +90,7 @@ class BertBuilder final : public Builder {
     g.set_result(ops::cross_entropy(g, logits, labels, no_value, 2), ResultOutput::order_loss);
   }
 
-  // Computed for the predicted rows, or for all.
+  // Computed for the predicted rows, or for all rows.
   void masked_head(Graph& g, ValueId x) const {
     const bool training = options_.purpose == Purpose::training;
     std::int64_t rows = rows_;

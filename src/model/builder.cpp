@@ -1,4 +1,4 @@
-// Common to all families: attention, MLP, norms, parameters.
+// Parts common to all families: attention, MLP, norms, parameters.
 #include "model/builder.h"
 
 #include <algorithm>
@@ -141,7 +141,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
                       {options_.batch * whole_seq_})
             : no_value;
     if (options_.context.size == 1) {
-      // Padding follows everything else, where causal attention does not look anyway.
+      // Padding is at the end, where causal attention does not look anyway.
       context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
     } else if (options_.context.attention == ContextAttention::ulysses) {
       context = ops::ulysses_attention(g, qkv, first_visible, ids, a, options_.context.rank);

@@ -1,5 +1,5 @@
-// Builds the segments of a model as graphs: what the families share, and one builder for each of
-// them.
+// Base class for builders of a model's segments as graphs: parts common to all families, and one
+// derived builder per family.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace trireme {
 
 class Builder {
  public:
-  // With dropout for training, without for everything else. Both must outlive the builder.
+  // `dropout`: true for training only. Both references must outlive the builder.
   Builder(const ModelConfig& model, const BuildOptions& options, bool dropout);
   virtual ~Builder() = default;
 
   virtual std::unique_ptr<Graph> embedding() const = 0;
-  // Layers may be of several kinds, each of which is one graph.
+  // Layers may be of several kinds; each kind has one graph.
   virtual BlockKind block_kind(std::int64_t /*layer*/) const { return {}; }
   virtual std::unique_ptr<Graph> block(const BlockKind& kind) const = 0;
   virtual std::unique_ptr<Graph> head() const = 0;
 
  protected:
-  // Places within a block that drop independently.
+  // Places within a block with independent dropout.
   enum DropoutSite : std::uint32_t {
     attention_site,
     attention_out_site,
@@ -45,39 +45,39 @@ class Builder {
   }
   ValueId activations(Graph& g) const { return g.segment_input({local_rows_, m_.hidden_size}); }
 
-  // x + attention(norm(x)), then y + mlp(norm(y)); or with norms after attention and MLP too.
+  // x + attention(norm(x)), then y + mlp(norm(y)); optionally with norms after attention and MLP.
   std::unique_ptr<Graph> pre_norm_block(const BlockKind& kind, bool causal) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
   std::unique_ptr<Graph> output_norm_block(const BlockKind& kind, bool causal) const;
-  // Sees the earlier positions, or all of its sequence that are not padding; of them, and of
-  // positions, what the kind of the block says. A block with several of them names each, and says
-  // where each drops.
+  // Self-attention to earlier positions, or to the whole sequence without padding; `kind` decides
+  // on windows and positions. A block with several attentions must give each a name and a dropout
+  // site.
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind = {},
                     const std::string& name = "attention",
                     std::uint32_t where = attention_site) const;
-  // Queries, keys and values as attention reads them, of ordinary heads and of latent ones.
+  // Queries, keys and values in attention's layout, for ordinary and for latent heads.
   ValueId heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const;
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
-  // qkv with its queries and keys turned by positions; in layers with a window as these say.
+  // Applies rotary embedding to queries and keys, with local tables in layers with a window.
   ValueId turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const;
-  // qkv with its queries and keys normalized.
+  // Applies the norm of queries and keys.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
-  // The outputs of `count` experts for each row, with the shared one's added (experts.cpp). Every
-  // rank has the routers and gates, [out, hidden], for its own rows.
+  // Mixture of `count` experts per row, plus the shared expert if any (experts.cpp). Routers and
+  // gates, [out, hidden], are replicated and applied to each rank's own rows.
   ValueId experts(Graph& g, ValueId x, std::int64_t count) const;
   ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
-  // of_all_rows: under sequence parallelism too, x being the same on all ranks.
+  // of_all_rows: x is replicated on all ranks, even under sequence parallelism.
   ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;
-  // RMSNorm of `width` columns that all heads share.
+  // RMSNorm of `width` columns shared by all heads.
   ValueId latent_norm(Graph& g, ValueId x, const std::string& name, std::int64_t width) const;
-  // The residual addition, with dropout of delta, and the norm after it.
+  // Fused residual addition, with dropout of delta, and the norm after it.
   ops::SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, const std::string& name, ValueId ids,
                            DropoutSite where) const;
 
-  // factor * x; x itself where the factor is 1.
+  // factor * x; x itself if the factor is 1.
   ValueId scaled(Graph& g, ValueId x, double factor) const;
 
   VocabTable word_table() const;  // of the embedding
@@ -92,11 +92,11 @@ class Builder {
     return dropout_ ? static_cast<float>(probability) : 0.f;
   }
   bool any_dropout() const;
-  // Dropout of activations between layers.
+  // Dropout rule of activations between layers.
   DropoutRule site(std::uint32_t where) const;
   NormKind norm_kind() const;
   ActivationKind activation_kind() const;
-  // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
+  // Std of matrices that write to the residual stream: scaled down (Megatron, after GPT-2).
   double deep_std() const;
   std::int64_t rope_positions() const;
 
@@ -104,30 +104,30 @@ class Builder {
   const BuildOptions& options_;
   const TensorParallel& tp_;
   bool dropout_;
-  // Positions of whole sequences; then this context-parallel rank's part of them, the rows of a
-  // micro-batch here, and those between layers.
+  // Positions of full sequences; this context-parallel rank's share of them; local rows of a
+  // micro-batch; and rows between layers.
   std::int64_t whole_seq_, seq_, rows_, local_rows_;
 };
 
-// By its name in configurations.
+// Maps the configuration's activation to the kernel's.
 ActivationKind activation_of(MlpActivation activation);
 
 // Builder of an architecture's graphs and losses. One file defines one.
 struct ArchitectureDefinition {
-  // Refused (exit code 2): a purpose that the architecture does not serve.
+  // Rejects (exit code 2) a purpose that the architecture does not support.
   std::unique_ptr<Builder> (*make_builder)(const ModelConfig& model, const BuildOptions& options,
                                            bool dropout);
   std::span<const Loss> (*losses)(const ModelConfig& model);
 };
 extern const ArchitectureDefinition decoder_architecture;  // gpt.cpp
 extern const ArchitectureDefinition encoder_architecture;  // bert.cpp
-// That of all families which a program adds (config/families.h): it tells them apart by
-// model.family. Set before the first of them is used.
+// Sets the architecture of all families added by a program (config/families.h), which distinguishes
+// them by model.family. Call before the first use.
 void set_added_architecture(const ArchitectureDefinition& architecture);
-// That of the model's family.
+// Returns the architecture of the model's family.
 const ArchitectureDefinition& architecture_of(const ModelConfig& model);
 
-// As build_model() in transformer.h, of an architecture that need not be the family's.
+// Like build_model() in transformer.h, for an architecture other than the family's.
 StageDefinition build_model(const ModelConfig& model, const BuildOptions& options,
                             const ArchitectureDefinition& architecture);
 

@@ -1,5 +1,5 @@
-// The MLP of a layer with experts: a router, the experts that it picks for each row, and perhaps a
-// shared expert that all rows pass.
+// Mixture-of-experts MLP: a router, the experts that it selects for each row, and optionally a
+// shared expert for all rows.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ struct ExpertWeights {
   int matrices;
   double init_std;
 
-  // Cut along `out` or along `in` where each expert is cut.
+  // Sharded along `out` or along `in` if experts are sharded.
   ValueId operator()(Graph& g, const ExpertParallel& ep, std::int64_t experts,
                      bool cuts_out) const {
     const std::int64_t own = ep.share(experts), all = matrices * out;
@@ -41,13 +41,13 @@ struct ExpertWeights {
   }
 };
 
-// Rows of another rank that an owner takes in one round: their even share, and at least all rows of
-// one expert.
+// Number of rows of another rank that an owner receives per round: their even share, and at least
+// all rows of one expert.
 std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::int64_t rows) {
   return rows * ((moe.top_k + ep.owners() - 1) / ep.owners());
 }
 
-// How many choices of a sequence an expert takes: its share of them, times the factor.
+// Expert capacity per sequence: an even share of the choices, times the capacity factor.
 std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t count, std::int64_t seq) {
   const double even = static_cast<double>(seq * moe.top_k) / static_cast<double>(count);
   return static_cast<std::int64_t>(std::ceil(even * moe.capacity_factor));
@@ -101,7 +101,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   }
   const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias, load);
 
-  // Only training drops: validation sees what generation will.
+  // Tokens are dropped in training only, so that validation matches generation.
   DispatchRule dispatch{};
   dispatch.experts = count;
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;

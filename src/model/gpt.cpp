@@ -1,4 +1,4 @@
-// GPT and Llama: each function is one figure of the paper.
+// GPT and Llama: one function per figure of the paper.
 #include "model/gpt.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Models that predict each token from those before it: GPT and Llama, and what families that a
-// program adds have in common with them.
+// Decoder-only models (next-token prediction): GPT and Llama, and the common base of families that
+// a program adds.
 #pragma once
 
 #include <memory>
@@ -22,13 +22,13 @@ class GptBuilder : public Builder {
   std::unique_ptr<Graph> head() const override;
 
  protected:
-  // Words and positions: [rows, hidden].
+  // Word and position embeddings: [rows, hidden].
   ValueId embed(Graph& g) const;
-  // The last norm, and the loss of each row; or for other purposes than training its logits.
+  // The final norm, and the loss of each row; for other purposes than training its logits.
   void predict(Graph& g, ValueId x) const;
 };
 
-// One loss: that of the next token.
+// The single loss: next-token prediction.
 std::span<const Loss> next_token_losses(const ModelConfig& model);
 
 }  // namespace trireme

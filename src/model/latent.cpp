@@ -1,5 +1,5 @@
 // Latent attention (DeepSeek-AI 2024, arXiv:2405.04434, 2412.19437): keys and values of all heads
-// come from a few numbers of each position, and so may the queries.
+// are computed from a low-rank latent per position, and optionally the queries too.
 #include "model/builder.h"
 
 namespace trireme {
@@ -19,9 +19,9 @@ ValueId Builder::latent_norm(Graph& g, ValueId x, const std::string& name,
                    m_.zero_centered_norms);
 }
 
-// A rank has heads of its own of what goes up, and the rows between layers of what goes down. In a
-// query and a key the part that positions turn comes first: positions turn the same part of each
-// head, so that the key which all heads share can be turned in every one of them.
+// Up projections are sharded by heads; down projections apply to the rows between layers. The
+// rotary part comes first in queries and keys: it is at the same place in each head, so that the
+// key part shared by all heads can be rotated in every one of them.
 ValueId Builder::latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                               const std::string& name) const {
   const std::int64_t hidden = m_.hidden_size, queries = m_.num_heads * m_.head_dim;

@@ -1,4 +1,4 @@
-// Sums of the elements that a slot's passes have left.
+// Sums the losses that passes have left in a slot.
 #include "model/losses.h"
 
 #include "backend/device.h"

@@ -1,5 +1,5 @@
-// The losses that models declare: which results training makes smaller, and what their means are
-// over.
+// Losses declared by models: the results that training minimizes, and the denominators of their
+// means.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@ enum class LossUnit : std::uint8_t {
   sample,  // one element per sample, each with weight 1
 };
 
-// A root of the head's graph. A model has one loss per token, which comes first, and any number per
-// sample: their gradients are weighed by StepBlock::sample_scale, so that training makes the sum
-// of the means of all losses smaller.
+// A loss output of the head's graph. A model has one per-token loss, which comes first, and any
+// number of per-sample losses: StepBlock::sample_scale weighs their gradients so that training
+// minimizes the sum of the means of all losses.
 struct Loss {
   ResultOutput result;
   LossUnit unit;
-  // Names where a model has several: in metrics.jsonl, in TensorBoard and on the terminal.
+  // Names used if a model has several losses: in metrics.jsonl, TensorBoard and the terminal.
   const char* metric;
   const char* valid_metric;
   const char* scalar;
@@ -38,7 +38,7 @@ inline constexpr Loss word_loss{
 // The losses of the model's family.
 std::span<const Loss> losses_of(const ModelConfig& model);
 
-// Sum of weighted losses and sum of weights, of each loss that a model declares.
+// For each declared loss, the sum of weighted losses and the sum of weights.
 struct LossSum {
   struct Part {
     double sum = 0, count = 0;
@@ -47,7 +47,7 @@ struct LossSum {
   std::array<Part, most_losses> parts;
 
   const Part& words() const { return parts[0]; }
-  // The training objective: each part's mean over the whole batch.
+  // The training objective: the sum of each loss's mean over the whole batch.
   double mean() const {
     double mean = 0;
     for (const Part& part : parts) mean += part.mean();
@@ -62,8 +62,8 @@ struct LossSum {
   }
 };
 
-// Adds the losses that a slot's passes have left in a stage with the head to totals in device
-// memory: those of each exact block by themselves, where the graphs have one.
+// Adds the losses that passes left in a slot of a stage with the head to totals in device memory:
+// separately for each exact block, if the graphs have blocks.
 void add_losses(const Stage& stage, int slot, std::span<const Loss> losses, StepTotals* totals);
 
 }  // namespace trireme

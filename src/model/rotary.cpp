@@ -1,4 +1,4 @@
-// Frequencies pair by pair.
+// Computes the frequency of each pair.
 #include "model/rotary.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-// The pair, counted in fractions, that turns so often within the original length.
+// The (fractional) pair index with this number of turns within the original length.
 double pair_of_turns(const ModelConfig& m, double turns) {
   const double length = static_cast<double>(m.rope_original_length);
   return static_cast<double>(rotary_dimensions(m)) *
          std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(m.rope_base));
 }
 
-// How much of pair i's frequency is kept undivided, from 1 to 0.
+// Share of pair i's original frequency that YaRN keeps, from 1 to 0.
 double kept_by_yarn(const ModelConfig& m, std::size_t i) {
   const double last = static_cast<double>(rotary_dimensions(m) - 1);
   double low = pair_of_turns(m, m.rope_beta_fast), high = pair_of_turns(m, m.rope_beta_slow);
@@ -29,8 +29,8 @@ double kept_by_yarn(const ModelConfig& m, std::size_t i) {
   return 1 - std::clamp((static_cast<double>(i) - low) / width, 0.0, 1.0);
 }
 
-// How much of a frequency is kept undivided by llama3, from 1 to 0: all of those above the high
-// factor of turns within the original length, and nothing of those below the low one.
+// Share of the original frequency that Llama 3's scaling keeps, from 1 (at least the high factor of
+// turns within the original length) to 0 (at most the low factor).
 double kept_by_llama3(const ModelConfig& m, double frequency) {
   const double turns =
       static_cast<double>(m.rope_original_length) * frequency / (2 * std::numbers::pi);

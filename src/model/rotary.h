@@ -1,4 +1,4 @@
-// Rotary positions (Su et al. 2021): how fast each pair of dimensions of a head turns.
+// Rotary position embedding (Su et al. 2021): frequencies of the dimension pairs of a head.
 #pragma once
 
 #include <vector>
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// Radians per position for each rotated pair, falling: rope_base^(-2i/d), scaled as
-// model.rope_scaling says for sequences longer than those that the model first saw. `linear`
-// divides all frequencies (Chen et al. 2023); `llama3` divides those whose waves are long against
-// rope_original_length, leaves those that are short, and goes over linearly between (Llama 3.1);
-// `yarn` does so from pair to pair (Peng et al. 2023, arXiv:2309.00071).
+// Returns radians per position of each rotated pair, descending: rope_base^(-2i/d), scaled by
+// model.rope_scaling for sequences longer than the original training length. `linear` divides all
+// frequencies (Chen et al. 2023); `llama3` divides those with wavelengths long relative to
+// rope_original_length, keeps short ones, and interpolates linearly between (Llama 3.1); `yarn`
+// interpolates over pair indices (Peng et al. 2023, arXiv:2309.00071).
 std::vector<double> rotary_frequencies(const ModelConfig& model);
 
-// The model with the rotation that layers with the window have, by model.rope_base_local.
+// Returns the model with the rotation of sliding-window layers, by model.rope_base_local.
 ModelConfig with_local_rotation(ModelConfig model);
 
-// What queries at a position are multiplied by (model.rope_query_beta).
+// Returns the factor on queries at a position (model.rope_query_beta).
 double query_factor(const ModelConfig& model, std::int64_t position);
 
 // Factor on the rotary tables: 1, except for yarn.

@@ -1,4 +1,4 @@
-// Puts the segments of a model together as stages.
+// Assembles the segments of a model to stages.
 #include "model/transformer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// Refuses what no graph can be built for.
+// Rejects parts for which no graph can be built.
 void check_part(const ModelConfig& model, const BuildOptions& options, const StagePart& part) {
   TRIREME_CHECK(model.vocab_size > 0 && model.num_layers > 0);
   TRIREME_CHECK(part.first_layer >= 0 && part.first_layer + part.layers <= model.num_layers);
@@ -41,7 +41,7 @@ bool is_in_fp8(const ModelConfig& model, const Fp8Config& fp8, std::int64_t laye
          layer < model.num_layers - fp8.last_layers_bf16;
 }
 
-// How the linear layers of blocks compute.
+// FP8 settings of the linear layers of blocks.
 Fp8Products fp8_products(const ModelConfig& model, const BuildOptions& options) {
   Fp8Products fp8;
   const Fp8Config& config = options.fp8;
@@ -60,7 +60,7 @@ Fp8Products fp8_products(const ModelConfig& model, const BuildOptions& options) 
   return fp8;
 }
 
-// Builds templates of segments and adds instances of them.
+// Builds segment templates and adds instances of them.
 class Assembler {
  public:
   Assembler(const ModelConfig& model, const BuildOptions& options,
@@ -90,8 +90,8 @@ class Assembler {
     return static_cast<int>(stage_.templates.size()) - 1;
   }
 
-  // Adds an instance of a template, with its parameters under the given prefix; parameters that the
-  // model already has by that name are shared.
+  // Adds an instance of a template, with its parameters under the given prefix; parameters that
+  // already exist in the model under the same name are shared.
   void instantiate(int segment, std::int32_t layer, const std::string& prefix) {
     SegmentInstance instance{segment, layer, {}};
     for (const ParameterSpec& spec : stage_.templates[segment].eval->parameters()) {
@@ -105,7 +105,7 @@ class Assembler {
   }
 
   void add_layers(const StagePart& part, const BuildOptions& options) {
-    // Full recomputation may cover the first layers only; the others then save everything.
+    // Full recomputation may apply to leading layers only; the others then save everything.
     std::int64_t recomputed = part.layers;
     if (options.recompute == Recompute::full && options.recompute_layers > 0) {
       recomputed = std::min(options.recompute_layers, part.layers);
@@ -147,7 +147,7 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
   }
 }
 
-// Weights in the MLPs of all layers that are active for a token.
+// Number of weights in the MLPs of all layers that are active for a token.
 double active_mlp_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double width = h * (has_gate(m) ? 3 : 2);
@@ -163,8 +163,8 @@ double active_mlp_weights(const ModelConfig& m) {
   return sum;
 }
 
-// Positions that attention counts for each: those of the sequence, without causal halving; less
-// where windows hide some, in proportion to the pairs that are left. Of all layers together.
+// Attended positions per position, over all layers together: the full sequence, without causal
+// halving; windows reduce it in proportion to the visible pairs.
 double attended_positions(const ModelConfig& m) {
   const auto seq = static_cast<double>(m.seq_length);
   const auto window = static_cast<double>(m.attention_window);
@@ -176,7 +176,7 @@ double attended_positions(const ModelConfig& m) {
   return sum;
 }
 
-// Weights of a layer's attention, all of which are active for a token.
+// Number of weights of a layer's attention, all active for every token.
 double attention_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double heads = static_cast<double>(m.num_heads), d = static_cast<double>(m.head_dim);

@@ -1,4 +1,4 @@
-// Lines put together from pieces, and what each of them says.
+// Assembles lines from pieces, and interprets them.
 #include "operations/blame.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest_line = 4096;
 
-// The rank of "trireme: rank 3 (n7): ...", with which a rank ends a job; -1 in any other line.
+// Returns the rank of "trireme: rank 3 (n7): ...", a rank's final message; -1 for other lines.
 int ending_rank(std::string_view line) {
   const std::string_view number = between(line, "trireme: rank ", " (");
   int rank = -1;
@@ -38,8 +38,8 @@ std::vector<std::string> hosts_suspected_in(std::string_view text) {
 void Blame::read_line(std::string_view line) {
   const int rank = ending_rank(line);
   a_rank_ended_ |= rank >= 0;
-  // If a job has fallen into two halves, each blames the other: the one with the lower rank is
-  // believed, whichever is read first.
+  // If a job has split into two halves, each blames the other: the lower-ranked accuser is
+  // believed, whichever message comes first.
   if (std::vector<std::string> hosts = hosts_suspected_in(line); !hosts.empty()) {
     const bool counts = hosts_.empty() || (accuser_ >= 0 && rank >= 0 && rank < accuser_);
     if (counts) hosts_ = std::move(hosts), accuser_ = rank;
@@ -48,7 +48,7 @@ void Blame::read_line(std::string_view line) {
   if (!hosts_.empty()) return;
   if (const std::string_view bad = between(line, "bad node ", ": rank "); is_host_name(bad)) {
     hosts_.emplace_back(bad);
-    accuser_ = std::numeric_limits<int>::max();  // any rank of a run is believed before
+    accuser_ = std::numeric_limits<int>::max();  // any rank's accusation takes precedence
     return;
   }
   hosts_ = words_.failed_hosts(line);
@@ -60,12 +60,12 @@ void Blame::read(std::string_view piece, Stream stream) {
        piece.remove_prefix(end + 1)) {
     rest += piece.substr(0, end);
     if (stream == Stream::error) read_line(rest);
-    // Ranks write what they train on there too, samples for example.
+    // Ranks also write training data there, e.g. samples.
     else if (hosts_.empty())
       hosts_ = words_.failed_hosts(rest);
     rest.clear();
   }
-  // A line without an end is not kept for ever.
+  // Limits the length of a line without an end.
   rest += piece.substr(0, longest_line - std::min(longest_line, rest.size()));
 }
 

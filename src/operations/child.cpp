@@ -1,4 +1,4 @@
-// A process group of its own, so that a terminal's Ctrl-C comes once and by way of this process.
+// Uses a separate process group, so that a terminal's Ctrl-C arrives only once, through us.
 #include "operations/child.h"
 
 #include <fcntl.h>
@@ -27,10 +27,10 @@ void note_signal(int signal) {
   if (signal == SIGINT) interrupt_count = interrupt_count + 1;
 }
 
-// What the child writes to one of its streams, on its way to ours.
+// Forwards one of the child's output streams to ours.
 class Relay {
  public:
-  // Without `blame` the child writes to our own stream itself.
+  // Without `blame` the child inherits our own stream.
   Relay(Blame* blame, Blame::Stream stream) : blame_(blame), stream_(stream) {
     if (!blame) return;
     if (::pipe2(ends_.data(), O_CLOEXEC) != 0) fail("cannot make a pipe: {}", std::strerror(errno));
@@ -71,8 +71,8 @@ class Relay {
   bool open_ = true;
 };
 
-// Ends a process group whose run has been over for too long: SIGTERM first, which launchers pass on
-// to what they can still reach, then SIGKILL.
+// Ends a process group whose run has been over for too long: first by SIGTERM, which launchers
+// forward to the processes that they can reach, then by SIGKILL.
 class OverdueEnd {
  public:
   OverdueEnd(pid_t group, const ChildLimit& limit) : group_(group), limit_(limit) {}
@@ -111,11 +111,11 @@ class OverdueEnd {
 [[noreturn]] void become(const std::vector<std::string>& command, pid_t parent,
                          const std::array<Relay, 2>& relays) {
   ::setpgid(0, 0);
-  // The run saves and stops if this process is killed.
+  // Makes the run save and stop if this process is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   if (::getppid() != parent) ::_exit(1);
   for (const Relay& relay : relays) relay.become_in_child();
-  // srun would be stopped where it reads from a terminal that is not its own.
+  // srun would be stopped on reading from a terminal in the background.
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
   std::vector<char*> argv;
@@ -142,7 +142,7 @@ ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const 
                    bool reads_output) {
   std::array<Relay, 2> relays = {Relay(blame, Blame::Stream::error),
                                  Relay(reads_output ? blame : nullptr, Blame::Stream::output)};
-  // Waits up to 50 ms where there is nothing to pass on.
+  // Waits up to 50 ms if there is nothing to forward.
   const auto wait_and_pass_on = [&] {
     std::array<pollfd, 2> entries = {relays[0].poll_entry(), relays[1].poll_entry()};
     ::poll(entries.data(), entries.size(), 50);
@@ -154,7 +154,7 @@ ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const 
   if (child == 0) become(command, self, relays);
   ::setpgid(child, child);  // also set in the parent: a signal now must find the group
   for (Relay& relay : relays) relay.close_child_end();
-  int passed_on = 0;  // of: the first signal, a second Ctrl-C, a third one
+  int passed_on = 0;  // signals forwarded: the first one, a second Ctrl-C, a third one
   int status = 0;
   OverdueEnd overdue(child, limit);
   for (;;) {

@@ -1,4 +1,4 @@
-// One start of a command: runs it to its end, and passes signals on.
+// Runs a command once to its end and forwards signals to it.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace trireme {
 
-// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 are noted instead of ending this process.
+// During its lifetime, SIGINT, SIGTERM, SIGHUP and SIGUSR1 are recorded and do not end the process.
 class StopSignals {
  public:
   StopSignals();
-  // The signal that came first, or 0.
+  // The first signal received, or 0.
   static int first();
-  static int interrupts();  // how often Ctrl-C was pressed
+  static int interrupts();  // number of Ctrl-C presses
 
  private:
   SignalHandlers handlers_;
@@ -24,22 +24,22 @@ class StopSignals {
 
 struct ChildEnd {
   int code = 0;       // exit code, or minus the signal that killed it
-  bool hung = false;  // it had to be ended, long after the run was over
+  bool hung = false;  // had to be killed, long after the end of the run
 };
 
-// Detection of the end of a command that does not end by itself, as launchers that have lost a node
-// may not.
+// Detects commands that do not exit by themselves, such as launchers that have lost a
+// node.
 struct ChildLimit {
-  std::function<bool()> is_over;  // whether the run is over, whatever its launcher does
-  double seconds = 0;             // that it may be over; 0: no limit
+  std::function<bool()> is_over;  // whether the run is over, regardless of its launcher
+  double seconds = 0;             // grace period after its end; 0: no limit
 };
 
-// The code is 127 where the command cannot be started. The first signal that was noted reaches it
-// as SIGUSR1, whatever it was: mpirun and srun hand that one on to the ranks, which save and stop,
-// and would end them at once for others. A second Ctrl-C interrupts it, a third one kills it. What
-// it leaves behind in its process group is killed. With `blame` its standard error passes through
-// here on its way, with `reads_output` its standard output too, to which MPICH's mpiexec says what
-// it says of hosts.
+// The code is 127 if the command cannot be started. The first recorded signal is forwarded as
+// SIGUSR1, whichever it was: mpirun and srun pass that one on to the ranks, which save and stop,
+// but end them immediately on others. A second Ctrl-C interrupts the command, a third one kills it.
+// Processes left in its process group are killed. With `blame` its standard error is relayed
+// through this process; with `reads_output` its standard output too, where MPICH's mpiexec reports
+// on hosts.
 ChildEnd run_child(const std::vector<std::string>& command, Blame* blame, const ChildLimit& limit,
                    bool reads_output = false);
 

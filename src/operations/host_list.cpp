@@ -1,4 +1,4 @@
-// The order of the lines is all that changes.
+// Reorders the lines of the file without other changes.
 #include "operations/host_list.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string name_in(const std::string& line) {
   return line.substr(0, line.find_first_of(" \t:"));
 }
 
-// The addresses of a host, or, of an address, itself.
+// Returns the addresses of a host, or an address itself.
 std::set<std::string> addresses_of(const std::string& host) {
   addrinfo hints{}, *first = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -43,9 +43,9 @@ bool is_address(const std::string& host) {
   return host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
-constexpr std::size_t most_named = 4096;  // hosts in a line
+constexpr std::size_t most_named = 4096;  // maximum number of hosts in a line
 
-// "1-3,7" behind "n": n1 n2 n3 n7, with the zeros of "001-003". False where it is anything else.
+// Expands "1-3,7" after "n" to n1 n2 n3 n7, keeping zeros ("001-003"). False for other texts.
 bool add_numbered(std::string_view prefix, std::string_view ranges, std::string_view suffix,
                   std::vector<std::string>& hosts) {
   while (!ranges.empty()) {
@@ -97,7 +97,7 @@ bool is_same_host(const std::string& a, const std::string& b) {
     const std::set<std::string> of_a = addresses_of(a), of_b = addresses_of(b);
     return std::ranges::any_of(of_a, [&](const std::string& one) { return of_b.contains(one); });
   }
-  // With a domain and without.
+  // One with and one without a domain.
   return !is_address(a) && (a.starts_with(b + ".") || b.starts_with(a + "."));
 }
 

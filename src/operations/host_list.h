@@ -1,4 +1,4 @@
-// A file of hosts, one in a line, as mpirun --hostfile and srun --nodelist read it.
+// A file of hosts, one per line, as read by mpirun --hostfile and srun --nodelist.
 #pragma once
 
 #include <string>
@@ -9,33 +9,33 @@
 
 namespace trireme {
 
-// Letters, digits, dots, dashes and underscores.
+// Only letters, digits, dots, dashes and underscores.
 bool is_host_name(std::string_view text);
 
-// The hosts that such a text names: "n7", or as SLURM writes several, "n[1-3,7],m2". Empty where it
-// is anything else.
+// Returns the hosts that a text names: "n7", or a SLURM list, "n[1-3,7],m2". Empty for any other
+// text.
 std::vector<std::string> hosts_in(std::string_view text);
 
-// Whether both name the same machine: one may be its address, or have its domain too.
+// Whether both name the same machine: as an address, or with or without a domain.
 bool is_same_host(const std::string& a, const std::string& b);
 
 class HostList {
  public:
-  // Reads the file: the name of a host begins a line, and what follows it, such as Open MPI's
-  // "slots=8", is kept. Blank lines and those that begin with '#' are left out. Of these hosts the
-  // first `used` run the job, the others are spare; 0: all of them. Refused (exit code 2) are
-  // fewer than that, a host twice and what is not the name of one.
+  // Reads the file: each line begins with a host name; the rest of it, such as Open MPI's
+  // "slots=8", is kept. Blank lines and lines starting with '#' are ignored. The first `used` hosts
+  // run the job, the others are spares; 0: all are used. Rejects (exit code 2) fewer hosts than
+  // that, duplicates and invalid names.
   HostList(const fs::path& file, int used);
 
   int used() const { return used_; }
   int spare() const { return static_cast<int>(lines_.size()) - used_; }
   bool uses(const std::string& host) const;
-  // These hosts are used only where no others are left: they go to the end. Returns those of them
-  // that were used.
+  // Moves these hosts to the end, so that they are used only if no others are left. Returns those
+  // of them that were in use.
   std::vector<std::string> replace(const std::vector<std::string>& hosts);
-  // The hosts that run the job and are not among these.
+  // Returns the hosts in use that are not among these.
   std::vector<std::string> used_but_not(const std::vector<std::string>& hosts) const;
-  // The lines of the hosts that run the job.
+  // Returns the lines of the hosts in use.
   std::string text() const;
 
  private:

@@ -1,4 +1,4 @@
-// Faults of hosts from the figures of their ranks.
+// Derives faults of hosts from the measurements of their ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport&
   return faults;
 }
 
-constexpr std::size_t most_partners = 4;  // that a sentence names
+constexpr std::size_t most_partners = 4;  // listed in a sentence
 
 // "rank 0 (node1), rank 1 (node2) and 3 others"
 std::string partners_text(const std::vector<int>& ranks, const Reach& reach) {
@@ -60,7 +60,7 @@ std::string partners_text(const std::vector<int>& ranks, const Reach& reach) {
 }  // namespace
 
 std::vector<CheckedHost> cut_off_hosts(const Reach& reach) {
-  // A rank whose host is unknown counts as a host of its own.
+  // A rank with an unknown host is treated as a separate host.
   using Key = std::pair<std::string, int>;
   const auto key_of = [&](int rank) {
     const std::string& host = reach.hosts[static_cast<std::size_t>(rank)];

@@ -1,5 +1,5 @@
-// A matrix product whose every bit is known beforehand: whole numbers so small that no sum is
-// rounded, in whatever order and by whatever instructions it is computed.
+// A matrix product with a known result: small integers, so that no sum is rounded, for any order of
+// summation and any instructions.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trireme {
 // y = x weight^T in fp32.
 struct KnownProduct {
   static constexpr LinearShape shape{256, 512, 512};
-  // XXH3 of y. A test computes y in whole numbers and compares.
+  // XXH3 of y. A test verifies it with integer arithmetic.
   static constexpr std::uint64_t hash = 0x6a26375901d1d4b9;
 
   std::vector<float> x = numbers(shape.rows * shape.in, 7);
@@ -25,7 +25,7 @@ struct KnownProduct {
   }
 
  private:
-  // From -8 to 8: the largest sum has 16 bits.
+  // From -8 to 8, so that the largest sum has 16 bits.
   static std::vector<float> numbers(std::int64_t count, std::uint32_t seed) {
     std::vector<float> values(static_cast<std::size_t>(count));
     std::uint32_t state = seed;

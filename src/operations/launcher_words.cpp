@@ -1,4 +1,4 @@
-// Exact words, from the launchers' sources and from what they printed when hosts were lost.
+// Exact messages, from the launchers' sources and from their output when hosts were lost.
 #include "operations/launcher_words.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::string_view not_reached_by_ssh(std::string_view line) {
   return host.empty() ? between(line, "Could not resolve hostname ", ": ") : host;
 }
 
-// Whether the number that Hydra calls EXIT CODE is that of a signal, 128 more where it left a core.
-// A rank of ours ends with 0 to 3.
+// Whether the number in Hydra's EXIT CODE is a signal, plus 128 with a core dump. Our own ranks
+// exit with 0 to 3.
 bool means_killed(std::string_view number) {
   constexpr std::array<int, 6> signals = {4, 6, 7, 8, 9, 11};
   int code = 0;
@@ -50,8 +50,8 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-// "=   PID 12 RUNNING AT n7", and in the next lines "EXIT CODE: 9" or "EXIT STRING: Killed (signal
-// 9)"; where it has lost its proxy, "... connection to proxy 1 at host n7 failed".
+// Parses "=   PID 12 RUNNING AT n7", followed by "EXIT CODE: 9" or "EXIT STRING: Killed (signal
+// 9)"; after loss of its proxy, "... connection to proxy 1 at host n7 failed".
 std::string_view LauncherWords::blamed_by_hydra(std::string_view line) {
   if (const std::string_view at = between(line, " RUNNING AT ", ""); !at.empty())
     running_ = without_blanks(at);
@@ -63,9 +63,9 @@ std::string_view LauncherWords::blamed_by_hydra(std::string_view line) {
   return between(line, " at host ", " failed");
 }
 
-// "srun: error: n7: task 3: Killed", "srun: error: Node failure on n7". An exit code is a rank's
-// own, and what srun itself ends after a first failure is "Terminated", or "Killed" where that
-// takes too long.
+// Parses "srun: error: n7: task 3: Killed", "srun: error: Node failure on n7". An exit code is the
+// rank's own; tasks that srun itself ends after a first failure are "Terminated", or "Killed" if
+// that takes too long.
 std::string_view LauncherWords::blamed_by_srun(std::string_view line) {
   constexpr std::string_view error = "srun: error: ", lost = "Node failure on ";
   step_is_ending_ |=

@@ -1,5 +1,5 @@
-// Messages of launchers about hosts: Open MPI's mpirun and prterun, MPICH's Hydra, srun, and the
-// ssh that some of them start.
+// Parser of launcher messages about hosts: Open MPI's mpirun and prterun, MPICH's Hydra, srun, and
+// the ssh that some of them use.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// The text between two others, to the end of the line for an empty second one; "" if they do not
-// follow each other.
+// Returns the text between two others, or the rest of the line if `after` is empty; "" if they do
+// not occur in this order.
 std::string_view between(std::string_view line, std::string_view before, std::string_view after);
 std::string_view without_blanks(std::string_view text);
 
-// Reads a launcher's lines one by one.
+// Parses a launcher's output line by line.
 class LauncherWords {
  public:
-  // The hosts on which the launcher says that a process was killed by a signal, or which it has
-  // lost; mostly none.
+  // Returns the hosts on which, according to the launcher, a process was killed by a signal, or
+  // which it has lost; usually none.
   std::vector<std::string> failed_hosts(std::string_view line);
 
  private:
@@ -26,9 +26,9 @@ class LauncherWords {
   std::string_view lost_by_open_mpi(std::string_view line);
   std::string_view blamed_by_srun(std::string_view line);
 
-  std::string running_;  // Hydra names the host some lines before it says what happened there
-  bool step_is_ending_ = false;  // since srun ends a step after its first failure
-  std::string_view wanted_;      // what comes before the host in one of the next lines of Open MPI
+  std::string running_;  // Hydra names the host a few lines before it reports the event there
+  bool step_is_ending_ = false;  // srun ends a step after its first failure
+  std::string_view wanted_;      // text before the host in one of the next lines of Open MPI
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Names of files, and /proc for who still uses them.
+// Finds leftovers by file name, and their users through /proc.
 #include "operations/mpi_leftovers.h"
 
 #include <signal.h>
@@ -28,8 +28,8 @@ bool is_own(const fs::path& path, struct stat& info) {
   return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
 }
 
-// Every file of /dev/shm that a process which we may look into has open or mapped. What is open
-// comes first, since a process maps a file before it closes it.
+// Returns all files of /dev/shm that an accessible process has open or mapped. Open files are read
+// first, because a process maps a file before closing it.
 std::set<std::string> used_files() {
   std::set<std::string> used;
   for (const fs::path& process : entries("/proc")) {
@@ -46,7 +46,7 @@ std::set<std::string> used_files() {
   return used;
 }
 
-// "pid.1234" of Open MPI's session folders, where no such process lives any more.
+// Whether a name is "pid.1234", Open MPI's session folder, of a process that no longer exists.
 bool names_a_dead_process(const std::string& name) {
   if (!name.starts_with("pid.")) return false;
   char* end = nullptr;
@@ -59,7 +59,7 @@ bool names_a_dead_process(const std::string& name) {
 MpiLeftovers find_mpi_leftovers(std::time_t since) {
   MpiLeftovers left;
   struct stat info {};
-  // The files first: one that another job makes from now on is not among them.
+  // Lists files first: files created by other jobs from now on are not included.
   const std::vector<fs::path> segments = entries("/dev/shm");
   const std::set<std::string> used = used_files();
   for (const fs::path& path : segments) {

@@ -9,12 +9,12 @@
 namespace trireme {
 
 struct MpiLeftovers {
-  std::vector<std::string> paths;  // of this user, and of no process that lives
+  std::vector<std::string> paths;  // owned by this user and not in use by a live process
   std::int64_t bytes = 0;          // of shared memory
 };
 
-// Looks for them where Open MPI and MPICH put them. What a living process of this user has open or
-// mapped is not among them. `since`: only what was made then or later.
+// Searches where Open MPI and MPICH create them. Excludes everything that a live process of this
+// user has open or mapped. `since`: only those created at or after this time.
 MpiLeftovers find_mpi_leftovers(std::time_t since = 0);
 
 // Removes them; returns how many could be removed.

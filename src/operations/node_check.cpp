@@ -1,4 +1,4 @@
-// The measurements, in phases that all ranks begin together: what one does then disturbs all alike.
+// Measurements in phases that all ranks start together, so that disturbances affect all equally.
 #include "operations/node_check.h"
 
 #include <fmt/format.h>
@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // more than most caches hold
+constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // larger than most caches
 constexpr std::int64_t link_bytes = std::int64_t{8} << 20;
 constexpr std::size_t storage_bytes = std::size_t{32} << 20;
-constexpr int rounds = 3;  // the best of them counts: a rank may be disturbed once
-// A job is measured again where a node looks bad, so that what disturbed it for a moment is not
-// taken for its own: of each speed the best counts.
+constexpr int rounds = 3;  // the best one counts, since a rank may be disturbed once
+// Repeats the measurement if a node looks bad, so that temporary disturbances are not attributed to
+// it: the best of each speed counts.
 constexpr int attempts = 3;
 
 double seconds_since(Clock::time_point begin) {
@@ -68,7 +68,7 @@ double measure_memory() {
   return best;
 }
 
-// In both directions with one neighbor at a time, the others meanwhile with theirs.
+// Exchanges in both directions with one neighbor at a time, while other pairs do the same.
 double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine,
                      std::vector<std::byte>& theirs) {
   double best = -1;
@@ -85,8 +85,8 @@ double exchange_with(Communicator& world, int peer, std::vector<std::byte>& mine
   return best;
 }
 
-// The better of two neighbors, those on the next nodes where there are several: next to a bad one
-// a good rank has another. The last one and the first one are neighbors too.
+// Returns the better of two neighbors, on other nodes if there are several: a good rank next to a
+// bad one has another neighbor. The last and the first rank are neighbors too.
 double measure_link(Transport& transport) {
   Communicator& world = transport.world();
   if (world.size() == 1) return -1;
@@ -127,7 +127,7 @@ double measure_storage(const fs::path& folder) {
   return 1e-9 * static_cast<double>(storage_bytes) / seconds_since(begin);
 }
 
-// Adds one more measurement to `own`: of each speed the better one stays.
+// Adds another measurement to `own`, keeping the better value of each speed.
 void measure(Transport& transport, const NodeCheckOptions& options, CheckedRank& own) {
   Communicator& world = transport.world();
   const auto better = [&](Speed which, double measured) {
@@ -147,7 +147,7 @@ void measure(Transport& transport, const NodeCheckOptions& options, CheckedRank&
   }
 }
 
-// Measurements of all ranks, on rank 0.
+// Gathers the measurements of all ranks on rank 0.
 std::vector<CheckedRank> gathered(Transport& transport, const CheckedRank& own) {
   const std::vector<std::string> texts =
       reports_of_ranks(&transport, own.host + "\n" + own.problem);

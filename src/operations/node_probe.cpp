@@ -1,4 +1,4 @@
-// The words before the program in the command of a run launch a check as well.
+// The words that precede the program in a run's command can launch a check as well.
 #include "operations/node_probe.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::vector<std::string> probe_command(const std::vector<std::string>& command,
     if (!trains(command[i + 1])) continue;
     const auto end = command.begin() + static_cast<std::ptrdiff_t>(i) + 1;
     std::vector<std::string> probe(command.begin(), end);
-    // Only whether nodes answer matters: one that is slow for the moment is not left out.
+    // Only whether nodes respond matters: temporarily slow ones are not excluded.
     for (const std::string& word :
          {std::string("doctor"), std::string("--nodes"), std::string("--hosts"), good.string(),
           std::string("--storage"), storage.string(), std::string("--slow"), std::string("0.05"),

@@ -1,4 +1,4 @@
-// Asks `trireme doctor --nodes`, started as the run is, which hosts do not answer.
+// Runs `trireme doctor --nodes` with the run's launcher to find unresponsive hosts.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-// The command of a run with `doctor --nodes` in place of what trains: the same launcher, hosts and
-// processes. `good`: the file that will list the good hosts. Empty where no word of the command is
-// a program named like ours before `train` or `pretrain-...`.
+// Returns the run's command with `doctor --nodes` in place of training: same launcher, hosts and
+// processes. `good`: the output file for the good hosts. Empty if the command has no program of our
+// name followed by `train` or `pretrain-...`.
 std::vector<std::string> probe_command(const std::vector<std::string>& command,
                                        const fs::path& good, const fs::path& storage);
 

@@ -1,4 +1,4 @@
-// The exit code decides first, then status.json, then the count of failures.
+// The exit code takes precedence, then status.json, then the number of failures.
 #include "operations/restart_policy.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Exit codes of a shell for a command that it cannot start or does not find.
+// Shell exit codes for commands that cannot be executed or are not found.
 constexpr int not_executable = 126, not_found = 127;
 
 bool has_ended_as_meant(const Ending& e) {
@@ -47,7 +47,7 @@ Decision RestartPolicy::after(const Ending& ending) {
   using enum Decision::Action;
   if (has_ended_as_meant(ending)) return {end, 0, ""};
   if (std::string why = why_no_restart_helps(ending); !why.empty()) return {give_up, 0, why};
-  // A node may have taken its local checkpoints along: reaching the same step again is no progress.
+  // A node may be lost with its local checkpoints: reaching the same step again is no progress.
   const std::int64_t saved = std::max(ending.saved, ending.saved_locally);
   if (saved > saved_) failures_ = 0;
   saved_ = std::max(saved, saved_);

@@ -1,4 +1,4 @@
-// Decides whether a run that has ended is restarted, and after which wait. Pure: a function of how
+// Decides whether to restart a run that has ended, and after which delay. Pure: a function of how
 // each start ended.
 #pragma once
 
@@ -7,22 +7,22 @@
 
 namespace trireme {
 
-// How a start of a run ended.
+// How one start of a run ended.
 struct Ending {
   int code = 0;            // exit code; minus the signal that killed it
-  std::string state;       // in status.json, where this start wrote it; else ""
+  std::string state;       // from status.json, if this start wrote it; otherwise ""
   std::string reason;      // as above
-  std::int64_t saved = 0;  // step of the newest checkpoint now; 0: none
+  std::int64_t saved = 0;  // step of the newest checkpoint; 0: none
   bool asked = false;      // a signal asked it to save and stop
-  bool hung = false;       // its launcher had to be ended, long after the run was over
-  bool begun = true;       // the run has written something
-  // The same of the newest local checkpoint, where status.json, written by this start, names one.
+  bool hung = false;       // the launcher was killed, long after the end of the run
+  bool begun = true;       // the run has produced output
+  // Step of the newest local checkpoint, if a status.json of this start has one.
   std::int64_t saved_locally = 0;
 };
 
 struct RestartLimits {
-  int restarts = 0;  // in a row without a new checkpoint
-  // Before the first restart; each further one without a new checkpoint waits twice as long.
+  int restarts = 0;  // consecutive ones without a new checkpoint
+  // Delay of the first restart; doubled for each further restart without a new checkpoint.
   double first_wait_s = 5;
   double longest_wait_s = 300;
 };
@@ -30,7 +30,7 @@ struct RestartLimits {
 struct Decision {
   enum class Action { end, restart, give_up } action = Action::end;
   double wait_s = 0;  // before a restart
-  std::string why;    // the failure, or why no restart follows
+  std::string why;    // the failure, or why there is no restart
 };
 
 class RestartPolicy {
@@ -39,15 +39,15 @@ class RestartPolicy {
   RestartPolicy(const RestartLimits& limits, std::int64_t saved) : limits_(limits), saved_(saved) {}
 
   Decision after(const Ending& ending);
-  int failures() const { return failures_; }  // in a row without a new checkpoint
+  int failures() const { return failures_; }  // consecutive, without a new checkpoint
 
  private:
   RestartLimits limits_;
-  std::int64_t saved_;  // the furthest so far, locally or not
+  std::int64_t saved_;  // latest saved step, locally or not
   int failures_ = 0;
 };
 
-// "exit code 1: rank 3: ..." or "killed by signal 9 (Killed)".
+// Formats "exit code 1: rank 3: ..." or "killed by signal 9 (Killed)".
 std::string failure_text(const Ending& ending);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// One pass over the run from save to save; failures are drawn one after the other.
+// A single pass over the run from save to save, with failures drawn one at a time.
 #include "operations/save_interval.h"
 
 #include <algorithm>
@@ -34,19 +34,19 @@ class Simulation {
 
   void train_to_the_next_save() {
     if (!pass(interval_, work_)) return;
-    // The save before has to end first.
+    // The previous save must finish first.
     if (complete_at_ != never && !pass(complete_at_ - now_, saving_)) return;
     begun_ = work_;
     complete_at_ = now_ + run_.write;
     pass(run_.stall, saving_);
   }
 
-  // So much time goes by and counts into `into`; false where a failure came first.
+  // Advances the time, counted in `into`; returns false if a failure occurs first.
   bool pass(double time, double& into) {
     const double end = now_ + time;
     into += std::min(end, next_failure_) - now_;
     now_ = std::min(end, next_failure_);
-    // A checkpoint counts from the moment at which it is complete.
+    // A checkpoint counts from its completion.
     if (complete_at_ <= now_) {
       saved_ = begun_;
       complete_at_ = never;
@@ -84,9 +84,9 @@ class Simulation {
   const double interval_, duration_;
   const std::uint64_t seed_;
   double now_ = 0, next_failure_ = 0;
-  double work_ = 0;               // done, of which
-  double saved_ = 0, begun_ = 0;  // is safe, and will be once the save at hand
-  double complete_at_ = never;    // is complete
+  double work_ = 0;               // total training done
+  double saved_ = 0, begun_ = 0;  // of it: saved; covered by the latest save
+  double complete_at_ = never;    // completion time of the latest save
   double saving_ = 0, lost_ = 0, restarting_ = 0;
   std::int64_t failures_ = 0;
   std::uint64_t drawn_ = 0, starts_ = 0;

@@ -1,4 +1,4 @@
-// The table of sites.
+// The table of known clusters.
 #include "operations/site.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Source of a variable's purpose. The guides of both sites change: each entry has its date.
+// References for variables. The guides of both sites change: each entry is dated.
 constexpr std::string_view olcf =
     "OLCF's guide \"PyTorch on Frontier\", variables that HPE and AMD recommend, read in 2026-11";
 constexpr std::string_view olcf_rendezvous =
@@ -53,8 +53,8 @@ std::vector<SiteVariable> slingshot_variables() {
   };
 }
 
-// Nodes of four MI250X, each of two GCDs with a rank of its own. The first core of each eight is
-// the system's.
+// Nodes of four MI250X, each with two GCDs, one rank per GCD. The first of every eight cores is
+// reserved for the system.
 Site mi250x_site(std::string_view name, std::string_view title) {
   Site site{.name = name, .title = title};
   site.device = DeviceKind::hip;
@@ -76,7 +76,7 @@ Site lumi() {
   site.machine = "lumi-g";
   site.source = "LUMI's user guide, partitions and binding, read in 2026-11";
   site.partition = "standard-g";
-  // Cores of GCDs 0 to 7, whose order differs from that of the GCDs.
+  // Cores of GCDs 0 to 7: their order differs from that of the GCDs.
   site.launch =
       "--cpu-bind=mask_cpu:0xfe000000000000,0xfe00000000000000,0xfe0000,0xfe000000,0xfe,0xfe00,"
       "0xfe00000000,0xfe0000000000";

@@ -1,4 +1,4 @@
-// Puts a batch script together, part by part in the order in which it runs.
+// Generates a batch script in order of execution.
 #include "operations/slurm_script.h"
 
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ std::string heading(const Site& site, const SlurmJob& job) {
                           : fmt::format("# Partition, limits and binding: {}.\n", site.source));
 }
 
-// sbatch reads quotes, blanks and '#' in its lines in a way of its own, and a line break would
-// begin a line of the script.
+// Rejects values with quotes, blanks or '#', which sbatch parses specially, and line breaks, which
+// would start a new script line.
 const std::string& directive_value(const char* flag, const std::string& value) {
   for (const char c : value)
     if (!is_name_character(c))
@@ -67,7 +67,7 @@ std::string directives(const Site& site, const SlurmJob& job) {
     line(fmt::format("--network={}", site.network));
   }
   line("--exclusive");
-  // Whole nodes come with all their cores, but only with as much memory as was asked for.
+  // Exclusive nodes come with all cores, but only with the requested memory.
   if (site.name == "generic") line("--mem=0");
   line("--time=" + walltime_text(job.minutes));
   if (job.spare > 0) {
@@ -96,16 +96,16 @@ std::string variables(const Site& site, const SlurmJob& job) {
   return text;
 }
 
-// The container command in front of the program on each node.
+// The container command before the program on each node.
 std::string inside(const SlurmJob& job) {
   if (job.container.empty()) return shell_word(job.program);
-  // The driver's libraries of CUDA come from the node, not with the image.
+  // CUDA driver libraries come from the node, not from the image.
   return fmt::format("singularity exec{} --bind \"$PWD\" {} {}",
                      job.device == DeviceKind::cuda ? " --nv" : "", shell_word(job.container),
                      shell_word(job.program));
 }
 
-// Reports of a node: its name if it is good, and otherwise why not.
+// Prints a node's name if it is good, otherwise the reason.
 std::string check_of_a_node() {
   return "check='report=$(timeout -k 10 600 \"$@\" 2>&1) || {\n"
          "    printf \"%s\\n\" \"$report\" \"exit code $? (124: it took over ten minutes)\" |\n"
@@ -135,7 +135,7 @@ std::string check(const SlurmJob& job) {
          "fi\n";
 }
 
-// The nodes that the run may use, those that the check finds good where there is one.
+// Nodes for the run; with a check, only those found good.
 std::string hosts(const SlurmJob& job) {
   std::string text =
       "# The nodes of the job, one in a line: the first ones run, the others wait to replace one.\n"
@@ -158,7 +158,7 @@ std::string launch(const Site& site, const SlurmJob& job) {
   std::vector<std::string> words = {"srun"};
   if (!job.mpi.empty()) words.push_back(shell_word("--mpi=" + job.mpi));
   if (job.spare > 0) {
-    // The step of a start that lost a node is not over while that node is down.
+    // After the loss of a node, the step of that start does not end until the node is up again.
     words.emplace_back("--overlap");
     words.push_back(fmt::format("--nodes={}", job.nodes));
     words.push_back(fmt::format("--ntasks={}", job.nodes * job.ranks_per_node));
@@ -178,7 +178,7 @@ std::string run_folder_line(const SlurmJob& job) {
   return fmt::format("run={}\n", shell_word(job.run_dir));
 }
 
-// Progress that the run had saved before this start.
+// Progress saved by the run before this start.
 std::string progress_before() {
   return "# A value in the run's status.json, or nothing.\n"
          "status() {\n"
@@ -205,7 +205,7 @@ std::string again() {
          "exit $code\n";
 }
 
-// Digits only, at most six of them; -1 for all else.
+// At most six digits; -1 for anything else.
 int number_in(std::string_view text) {
   int value = 0;
   const char* const end = text.data() + text.size();
@@ -272,7 +272,7 @@ int parse_walltime(const std::string& text) {
     parts[count++] = value;
     if (colon == std::string_view::npos) break;
   }
-  // sbatch reads minutes, minutes:seconds and hours:minutes:seconds; behind days also hours and
+  // sbatch accepts minutes, minutes:seconds and hours:minutes:seconds; after days also hours and
   // hours:minutes.
   std::int64_t seconds = 0;
   if (good && dash != std::string_view::npos)

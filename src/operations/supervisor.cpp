@@ -1,4 +1,4 @@
-// The loop of starts, and what it writes down between two of them.
+// The loop of starts, and the records written between them.
 #include "operations/supervisor.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 // Time for ranks that outlived their launcher to release the lock of the run's folder.
 constexpr double shutdown_timeout_s = 60;
 
-// A file in the folder for temporary ones, removed in the end.
+// A temporary file, removed at the end.
 class HostsFile {
  public:
   HostsFile() {
@@ -60,7 +60,7 @@ std::int64_t newest_step(const fs::path& folder) {
   return steps.empty() ? 0 : steps.back();
 }
 
-// "step 8 of the local checkpoints, or from step 5 where one is lost"
+// Formats "step 8 of the local checkpoints, or from step 5 where one is lost".
 std::string where_from(const Ending& ending) {
   const std::string shared =
       ending.saved > 0 ? fmt::format("step {}", ending.saved) : "the beginning";
@@ -97,7 +97,7 @@ class Supervisor {
       }
       announce(ending, decision, failed_hosts(ending, blame));
       if (!wait(decision.wait_s)) return code_of_interrupted_wait();
-      // Each process that was killed has left some, which is memory.
+      // Killed processes leave shared memory behind.
       remove_leftovers(find_mpi_leftovers(started_));
     }
   }
@@ -143,7 +143,7 @@ class Supervisor {
     return ending;
   }
 
-  // The status that this start has written; that of an older one says nothing about it.
+  // Returns the status written by this start; an older one is ignored.
   std::optional<RunStatus> status_since(const std::string& before) const {
     const std::string now = status_text(run_.folder);
     return now == before ? std::nullopt : parse_status(now);
@@ -170,8 +170,8 @@ class Supervisor {
     return static_cast<int>(state == "interrupted" ? ExitCode::interrupted : ExitCode::failed);
   }
 
-  // The used hosts that failed: by the messages of launcher and ranks, by the run's status, and if
-  // neither names one before the run had begun, by a check of the nodes.
+  // Returns the failed hosts: according to messages of launcher and ranks, or to the run's status,
+  // or, if neither names one before the run has begun, to a check of the nodes.
   std::vector<std::string> failed_hosts(const Ending& ending, const Blame& blame) {
     if (!hosts_) return {};
     std::vector<std::string> hosts = blame.hosts();
@@ -183,8 +183,8 @@ class Supervisor {
     return hosts;
   }
 
-  // If two hosts do not reach each other, either may be cut off. If the next start fails in the
-  // same way with a replacement for one of them, the one that stayed is the bad one.
+  // If two hosts cannot reach each other, either may be at fault. If the next start fails in the
+  // same way with one of them replaced, the remaining one is the bad one.
   std::vector<std::string> or_the_one_that_stayed(std::vector<std::string> hosts) {
     const bool one_of_two = hosts_->used() == 2 && hosts.size() == 1 && hosts_->uses(hosts.front());
     const std::vector<std::string> pair =
@@ -211,7 +211,7 @@ class Supervisor {
       std::vector<std::string> answer;
       for (std::string name; std::getline(names, name);) answer.push_back(name);
       found = answer.empty() || end.code == 0 ? blame.hosts() : hosts_->used_but_not(answer);
-      // The ranks of two hosts that do not reach each other may not know each other's names.
+      // The ranks of two hosts that cannot reach each other may not know each other's names.
       if (found.empty() && end.code != 0 && hosts_->used() == 2)
         found.push_back(hosts_->used_but_not({}).back());
     });
@@ -219,7 +219,7 @@ class Supervisor {
   }
 
   int code_of(const Ending& ending) const {
-    // A launcher may have lost a node, or a rank that did not end MPI, after the run was done.
+    // The launcher may have lost a node, or a rank that did not finalize MPI, after the run's end.
     if (const int code = code_without_launcher(ending.state);
         code != static_cast<int>(ExitCode::failed))
       return code;
@@ -253,13 +253,13 @@ class Supervisor {
   }
 
   void give_up(const Ending& ending, const std::string& why) {
-    // Wrong input has just been printed, and nothing was tried yet.
+    // The input error has just been printed, and nothing has been tried yet.
     if (ending.code == static_cast<int>(ExitCode::bad_input) && restarts_ == 0) return;
     say("the run is not started again: " + why);
     record({{"event", "gave up"}, {"failure", why}, {"saved_step", ending.saved}});
   }
 
-  // False where a signal came.
+  // Returns false if a signal arrived.
   static bool wait(double seconds, const fs::path& folder) {
     const auto begin = Clock::now();
     const auto since = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
@@ -272,7 +272,7 @@ class Supervisor {
   }
   bool wait(double seconds) const { return wait(seconds, run_.folder); }
 
-  // As if the signal had come a moment earlier, while the run was there to save.
+  // Ends as if the signal had come a moment earlier, while the run could still save.
   int code_of_interrupted_wait() {
     say("stopped by a signal between two starts; what was saved before is untouched");
     std::optional<RunStatus> status = parse_status(status_text(run_.folder));
@@ -308,14 +308,14 @@ class Supervisor {
            event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   }
 
-  // Nothing where the run has not come so far as to make its folder.
+  // Does nothing if the run has not yet created its folder.
   void append(const char* name, const std::string& text) {
     std::error_code error;
     if (!fs::exists(run_.folder / "config.toml", error)) return;
     try_to([&] { File(run_.folder / name, File::Mode::append).write(text.data(), text.size()); });
   }
 
-  // A disk that is full must not end what would start the run again.
+  // A full disk must not end the supervisor.
   static void try_to(const std::function<void()>& body) {
     try {
       body();
@@ -330,7 +330,7 @@ class Supervisor {
   std::optional<HostsFile> hosts_file_;
   std::time_t started_ = 0;
   int restarts_ = 0;
-  // Of the start before, where one of its two hosts was suspected.
+  // The two hosts, one of which was suspected after the previous start.
   std::vector<std::string> suspected_pair_;
 };
 

@@ -8,36 +8,36 @@
 
 namespace trireme {
 
-// The part that a checkpoint keeps: plain numbers.
+// The state saved in a checkpoint: plain numbers.
 struct LossScaleState {
   double scale = 1;
   std::int64_t good_steps = 0;  // without overflow, since the last growth or overflow
-  std::int64_t hysteresis = 0;  // overflows that are still forgiven, plus one
+  std::int64_t hysteresis = 0;  // overflows still tolerated, plus one
   bool operator==(const LossScaleState&) const = default;
 };
 
-// Multiplies the loss before the backward pass; gradients are divided by it before the step.
-// Each overflow uses up one of `hysteresis`; once none is left every further overflow halves the
-// scale (not below the smallest). After `loss_scale_window` good steps in a row the scale doubles
-// and the hysteresis is whole again; halving does not restore it.
+// Multiplies the loss before the backward pass; gradients are divided by it before the step. Each
+// overflow uses up one of `hysteresis`; after that every overflow halves the scale (down to the
+// minimum). After `loss_scale_window` consecutive good steps the scale doubles and the hysteresis
+// is reset; halving does not reset it.
 class LossScale {
  public:
-  // Dynamic for precision "fp16" with optimizer.loss_scale == 0; else fixed: at
-  // optimizer.loss_scale for fp16, at 1 for other precisions.
+  // Dynamic for precision "fp16" with optimizer.loss_scale == 0; otherwise fixed:
+  // optimizer.loss_scale for fp16, 1 for other precisions.
   LossScale(const OptimizerConfig& optimizer, Precision precision);
 
   double scale() const { return state_.scale; }
   bool is_dynamic() const { return dynamic_; }
 
-  // Takes note of a step's outcome. After an overflow the optimizer and schedule steps are skipped.
+  // Records a step's outcome. After an overflow the optimizer and schedule steps are skipped.
   void update(bool overflow);
-  // Whether this many steps in a row overflowed at the smallest scale, so that no scale will help.
+  // Whether `patience` consecutive steps overflowed at the minimum scale: no scale will help.
   bool is_stuck() const { return overflows_at_smallest_ >= patience; }
   static constexpr int patience = 20;
 
   const LossScaleState& state() const { return state_; }
-  // Continues from a checkpoint. A fixed scale stays as configured. Refuses (fail_input) numbers
-  // that no run can have saved.
+  // Restores from a checkpoint. A fixed scale stays as configured. Rejects (fail_input) values that
+  // no run can have saved.
   void restore(const LossScaleState& state);
 
  private:
@@ -45,7 +45,7 @@ class LossScale {
   double min_scale_;
   std::int64_t window_;
   std::int64_t hysteresis_;
-  int overflows_at_smallest_ = 0;  // in a row; not part of the state: a restart is a new chance
+  int overflows_at_smallest_ = 0;  // consecutive; not saved, so that a restart begins from 0
   LossScaleState state_;
 };
 

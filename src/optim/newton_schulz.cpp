@@ -1,4 +1,4 @@
-// The iterations.
+// Newton-Schulz iterations.
 #include "optim/newton_schulz.h"
 
 #include <algorithm>

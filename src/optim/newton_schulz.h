@@ -1,9 +1,9 @@
-// The orthogonal factor of a matrix by Newton-Schulz iterations (Jordan et al. 2024; the quintic
-// coefficients are those of NVIDIA's Emerging-Optimizers), scaled to the length of a step.
+// Orthogonalization of a matrix by Newton-Schulz iterations (Jordan et al. 2024; the quintic
+// coefficients are those of NVIDIA's Emerging-Optimizers), scaled to the update's size.
 //
-// Products are made in bf16 where the run computes in bf16, else in the type of arithmetic. The
-// norm is a sum without rounding, and a matrix has one shape and one order of operations: equal
-// directions give equal bits, wherever they are computed.
+// Products are computed in bf16 if the run computes in bf16, otherwise in the arithmetic type. The
+// norm is an exact sum, and the order of operations depends only on the matrix shape: equal
+// directions give equal bits on any rank.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class NewtonSchulz final : public MatrixStep {
   double cost(std::int64_t rows, std::int64_t cols) const override;
   void run(void* matrix, std::int64_t rows, std::int64_t cols, std::byte* scratch) override;
 
-  // Factor on the update of a matrix [out, in].
+  // Scale of the update of a matrix [out, in].
   static double scale(const OptimizerConfig& config, std::int64_t out, std::int64_t in);
 
  private:

@@ -1,4 +1,4 @@
-// The step over the parts of a stage's parameters that this rank owns, by the rule of each.
+// The step on this rank's share of a stage's parameters, by each parameter's rule.
 #include "optim/optimizer.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-// Elements of a state in bf16 that are widened, updated and narrowed at a time.
+// Number of elements of a bf16 state that are widened, updated and narrowed at a time.
 constexpr std::int64_t widened_block = 1 << 18;
 
-// The element of the whole parameter that is element `i` of this rank's part, or -1 for padding.
+// Maps element `i` of this rank's part to the full parameter, or to -1 for padding.
 class GlobalElement {
  public:
   explicit GlobalElement(const ParameterSpec& spec)
@@ -132,11 +132,11 @@ std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
 
 namespace {
 
-// Adds the squares of `count` numbers, `at_once` of them before the sum without rounding.
+// Adds the squares of `count` numbers, `at_once` of them before each exact addition.
 template <class A>
 void add_squares_of(Device& device, ExactSum* sum, const A* x, std::int64_t count,
                     std::int64_t at_once) {
-  // The kernel's own pieces; and what a device that only records would write down again and again.
+  // Uses the kernel's own blocks; also avoids repeated records on a device that only records.
   if (at_once == ParameterSpec{}.squares_at_once || !device.computes()) at_once = count;
   for (std::int64_t i = 0; i < count; i += at_once)
     device.kernels<A>().add_squares(device.queue(), sum, x + i, std::min(at_once, count - i));
@@ -149,7 +149,7 @@ void Optimizer::add_squares(ExactSum* sum,
   Device& device = stage_.device();
   Queue& queue = device.queue();
   for (const OwnedSlice& slice : layout_.owned()) {
-    // Rows that ranks have in common are counted by one of them.
+    // Rows shared with other ranks are counted on one of them only.
     const std::int64_t own = std::min(slice.end, spec(slice).owned_count()) - slice.begin;
     if (own <= 0 || !counts(spec(slice))) continue;
     const std::byte* all = gradient(slice);
@@ -193,7 +193,7 @@ std::vector<unsigned> Optimizer::arrays(unsigned mask) const {
   return seen;
 }
 
-// The direction of an unsharded 2-D parameter needs the momentum, its update the masters.
+// The direction of an unsharded 2-D parameter needs its momentum, its update the master weights.
 std::vector<unsigned> Optimizer::arrays(Phase phase) const {
   std::vector<unsigned> seen = arrays(~0U);
   std::vector<bool> of_matrices(seen.size());
@@ -221,7 +221,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   Device& device = stage_.device();
   Queue& queue = device.queue();
   const std::int64_t count = slice.count();
-  // A state in the type of arithmetic: where it lies, or widened.
+  // Returns a state in the arithmetic type: in place, or widened.
   auto* free = widened_.as<float>();
   const auto wide = [&](DType stored, const std::byte* at) -> void* {
     if (stored != DType::bf16) return const_cast<std::byte*>(at);
@@ -256,8 +256,8 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
 }
 
 void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, void* const* values) {
-  // The name and the element's place in its parameter, not in this rank's part of a bucket, nor
-  // among its experts.
+  // Uses the name and the element's index in its full parameter, not in this rank's part of a
+  // bucket or among its experts.
   const std::int64_t begin = slice.begin + spec(slice).expert_elements_before;
   const auto stream =
       static_cast<std::uint32_t>(hash64(stage_.definition().parameters[slice.parameter].name));
@@ -273,8 +273,8 @@ void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, vo
   }
 }
 
-// A router's bias or load, of so few experts that no cut goes through it, between ranks or blocks
-// (ShardOptions::grain).
+// Updates a router's bias or load; with so few experts, no cut between ranks or blocks goes through
+// it (ShardOptions::grain).
 void Optimizer::balance(const OwnedSlice& slice) {
   TRIREME_CHECK(slice.begin == 0 && slice.count() == spec(slice).shape.count());
   with_compute_type(stage_.definition().compute, [&]<class T>(T) {
@@ -312,7 +312,7 @@ void Optimizer::describe_next_step(StepBlock& block) const {
   block.bias_correction2 = 1 - std::pow(config_.beta2, t);
 }
 
-// Unless expect_step() has done it.
+// Does nothing if expect_step() has already done it.
 void Optimizer::begin_phase(Phase phase) {
   if (!std::exchange(expected_, false)) states_.begin_pass(arrays(phase), true, true);
 }
@@ -323,7 +323,7 @@ void Optimizer::begin_masters(bool reads, bool writes) {
 }
 
 void Optimizer::expect_step() {
-  expected_ = false;  // what was read for a step that did not come may have changed
+  expected_ = false;  // data prefetched for a skipped step may be stale
   begin_phase(matrices_ ? Phase::direct : Phase::update);
   expected_ = true;
 }
@@ -345,7 +345,7 @@ void Optimizer::step(const StepBlock* block) {
 
 void Optimizer::initialize(std::int64_t seed) {
   const auto stream = static_cast<std::uint64_t>(seed);
-  // Moments begin as zeros: all memory does, and every store.
+  // Moments start as zeros: memory and stores are zero-initialized.
   begin_masters(false, true);
   for (const OwnedSlice& whole : layout_.owned()) {
     const Parameter& parameter = stage_.definition().parameters[whole.parameter];

@@ -1,5 +1,5 @@
-// The optimizer: master weights and moments of what this rank owns of a stage, and the step over
-// them.
+// The optimizer: master weights and moments of this rank's share of a stage, and the optimizer
+// step.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace trireme {
 
 class Optimizer {
  public:
-  // Plans, without allocating. All but the configuration must outlive the optimizer.
+  // Plans without allocating. All arguments except the configuration must outlive the optimizer.
   Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
             const Gradients& gradients, const OptimizerConfig& config,
             const OffloadOptions& offload = {});
@@ -25,44 +25,44 @@ class Optimizer {
   // Master weights (if the compute type is not the accumulation type), moments, and buffers of
   // unsharded 2-D parameters.
   const MemoryPlan& memory() const { return memory_; }
-  // The groups outlive this.
+  // `groups` must outlive this object.
   void allocate(const Groups& groups);
 
-  // Adds the squares of the gradients that this rank owns to a sum in device memory, in blocks of
-  // parameters whose cuts do not depend on the layout. `counts(parameter)` tells whether this rank
-  // counts it: one of several copies does.
+  // Adds the squared gradients that this rank owns to a sum in device memory, in blocks of
+  // parameters whose boundaries do not depend on the layout. `counts(parameter)` tells whether this
+  // rank counts it: true on exactly one of several copies.
   void add_squares(ExactSum* sum, const std::function<bool(const ParameterSpec&)>& counts) const;
 
-  // Scalars for the next step's kernels: updates and bias corrections.
+  // Sets the scalars of the next step's kernels: update count and bias corrections.
   void describe_next_step(StepBlock& block) const;
-  // The passes of a step begin, whose gradients this will use: reads ahead what it needs first of
-  // states elsewhere. They do not depend on the gradients, and the step need not come.
+  // Call when the passes of a step begin: prefetches the offloaded states that the step needs
+  // first. States do not depend on gradients, and the step may still be skipped.
   void expect_step();
-  // One step: updates master weights, moments and compute copies, here and on the ranks that share
-  // them. `block` lies in device memory, with what describe_next_step() said, the learning rate,
-  // what multiplies every gradient (clipping and the inverse loss scale), and the seed that chooses
-  // how moments in bf16 are rounded, the same on every layout with equal tensor parallelism.
+  // Runs one step: updates master weights, moments and compute copies, here and on the ranks that
+  // share them. `block` is in device memory, with describe_next_step()'s values, the learning rate,
+  // the gradient multiplier (clipping and inverse loss scale), and the seed of stochastic rounding
+  // of bf16 moments, which is the same for every layout with equal tensor parallelism.
   void step(const StepBlock* block);
 
-  // Fills masters and compute copies: the initial values of the parameters, a pure function of
-  // (seed, name, element), whatever the layout.
+  // Initializes masters and compute copies: a pure function of (seed, name, element), independent
+  // of the layout.
   void initialize(std::int64_t seed);
-  // Stores the masters into the compute copies: after they were loaded.
+  // Copies the masters to the compute copies, after loading them.
   void refresh_compute();
 
-  // Number of steps taken; bias correction depends on it.
+  // Number of steps applied; determines the bias correction.
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
-  // Moments that are kept of a parameter: 1 or 2.
+  // Number of moments stored for a parameter: 1 or 2.
   int moments(int parameter) const { return entry_for(parameter).moments; }
-  // Type of masters, and of moments: the same, or bf16.
+  // Type of masters; moments have the same type, or bf16.
   DType dtype() const { return stage_.definition().accumulate(); }
   DType moment_dtype() const { return moment_dtype_; }
   const StateLayout& layout() const { return layout_; }
-  // Calls use(slice, master) for all that this rank owns, in pieces.
+  // Calls use(slice, master) for all states that this rank owns, in pieces.
   void for_each_master(const std::function<void(const OwnedSlice&, const std::byte*)>& use);
-  // Records when states are updated and moved; null: nothing.
+  // Records when states are updated and moved; null: no trace.
   void set_trace(Trace* trace);
   const States& states() const { return states_; }
   States& states() { return states_; }
@@ -72,7 +72,7 @@ class Optimizer {
   std::byte* moment(const OwnedSlice& slice, int which) const;
 
  private:
-  // Phase of the step for a range: the direction of unsharded 2-D parameters, or the update.
+  // Phase of the step on a range: computes the direction of unsharded 2-D parameters, or updates.
   enum class Phase : std::uint8_t { direct, update };
 
   const OptimizerEntry& entry_for(int parameter) const {
@@ -84,10 +84,10 @@ class Optimizer {
   const ParameterSpec& spec(const OwnedSlice& slice) const {
     return stage_.definition().parameters[slice.parameter].spec;
   }
-  // Calls body(piece) for the parts of a slice that are there at a time.
+  // Calls body(piece) for each part of a slice as it becomes available.
   template <class Body>
   void for_each_piece(const OwnedSlice& slice, const Body& body);
-  // For each bucket the arrays of `mask` that it has, or those that a phase of the step needs.
+  // By bucket: the existing arrays of `mask`, or those that a phase of the step needs.
   std::vector<unsigned> arrays(unsigned mask) const;
   std::vector<unsigned> arrays(Phase phase) const;
   void begin_phase(Phase phase);
@@ -96,7 +96,7 @@ class Optimizer {
   void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void store_moments(const OwnedSlice& slice, const StepBlock* block, void* const* values);
-  // Runs body(slice) over all slices and sends each bucket on its way when it is done.
+  // Runs body(slice) over all slices and publishes each bucket when it is done.
   template <class Body>
   void for_each_slice(const Body& body);
 
@@ -106,16 +106,16 @@ class Optimizer {
   const Gradients& gradients_;
   OptimizerConfig config_;
   const OptimizerEntry& entry_;  // of the configuration
-  const OptimizerEntry& rest_;   // of parameters that it does not take
+  const OptimizerEntry& rest_;   // for parameters that the rule does not handle
   DType moment_dtype_;
   States states_;
   std::unique_ptr<WholeMatrices> matrices_;
   MemoryPlan memory_;
   Trace* trace_ = nullptr;
-  MemoryBlock widened_;  // a block of each state that is stored as bf16
+  MemoryBlock widened_;  // one block of each state stored as bf16
   MemoryBlock whole_;    // of matrices_
   std::int64_t steps_ = 0;
-  bool expected_ = false;  // the first phase of the step has begun to read
+  bool expected_ = false;  // the first phase of the step has started to read
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The table of rules: one for each name in config/optimizers.h.
+// The table of update rules: one for each name in config/optimizers.h.
 #include "optim/rules.h"
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Places of states in memory, and the blocks of a store that pass through it.
+// Layout of states in memory, and their transfer to and from a store in blocks.
 #include "optim/states.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace {
 
 constexpr StateArray all_arrays[] = {StateArray::master, StateArray::first_moment,
                                      StateArray::second_moment};
-// Limit of a block: a megabyte and more of each array, enough for the full speed of a disk or a
-// link.
+// Maximum block size: at least a megabyte of each array, enough for the full bandwidth of a disk or
+// a link.
 constexpr std::int64_t most_elements = 1 << 20;
-// Elements of two bytes per unit of alignment of transfers.
+// Number of 2-byte elements per transfer alignment unit.
 constexpr std::int64_t unit = TransferStore::alignment / 2;
-// Blocks begin where ranks may begin: what no cut between ranks goes through lies in one block.
+// Blocks begin at possible rank boundaries: data that ranks never split lies in a single block.
 static_assert(unit % ShardOptions{}.grain == 0 && most_elements % unit == 0);
 
 constexpr TransferUse use_of_states = {"the optimizer's states",
@@ -158,8 +158,8 @@ void States::begin_pass(const std::vector<unsigned>& arrays, bool reads, bool wr
   read_ahead();
 }
 
-// Reads ahead into free slots, except the slot of the block before the current one, which is being
-// written.
+// Prefetches into free slots, except the slot of the block before the current one, which is still
+// being written.
 void States::read_ahead() {
   const int last = std::min(static_cast<int>(order_.size()), std::max(current_, 0) + slots - 1);
   for (; next_ < last; ++next_) {

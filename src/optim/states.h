@@ -1,5 +1,5 @@
-// The states of an optimizer: master weights and moments of what this rank owns, bucket by bucket,
-// in memory, or elsewhere, where a step sees a few blocks at a time.
+// Optimizer states: master weights and moments that this rank owns, bucket by bucket, in memory or
+// offloaded; if offloaded, a step has only a few blocks in memory at a time.
 #pragma once
 
 #include <limits>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// Which array of states.
+// The kind of state array.
 enum class StateArray : std::uint8_t { master, first_moment, second_moment };
 inline constexpr int state_arrays = 3;
 
@@ -37,7 +37,7 @@ struct StateKinds {
 
 class States {
  public:
-  // Plans, without allocating. The layout must outlive it.
+  // Plans without allocating. The layout must outlive this object.
   States(const StateLayout& layout, const StateKinds& kinds, const OffloadOptions& offload);
 
   const MemoryPlan& memory() const { return memory_; }
@@ -49,28 +49,28 @@ class States {
   std::int64_t stored_bytes() const { return stored_bytes_; }
   TransferStore* store() const { return store_.get(); }
 
-  // Whether an array has a bucket's states.
+  // Whether an array exists for a bucket.
   bool has(StateArray array, int bucket) const;
 
-  // A pass takes slices in the layout's order. `arrays`: by bucket, bits of what is seen of it. All
-  // three do nothing where states are in memory.
+  // Passes visit slices in the layout's order. `arrays`: by bucket, a bit mask of the arrays used.
+  // All three functions do nothing if states are in memory.
   void begin_pass(const std::vector<unsigned>& arrays, bool reads, bool writes);
-  // The slice, which lies within a block, is about to be used: its block is there, others come and
-  // go.
+  // Call before using a slice, which lies within one block: waits for its block, and continues to
+  // prefetch and write back others.
   void enter(const OwnedSlice& slice);
   void end_pass();
-  // Elements from the beginning of a slice that lie in one block.
+  // Number of elements from the start of a slice that lie in the same block.
   std::int64_t left_in_block(const OwnedSlice& slice) const;
 
-  // Address of the states of an owned slice; if offloaded, of the slice that was entered.
+  // Address of the states of an owned slice; if offloaded, of the slice last entered.
   std::byte* at(StateArray array, const OwnedSlice& slice) const;
-  // The same in the store.
+  // Offset of the same states in the store.
   std::int64_t place(StateArray array, const OwnedSlice& slice) const;
-  // Reading and writing the store outside of passes; what is under way is waited for.
+  // Begin and end direct access to the store outside passes; waits for transfers in flight.
   void open();
 
  private:
-  static constexpr int slots = 4;  // being written, in use, and two read ahead
+  static constexpr int slots = 4;  // being written, in use, and two prefetched
 
   struct Block {
     int bucket;
@@ -96,10 +96,10 @@ class States {
   // Elsewhere:
   std::int64_t array_begin_[state_arrays] = {}, stored_bytes_ = 0;
   std::int64_t block_elements_ = 0, array_bytes_[state_arrays] = {}, slot_bytes_ = 0;
-  std::vector<Block> visited_;  // blocks with something that this rank owns
+  std::vector<Block> visited_;  // blocks with states that this rank owns
   MemoryBlock in_flight_;
   std::unique_ptr<TransferStore> store_;
-  bool touched_ = false;  // outside of passes
+  bool touched_ = false;  // by accesses outside passes
   // A pass:
   std::vector<unsigned> arrays_;  // by bucket
   std::vector<int> order_;        // of visited_

@@ -1,4 +1,4 @@
-// Assignment of matrices to owners, their transfers, and their assembly from pieces.
+// Assigns matrices to owners, transfers their pieces, and assembles them.
 #include "optim/whole_matrices.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ std::int64_t period(const ParameterSpec& spec) {
   return std::accumulate(spec.matrix_rows.begin(), spec.matrix_rows.end(), std::int64_t{0});
 }
 
-// Rows of the tensor that the matrices are cut from: an expert-parallel rank has matrices of its
-// own.
+// Number of rows of the tensor that contains the matrices: an expert-parallel rank has its own
+// matrices.
 std::int64_t all_rows(const ParameterSpec& spec) {
   return spec.of_experts ? spec.shape[0] : spec.saved_shape[0];
 }
@@ -30,7 +30,7 @@ std::int64_t rows_of_matrix(const ParameterSpec& spec, int matrix) {
   return all_rows(spec) / period(spec) * spec.matrix_rows[matrix];
 }
 
-// Ranks that have a part of it each.
+// Number of ranks that hold a part of it.
 int parts_of(const ParameterSpec& spec) {
   if (!spec.split) return 1;
   const std::int64_t copied = (spec.copies - 1) * spec.copied_rows * spec.saved_shape[1];
@@ -38,10 +38,10 @@ int parts_of(const ParameterSpec& spec) {
   return static_cast<int>(all / spec.shape.count());
 }
 
-// The row of the whole at which a piece of this rank begins on the one `away` from it.
+// Full row at which the piece of the rank `away` from this one begins, given this rank's piece.
 std::int64_t row_on(const ParameterSpec& spec, const RowPiece& piece, std::int64_t away) {
   if (spec.copies == 1) return piece.row + away * piece.rows;
-  // Each rank has a part of the queries of one group, and with its copies the group's last rows.
+  // Each rank has a part of one group's queries, and shares the group's last rows with its copies.
   const std::int64_t group = piece.row / period(spec), rank = group * spec.copies + spec.copy;
   const std::int64_t groups_away = (rank + away) / spec.copies - group;
   const bool is_copied = piece.local_row >= spec.shape[0] - spec.copied_rows;
@@ -146,7 +146,7 @@ std::byte* WholeMatrices::gradient(const OwnedSlice& slice) const {
   return gradients_.part(slice.bucket) + slice.offset * width_;
 }
 
-// An unshared state is next to the gradient.
+// Unsharded pieces are in place of the gradient.
 std::byte* WholeMatrices::local(const Item& item) const {
   if (layout_.degree(bucket(item)) == 1) return gradient(layout_.slice_of(item.parameter, 0));
   return local_ + slot(item) * largest_piece_;
@@ -156,7 +156,7 @@ std::byte* WholeMatrices::pieces(const Item& item) const {
   return spec(item).split ? pieces_ : local(item);
 }
 
-// Between the ranks that share the states, each with a range of the piece, and the owner.
+// Transfers between the ranks that share the states, each with a range of the piece, and owners.
 void WholeMatrices::move_shards(const Round& round, bool to_owner) {
   const int first = bucket(round.front());  // all of them have the same ranks
   const auto [degree, rank] = std::pair(layout_.degree(first), layout_.rank(first));
@@ -189,7 +189,7 @@ void WholeMatrices::move_shards(const Round& round, bool to_owner) {
       .wait();
 }
 
-// Between the ranks that split a layer, each with its piece, and the owner.
+// Transfers between tensor-parallel ranks, each with its piece, and the owner.
 void WholeMatrices::move_pieces(const Round& round, bool to_owner) {
   const int rank = groups_->tensor->rank();
   Queue& queue = stage_.device().queue();
@@ -221,7 +221,7 @@ std::vector<WholeMatrices::Rows> WholeMatrices::rows_of(const ParameterSpec& spe
   std::vector<RowPiece> pieces = spec.pieces;
   if (spec.of_experts) pieces.clear();
   if (pieces.empty()) pieces.push_back({0, 0, spec.shape[0]});
-  // Pieces of another rank follow at a multiple of the number of pieces.
+  // Pieces of another rank are offset by a multiple of the number of pieces.
   const std::int64_t away = spec.split ? tensor_rank - groups_->tensor->rank() : 0;
   const bool cuts_columns = spec.shape[1] < spec.saved_shape[1];
   const std::int64_t column = cuts_columns ? spec.first_column + away * spec.shape[1] : 0;

@@ -1,9 +1,9 @@
-// Gathers the 2-D parameters of a stage, whose directions are sharded over the ranks, to one owner
-// each, which takes the step on the whole matrix, and scatters the results.
+// Gathers each sharded 2-D parameter's direction on one owner, which runs the step on the whole
+// matrix, and scatters the results.
 //
-// Parameters are distributed over all ranks that share the states or split the layers, the most
-// expensive first, in rounds of one parameter for each rank: a pure function of shapes and degrees.
-// All tensor-parallel ranks take the step of a parameter that each of them has in full.
+// Parameters are assigned to all ranks that share the states or shard the layers, the most
+// expensive first, in rounds of one parameter per rank: a pure function of shapes and degrees. A
+// parameter replicated over the tensor-parallel ranks is processed by all of them.
 #pragma once
 
 #include <memory>
@@ -18,25 +18,25 @@ namespace trireme {
 
 class WholeMatrices {
  public:
-  // Plans, without allocating. All must outlive it.
+  // Plans without allocating. All arguments must outlive this object.
   WholeMatrices(const Stage& stage, const StateLayout& layout, const Gradients& gradients,
                 std::unique_ptr<MatrixStep> step);
 
   std::int64_t bytes() const { return memory_bytes_; }
-  // `memory`: a region of the device of the size that memory() says.
+  // `memory`: a device region of the size given by memory().
   void allocate(std::byte* memory, const Groups& groups);
 
-  // Takes the step of every matrix, in place of the gradients. Collective over the stage.
+  // Runs the step of every matrix, in place of the gradients. Collective over the stage.
   void run();
 
  private:
   struct Item {
     int parameter;
-    int shard;   // the owner's rank among those that share the states
-    int tensor;  // and among those that split the layers; -1: all of these
+    int shard;   // rank of the owner among those that share the states
+    int tensor;  // and among tensor-parallel ranks; -1: all of them
   };
   using Round = std::vector<Item>;
-  // Rows of a matrix that lie in the piece of a tensor-parallel rank.
+  // Rows of a matrix that a tensor-parallel rank holds.
   struct Rows {
     std::int64_t matrix_row, piece_row, rows, column;
   };
@@ -45,7 +45,7 @@ class WholeMatrices {
   int bucket(const Item& item) const { return layout_.bucket_of(item.parameter); }
   void distribute();
   void plan_memory();
-  // Slots of local pieces: of the items of a round with the same shard.
+  // Slot of the local piece, among the items of a round with the same shard.
   int slot(const Item& item) const { return item.tensor < 0 ? 0 : item.tensor; }
   bool is_mine(const Item& item) const;
   std::byte* gradient(const OwnedSlice& slice) const;
@@ -61,7 +61,7 @@ class WholeMatrices {
   const StateLayout& layout_;
   const Gradients& gradients_;
   const std::unique_ptr<MatrixStep> step_;
-  const std::int64_t width_;  // bytes of an element of a gradient
+  const std::int64_t width_;  // bytes per gradient element
   int tensor_ranks_ = 1;
   std::vector<Round> rounds_;
   std::int64_t largest_piece_ = 0;  // bytes

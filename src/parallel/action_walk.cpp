@@ -1,8 +1,8 @@
-// Walking through loops, and finding them.
+// Iteration through loops, and detection of loops.
 //
-// Two lists are written, the second with one turn more. Where they part, the second must do again
-// what it did just before, some micro-batches later: that is a loop. From there on all actions of
-// the loop's kinds are a turn later in the second list.
+// Loops are found by comparing two lists, the second with one more iteration. Where they diverge,
+// the second must repeat its preceding actions, some micro-batches later: that is a loop. From
+// there on all actions of the loop's kinds are one iteration later in the second list.
 #include "parallel/action_walk.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ std::vector<Action> all_actions(const Schedule& schedule, int rank) {
 
 namespace {
 
-// Compares the lists of one rank, the second with `turn` micro-batches more.
+// Compares two lists of one rank, the second with `turn` more micro-batches.
 class LoopFinder {
  public:
   LoopFinder(const std::vector<Action>& fewer, const std::vector<Action>& more, int turn,
@@ -101,7 +101,7 @@ class LoopFinder {
 
   const std::vector<Action>&fewer_, &more_;
   int turn_;
-  std::vector<bool> later_;  // by kind and chunk: a loop has passed them
+  std::vector<bool> later_;  // by kind and chunk: whether a loop has advanced them
   std::size_t i_ = 0, j_ = 0;
   std::vector<Loop> loops_;
 };

@@ -1,4 +1,4 @@
-// Which window holds what, and the two places where activations are kept.
+// Assignment of windows to micro-batches, and the two kinds of activation stores.
 #include "parallel/activation_windows.h"
 
 #include <algorithm>
@@ -132,7 +132,7 @@ void ActivationWindows::begin(Pass pass, Slot slot) {
 
 void ActivationWindows::before(Pass pass, int segment, Slot slot) {
   if (runs_along(pass)) {
-    // Its output is the input of the next segment.
+    // The output of this segment is the input of the next one.
     if (stage_.has_window(segment + 1)) claim(segment + 1);
     return;
   }
@@ -144,7 +144,7 @@ void ActivationWindows::after(Pass pass, int segment, Slot slot) {
   if (!stage_.has_window(segment)) return;
   if (pass == Pass::forward)
     contents_[static_cast<std::size_t>(stage_.window_of(segment))] = {segment, slot.index};
-  // Contents that a backward pass has changed are stored again.
+  // Contents changed by a backward pass must be stored again.
   if (pass == Pass::forward || (pass == Pass::backward && stage_.changes_window(segment)))
     store_->keep(segment, slot);
 }
@@ -155,8 +155,8 @@ void ActivationWindows::claim(int segment) {
   stage_.poison_window(segment);
 }
 
-// Fetches what a pass at this segment needs soon, as far as windows are free. The last layers of a
-// forward pass are often still there.
+// Prefetches what a pass at this segment will need soon, as far as windows are free. The last
+// layers of a forward pass are often still present.
 void ActivationWindows::fetch(int segment, Slot slot) {
   const int last = std::min(segment, stage_.first_windowed() + stage_.windowed() - 1);
   const int end = std::max(stage_.first_windowed(), last - stage_.activation_windows() + 1);

@@ -1,5 +1,5 @@
-// Activations of layers that lie in windows (StageOptions::windowed_layers): stored after a layer's
-// forward pass, fetched ahead of its backward pass, both while other layers compute.
+// Activation offloading through windows (StageOptions::windowed_layers): activations are stored
+// after a layer's forward pass and fetched before its backward pass, overlapped with other layers.
 #pragma once
 
 #include <memory>
@@ -17,42 +17,42 @@ class ActivationStore {
  public:
   virtual ~ActivationStore() = default;
   virtual void allocate(const Groups& groups) = 0;
-  // Starts to take what the window of a segment holds, for the micro-batch of a slot, and to bring
-  // it back.
+  // Starts to store the contents of a segment's window for the micro-batch of a slot, and to fetch
+  // them.
   virtual void keep(int segment, Slot slot) = 0;
   virtual void bring(int segment, Slot slot) = 0;
-  // The window of a segment may be read and written now.
+  // Waits until the segment's window may be read and written.
   virtual void settle(int segment) = 0;
-  // Bytes stored outside of the memory of the device.
+  // Bytes stored outside device memory.
   virtual std::int64_t stored_bytes() const { return 0; }
   virtual void set_trace(Trace*) {}
 };
 
-// In a file or in the memory of a GPU's host: a place for each layer and slot.
+// Stores activations in a file or in host memory, with one place for each layer and slot.
 std::unique_ptr<ActivationStore> activations_elsewhere(const Stage& stage, int slots,
                                                        const OffloadOptions& where);
-// Cut over the tensor-parallel ranks, which all have the same inputs of layers: each keeps a part
-// in its slots.
+// Shards activations over the tensor-parallel ranks, which all have the same layer inputs: each
+// rank keeps its part in its own slots.
 std::unique_ptr<ActivationStore> activations_in_parts(const Stage& stage);
 
 class ActivationWindows {
  public:
-  // Plans, without allocating. The stage must outlive it.
+  // Plans without allocating. `stage` must outlive this object.
   ActivationWindows(const Stage& stage, std::unique_ptr<ActivationStore> store);
 
-  // After the stage. `groups` outlive this.
+  // Call after allocating the stage. `groups` must outlive this object.
   void allocate(const Groups& groups) { store_->allocate(groups); }
   std::int64_t stored_bytes() const { return store_->stored_bytes(); }
   void set_trace(Trace* trace) { store_->set_trace(trace); }
 
-  // A pass is about to begin: before its input is put into the stage.
+  // Call at the start of a pass, before its input is written to the stage.
   void begin(Pass pass, Slot slot);
-  // Around the segments of a pass.
+  // Call before and after each segment of a pass.
   void before(Pass pass, int segment, Slot slot);
   void after(Pass pass, int segment, Slot slot);
 
  private:
-  // Contents of a window; segment -1: nothing that may be needed again.
+  // Contents of a window; segment -1: empty or no longer needed.
   struct Contents {
     int segment = -1, slot = -1;
     bool operator==(const Contents&) const = default;

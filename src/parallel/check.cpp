@@ -1,4 +1,4 @@
-// Rules of a single rank's list, and the report over a simulated run.
+// Checks the rules of each rank's list, and reports on the simulated run.
 #include "parallel/check.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::vector<Neighbors> neighbors_of(const Schedule& schedule, int rank) {
   return chunks;
 }
 
-// Refuses the first action of a rank's list that breaks a rule.
+// Fails on the first action of a rank's list that violates a rule.
 class ListChecker {
  public:
   ListChecker(const Schedule& schedule, int rank)
@@ -62,7 +62,7 @@ class ListChecker {
         next_(schedule.chunks()),
         reduced_(schedule.chunks()) {}
 
-  // The next action of the list.
+  // Checks the next action of the list.
   void add(const Action& action) {
     action_ = &action;
     require(action.chunk >= 0 && action.chunk < schedule_.chunks() && action.micro_batch >= 0 &&
@@ -73,7 +73,7 @@ class ListChecker {
     ++index_;
   }
 
-  // After the last action.
+  // Checks the state after the last action.
   void finish() {
     for (int chunk = 0; chunk < schedule_.chunks(); ++chunk) check_complete(chunk);
     if (!stepped_) fail("the schedule of rank {} has no step", rank_);
@@ -148,7 +148,7 @@ class ListChecker {
     happened = true;
   }
 
-  // Buffers are reused in turn, and weight gradients add up in one order for every schedule.
+  // Buffers are reused in order, and every schedule must sum weight gradients in the same order.
   void in_turn(int& next, const Action& a) const {
     require(next == a.micro_batch, "micro-batches of a chunk go in ascending order");
     ++next;
@@ -197,7 +197,7 @@ class ListChecker {
   bool stepped_ = false;
 };
 
-// Counts up and down, and keeps the highest.
+// A counter that remembers its maximum.
 struct Counter {
   int now = 0;
   int peak = 0;
@@ -208,7 +208,7 @@ struct Counter {
   }
 };
 
-// Counts the buffers that a rank's list holds at the same time.
+// Counts the buffers in use at the same time in a rank's list.
 class BufferCounter {
  public:
   BufferCounter(const Schedule& schedule, int rank) {
@@ -216,7 +216,7 @@ class BufferCounter {
       chunks_.push_back({n.before >= 0 && n.before != rank, n.after >= 0 && n.after != rank});
   }
 
-  // The next action of the list.
+  // Processes the next action of the list.
   void add(const Action& a) {
     Chunk& c = chunks_[static_cast<std::size_t>(a.chunk)];
     switch (a.kind) {
@@ -261,7 +261,7 @@ class BufferCounter {
 
  private:
   struct Chunk {
-    bool fed = false, fed_back = false;  // by another rank
+    bool fed = false, fed_back = false;  // receives input from another rank
     Counter activations, gradients, weight_grads;
   };
   std::vector<Chunk> chunks_;
@@ -269,7 +269,7 @@ class BufferCounter {
   std::int64_t sends_ = 0;
 };
 
-// Obeys the rules, or fails; what it keeps and sends.
+// Checks a rank's list and returns its peak buffers and number of sends.
 RankReport check_list(const Schedule& schedule, int rank) {
   ListChecker checker(schedule, rank);
   BufferCounter buffers(schedule, rank);

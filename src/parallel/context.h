@@ -1,4 +1,4 @@
-// Context parallelism: ranks that share every sequence, and how their attention communicates.
+// Context parallelism: ranks that shard every sequence, and the communication of their attention.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace trireme {
 
-// This rank's place among those that share sequences. Each has two chunks of a sequence that is cut
-// into 2 * size of them, the same distance from both ends, so that causal attention is the same
-// work on all ranks.
+// This rank's position in the context-parallel group. A sequence is cut into 2 * size chunks; each
+// rank holds two, at equal distance from both ends, so that causal attention is balanced over the
+// ranks.
 struct ContextParallel {
   int size = 1;
   int rank = 0;
   ContextAttention attention = ContextAttention::all_gather;
 
   GraphGroup group() const { return {GroupKind::context, size}; }
-  // Share of `seq` positions, a multiple of 2 * size.
+  // Local share of `seq` positions; `seq` must be a multiple of 2 * size.
   std::int64_t share(std::int64_t seq) const { return seq / size; }
   SequenceCut cut(std::int64_t seq) const {
     if (size == 1) return {};

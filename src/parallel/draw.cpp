@@ -1,4 +1,4 @@
-// Text with one line per rank, and a picture for the browser.
+// Text diagrams with one line per rank, and SVG diagrams for browsers.
 #include "parallel/draw.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string legend(const Schedule& schedule) {
   return text;
 }
 
-// A drawing: the schedule, its spans, and the numbers of its micro-batches.
+// Inputs of a diagram: the schedule, its spans, and the numbers of its micro-batches.
 struct Picture {
   const Schedule& schedule;
   const ScheduleReport& report;
@@ -48,7 +48,7 @@ struct Picture {
   const ScheduleReport& costs() const {
     return options.whole_report ? *options.whole_report : report;
   }
-  // In the later half of the step the micro-batches that were left out count.
+  // Micro-batches in the second half of the step are numbered after the omitted ones.
   int number(const Action& action, const Span& span) const {
     return action.micro_batch + (span.begin > report.makespan / 2 ? options.left_out : 0);
   }
@@ -63,7 +63,7 @@ std::string cell(const Action& action, int number, int width) {
   return text + ' ';
 }
 
-// The first and the last columns of a line that is too long.
+// Keeps the first and the last columns of a line that is too long.
 std::string without_middle(const std::string& line, std::size_t length, std::size_t columns) {
   if (length <= columns) return line;
   const std::size_t half = (columns - 5) / 2;
@@ -115,7 +115,7 @@ Color color_of(ActionKind kind, int chunk, int chunks) {
   return colors[static_cast<int>(kind)].paler(share);
 }
 
-// Part of the step, and where it lies in the picture.
+// A time interval of the step and its position in the diagram.
 struct Window {
   double begin, end;  // time
   double x;
@@ -130,7 +130,7 @@ class SvgWriter {
         options_(picture.options) {
     const double shortest = shortest_pass(schedule_, report_);
     scale_ = shortest > 0 ? pass_width / shortest : 1;
-    // The pipeline fills, and a few micro-batches more.
+    // The ramp-up of the pipeline and a few more micro-batches.
     const double shown = std::clamp(2.0 * schedule_.ranks() + 16, 30.0, 60.0) * shortest;
     if (report_.makespan <= 2.2 * shown) {
       windows_ = {{0, report_.makespan, left}};
@@ -216,7 +216,7 @@ class SvgWriter {
     text(right_edge_ + 6, y + 18, "start", fmt::format("{:.1f}% idle", 100 * share), "#666666");
   }
 
-  // The part of a pass that a window shows.
+  // Draws the part of a pass inside a window.
   void pass(const Action& action, const Span& span, const Window& window, double y) {
     const double begin = std::max(span.begin, window.begin), end = std::min(span.end, window.end);
     if (begin >= end) return;
@@ -243,7 +243,7 @@ class SvgWriter {
     const double power = target > 0 ? std::pow(10, std::floor(std::log10(target))) : 1;
     const double ratio = target / power;
     const double step = power * (ratio > 5 ? 10 : ratio > 2 ? 5 : ratio > 1 ? 2 : 1);
-    // Times after the break are those of the whole step.
+    // Times after the break are those of the full step.
     const double later = picture_.costs().makespan - report_.makespan;
     for (const Window& window : windows_) {
       const double shift = window.begin > 0 ? later : 0;

@@ -1,4 +1,4 @@
-// Pictures of a schedule: ranks down, time across.
+// Diagrams of a schedule: one row per rank, time from left to right.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace trireme {
 
 struct DrawOptions {
-  int columns = 200;  // of the text, at most; what is longer loses its middle
+  int columns = 200;  // maximum text width; wider diagrams lose their middle
   std::string unit;   // of the times, e.g. "ms"; empty: passes
-  // Micro-batches that the schedule leaves out in the middle of the step that `whole` reports on:
-  // those that come later get their own numbers.
+  // Number of micro-batches omitted from the middle of the step that `whole` describes: later ones
+  // are labeled with their actual numbers.
   int left_out = 0;
-  const Schedule* whole = nullptr;  // null: the one that is drawn
+  const Schedule* whole = nullptr;  // null: the schedule being drawn
   const ScheduleReport* whole_report = nullptr;
 };
 
@@ -22,13 +22,13 @@ struct ScheduleDrawing {
   std::string svg;
 };
 
-// Draws the run that `report` describes, with a sentence on its costs. Pictures of long steps show
-// how they begin and how they end. The schedule has no loops.
+// Draws the run described by `report`, with a sentence on its cost. Diagrams of long steps show
+// only the beginning and the end. The schedule must not have loops.
 ScheduleDrawing draw_schedule(const Schedule& schedule, const ScheduleReport& report,
                               const DrawOptions& options = {});
 
-// The same for any schedule whose passes take equally long: of a long step, only the beginning and
-// the end are simulated.
+// Draws any schedule with passes of equal length: of a long step, only the beginning and the end
+// are simulated.
 ScheduleDrawing draw_even_schedule(const Schedule& schedule, const ScheduleReport& report);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Expert parallelism: the experts of a layer, distributed over ranks that see different tokens, and
-// expert tensor parallelism, which cuts each of them over adjacent ranks.
+// Expert parallelism: the experts of a layer sharded over ranks that see different tokens, and
+// expert tensor parallelism, which shards each expert over adjacent ranks.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace trireme {
 
-// This rank's place among those that share the experts. Each tensor_size adjacent ranks own
-// share(experts) experts, and each of them has a part of their inner width.
+// This rank's position in the expert-parallel group. Every tensor_size adjacent ranks own
+// share(experts) experts; each of them holds a part of the experts' inner width.
 struct ExpertParallel {
   int size = 1;
   int rank = 0;
   int tensor_size = 1;  // divides size
-  bool exact = false;   // gradients are summed as integers, micro-batch by micro-batch
-  // Gradients of experts are summed, and their states shared, by other ranks than those of all
-  // else.
+  bool exact = false;   // gradients are summed as integers, per micro-batch
+  // Expert gradients are reduced, and their states sharded, over other ranks than those of all
+  // other parameters.
   bool apart = false;
 
   GraphGroup group() const { return {GroupKind::expert, size}; }

@@ -1,7 +1,7 @@
-// Three ways for a gradient from the kernel that makes it to the optimizer:
-// - in place: kernels add to accumulators in full, in floating point or (exact blocks) as integers;
+// Three paths of gradients from the kernels to the optimizer:
+// - in place: kernels add to full accumulators, in floating point or (exact blocks) as integers;
 //   after the last micro-batch buckets are reduced;
-// - exact or narrow: each segment's gradients are added to integers or to bf16, which are
+// - exact or narrow: each segment's gradients are added to integer or bf16 accumulators, which are
 //   reduced at the end;
 // - sharded (ZeRO 2, 3): each segment's gradients are reduced immediately, and the shards are
 //   accumulated.
@@ -27,7 +27,7 @@ Gradients::Gradients(Stage& stage, const StateLayout& layout)
   const std::int64_t kept =
       parts_only_ ? layout.state_elements() : stage.definition().flat_elements;
   memory_.add("gradient sums", windows ? kept * size_of(kept_) : 0);
-  // Exact: the whole window as integers; else the part of a reduced window.
+  // Exact: the whole window as integers; otherwise one rank's part of a reduced window.
   memory_.add("gradients on their way",
               parts_only_ ? 2 * most_staged_elements() * size_of(reduced_) : 0);
   memory_.add("partial gradients on their way", most_partial_elements() * size_of(kept_));
@@ -66,15 +66,15 @@ void Gradients::begin_step(const StepBlock* block, std::int64_t global_summands,
                            std::int64_t* overflows) {
   block_ = block;
   overflows_ = overflows;
-  // A tied parameter gets each of them twice, a partial gradient one from each
-  // tensor-parallel rank.
+  // A tied parameter gets each summand twice, a partial gradient one per tensor-parallel
+  // rank.
   limit_ = fixed_point_limit(2 * global_summands * groups_->tensor->size());
   if (made_ == DType::i64 && !layout_.gradients_in_windows()) clear_gaps();
   std::fill(additions_.begin(), additions_.end(), 0);
   std::fill(written_.begin(), written_.end(), 0);
 }
 
-// The last step's numbers, which took half the space of its integers, reach into the gaps.
+// Clears the gaps, which the previous step's floating-point copy of its integers has overwritten.
 void Gradients::clear_gaps() {
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
     clear_padding(bucket, stage_.flat_gradients() + layout_.range(bucket).begin * size_of(made_));
@@ -114,8 +114,8 @@ void Gradients::after(Pass pass, int segment) {
   }
 }
 
-// No pass writes the gaps between parameters: they hold what another segment left in the window,
-// perhaps infinities of a step that overflowed.
+// No pass writes the gaps between parameters: they contain data of the segment that used the window
+// before, possibly infinities of a step that overflowed.
 void Gradients::clear_padding(int bucket, std::byte* gradients) const {
   for (const FlatRange& gap : layout_.padding(bucket)) {
     stage_.device().queue().fill(gradients + gap.begin * size_of(made_in(bucket)), 0,
@@ -195,7 +195,7 @@ void Gradients::settle(int window) {
   pending_[window].clear();
 }
 
-// Accumulators in full: each rank gets the sum of its part.
+// Starts the reduction of full accumulators: each rank gets the sum of its part.
 void Gradients::start_reduction(int bucket) {
   const bool experts = layout_.of_experts(bucket);
   const std::int64_t part = layout_.part(bucket);
@@ -210,8 +210,8 @@ void Gradients::start_reduction(int bucket) {
   }
 }
 
-// Over copies of the states; a bucket that one rank has all of is there already, unless its sums
-// were made window by window.
+// Starts the sums over copies of the states. Buckets that one rank owns in full are already
+// reduced, unless their sums were made window by window.
 void Gradients::reduce() {
   std::vector<int> copied;
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket) {
@@ -255,7 +255,7 @@ bool Gradients::is_partial(const OwnedSlice& slice) const {
   return stage_.definition().parameters[slice.parameter].spec.partial_gradient;
 }
 
-// The largest over the ranks that share the states, since a plan is the same on all of them.
+// The maximum over the ranks that share the states, since a plan must be the same on all of them.
 std::int64_t Gradients::most_partial_elements() const {
   std::vector<std::int64_t> by_bucket(static_cast<std::size_t>(layout_.buckets()));
   const auto& parameters = stage_.definition().parameters;
@@ -269,7 +269,7 @@ std::int64_t Gradients::most_partial_elements() const {
   return sum;
 }
 
-// Many small vectors: one message.
+// Combines many small vectors into one message.
 void Gradients::sum_partial_gradients() {
   std::int64_t bytes = 0;
   for (const OwnedSlice& slice : layout_.owned()) {
@@ -295,7 +295,7 @@ void Gradients::sum_partial_gradients() {
   for_each([&](std::byte* at, std::byte* own, std::int64_t size) { queue.copy(own, at, size); });
 }
 
-// The first rows of a slice may exist on this rank only.
+// Possibly only the first rows of a slice exist on this rank.
 void Gradients::sum_copied_rows() {
   if (!groups_->kv) return;
   std::vector<Work> sums_of_rows;

@@ -1,6 +1,6 @@
-// The gradients of a stage among data-parallel ranks: summed over micro-batches and ranks, in full
-// on every rank or (ZeRO) each rank's part only, in floating point or exactly. Reductions overlap
-// with the backward pass.
+// Data-parallel gradient reduction of a stage: gradients are summed over micro-batches and ranks,
+// in full on every rank or (ZeRO) only each rank's part, in floating point or exactly. Reductions
+// overlap with the backward pass.
 #pragma once
 
 #include <vector>
@@ -12,60 +12,60 @@ namespace trireme {
 
 class Gradients {
  public:
-  // Plans, without allocating. Both must outlive it.
+  // Plans without allocating. Both arguments must outlive this object.
   Gradients(Stage& stage, const StateLayout& layout);
 
   const MemoryPlan& memory() const { return memory_; }
   void allocate(const Groups& groups);
 
-  // Begins a step in which a gradient gets `global_summands` summands on all ranks together: one
-  // from each micro-batch, or from each exact block. `block`, in device memory, has the factor on
-  // the loss and selects how sums in bf16 are rounded, differently on every rank. `overflows`, also
-  // in device memory, counts what exact sums cannot hold. Both stay valid until the step's end.
+  // Begins a step in which each gradient is a sum of `global_summands` terms over all ranks: one
+  // per micro-batch, or per exact block. `block`, in device memory, has the loss scale and the seed
+  // of stochastic rounding of bf16 sums, which differs by rank. `overflows`, also in device memory,
+  // counts terms that exact sums cannot represent. Both must stay valid until the step ends.
   void begin_step(const StepBlock* block, std::int64_t global_summands, std::int64_t* overflows);
-  // For passes whose graphs add to fixed-point gradients themselves.
+  // Parameters for passes whose graphs add to fixed-point gradients directly.
   FixedPoint fixed_point() const { return {limit_, overflows_}; }
-  // Before a pass that makes gradients: whether its micro-batch is the step's last on this rank.
+  // Call before a pass that produces gradients; `last`: its micro-batch is this rank's last one.
   void begin_pass(bool last) { last_ = last; }
-  // Around segments: frees the window that the segment writes; takes what it wrote.
+  // Call before and after segments: frees the window that the segment writes; takes the result.
   void before(Pass pass, int segment);
   void after(Pass pass, int segment);
 
-  // The end of a step, in this order and on all ranks alike:
-  // 1. once no pass of the step makes gradients any more: what is left of the reduction. Most of it
-  //    is under way since each segment was complete; sums over copies of the states wait for those
-  //    within a copy, and start here;
+  // The end of a step, in this order and on all ranks:
+  // 1. When no pass of the step produces gradients any more, starts the remaining reductions. Most
+  // are already in flight since each segment was complete; sums over copies of the states depend on
+  // those within a copy, and start here.
   void reduce();
-  //    and waits until each rank has the sum of its parts;
+  // Waits until each rank has the sum of its parts.
   void finish();
-  // 2. adds up the two copies of a tied parameter, on this rank or on the other end of the
-  // pipeline;
+  // 2. Adds the two copies of a tied parameter, on this rank or with the other end of the
+  // pipeline.
   void tie_with(Gradients& other, int own_parameter, int other_parameter);
   void tie_across(Communicator& embedding, int parameter);
-  // 3. adds up the parts of sequence-parallel ranks and of those that share heads, and turns exact
-  // sums into floating-point
-  //    numbers. Then the optimizer reads part().
+  // 3. Adds the partial gradients of sequence-parallel ranks and of those that share heads, and
+  // converts exact sums to floating point. Then the optimizer reads part(), which returns the final
+  // gradients.
   void complete();
 
-  // This rank's part of a bucket, after complete(), and its type: that of accumulation, or bf16.
+  // Returns this rank's part of a bucket, after complete(), in the accumulation type or bf16.
   std::byte* part(int bucket) const;
   DType dtype() const { return kept_ == DType::bf16 ? kept_ : stage_.definition().accumulate(); }
 
  private:
   struct Pending {
     int bucket;
-    std::byte* sum;  // where this rank's part of the sum arrives
+    std::byte* sum;  // receives this rank's part of the sum
     Work work;
   };
-  std::byte* sums(int bucket) const;  // this rank's part among the accumulators
-  // Adds what passes made to sums; the first of a step overwrites them.
+  std::byte* sums(int bucket) const;  // this rank's part of the accumulators
+  // Adds the gradients of a pass to `sums`; the first pass of a step overwrites them.
   void add_made(int bucket, std::byte* sums, const std::byte* made, std::int64_t count);
   void add(DType dtype, std::byte* sums, const std::byte* summand, std::int64_t count,
            bool overwrite);
   void add_fixed_point(std::byte* sums, const std::byte* made, std::int64_t count, bool overwrite);
-  // The type in which a pass makes a bucket's gradients.
+  // The type in which passes produce a bucket's gradients.
   DType made_in(int bucket) const { return layout_.range(bucket).gradients(made_); }
-  // Elements that a bucket has on its way in a window (ZeRO 2, 3).
+  // Number of elements of a bucket that a window stages for reduction (ZeRO 2, 3).
   std::int64_t staged_elements(int bucket) const;
   std::int64_t most_staged_elements() const;
   bool is_partial(const OwnedSlice& slice) const;
@@ -80,19 +80,19 @@ class Gradients {
 
   Stage& stage_;
   const StateLayout& layout_;
-  DType made_;     // type of what the stage makes, but for fixed-point gradients of experts
+  DType made_;     // type of the stage's gradients, except fixed-point ones of experts
   DType kept_;     // type of the sums
-  DType reduced_;  // type in which window by window is reduced (ZeRO 2, 3)
+  DType reduced_;  // type of the window-by-window reduction (ZeRO 2, 3)
   bool parts_only_;
   MemoryPlan memory_;
   MemoryBlock accumulators_, staging_[2], joined_;
 
   const Groups* groups_ = nullptr;
-  bool last_ = false;  // as begin_pass said
+  bool last_ = false;  // argument of begin_pass()
   const StepBlock* block_ = nullptr;
   std::int64_t* overflows_ = nullptr;
   double limit_ = 0;
-  std::vector<int> additions_;       // by bucket: summands of this step so far
+  std::vector<int> additions_;       // by bucket: terms added so far in this step
   std::vector<int> written_;         // by bucket: passes of the last micro-batch that wrote it
   std::vector<Pending> pending_[2];  // by window
   std::vector<Work> reductions_;     // by bucket

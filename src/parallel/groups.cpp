@@ -1,4 +1,4 @@
-// Groups from the mesh.
+// Creates process groups from the mesh.
 #include "parallel/groups.h"
 
 #include "comm/device_communicator.h"
@@ -41,7 +41,7 @@ Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, 
   if (has_library && mesh.size() > 1)
     groups.watch = std::make_unique<DeviceWatch>(device, transport);
   const auto make_on_host = [&](std::vector<int> ranks, const char* name) {
-    // A device that does not compute has no memory behind its addresses.
+    // Addresses of a device that does not compute are not backed by memory.
     if (ranks.size() < 2) return make_self_communicator(rank, name, device.computes());
     return transport.group(std::move(ranks), name);
   };
@@ -61,8 +61,8 @@ Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, 
   };
   groups.tensor = along(Axes::tp, "tensor", QueueRole::compute);
   groups.context = along(Axes::cp, "context", QueueRole::compute);
-  // Every rank calls these messages and those that gather parameters in the same order, so neither
-  // waits for the other in a circle.
+  // Every rank issues these messages and the gathers of parameters in the same order, so there is
+  // no circular wait.
   if (ring && mesh.degrees().cp > 1 && device.target().device != DeviceKind::cpu)
     groups.ring = along(Axes::cp, "ring", QueueRole::gather);
   if (mesh.degrees().kv_copies > 1)

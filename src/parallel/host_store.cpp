@@ -1,11 +1,11 @@
-// Copies on dedicated queues, ordered by events only: the host waits for none of them.
+// Copies on dedicated queues, ordered by events only: the host never blocks.
 #include "parallel/host_store.h"
 
 namespace trireme {
 
 HostStore::HostStore(const TransferUse& use, Device& device, std::int64_t bytes)
     : device_(device), memory_(device, bytes, use.what) {
-  device.queue(QueueRole::load);  // made now, not in the midst of a step
+  device.queue(QueueRole::load);  // created now, not in the middle of a step
 }
 
 void HostStore::follow(Queue& queue) {
@@ -23,7 +23,7 @@ TransferStore::Ticket HostStore::end(Queue& queue, Event& last) {
 TransferStore::Ticket HostStore::read(std::vector<Piece> pieces, std::int64_t) {
   Queue& queue = device_.queue(QueueRole::load);
   follow(queue);
-  queue.wait(written_);  // what was written may be what is read
+  queue.wait(written_);  // the range read may still be being written
   for (const Piece& piece : pieces)
     queue.copy(piece.memory, memory_.data() + piece.offset, piece.bytes);
   return end(queue, read_);

@@ -1,4 +1,4 @@
-// The memory of a GPU's host as a store: two queues copy from and to it while others compute.
+// A store in host memory of a GPU: two queues copy to and from it while others compute.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace trireme {
 
 class HostStore final : public TransferStore {
  public:
-  // Fails, naming what it is for, where the host has no such memory left.
+  // Fails with the store's purpose in the message if the host is out of such memory.
   HostStore(const TransferUse& use, Device& device, std::int64_t bytes);
 
   Ticket read(std::vector<Piece> pieces, std::int64_t index) override;
@@ -26,14 +26,14 @@ class HostStore final : public TransferStore {
   void settle() override {}
 
  private:
-  // Puts a queue behind what the compute queue holds.
+  // Makes a queue wait for all work on the compute queue so far.
   void follow(Queue& queue);
   Ticket end(Queue& queue, Event& last);
 
   Device& device_;
   HostBlock memory_;
-  Event read_, written_;          // the last of each
-  std::map<Ticket, Event> open_;  // not waited for yet
+  Event read_, written_;          // of the last read and the last write
+  std::map<Ticket, Event> open_;  // not yet waited for
   Ticket next_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// Partition of each layer's parameters, and its collectives.
+// Sharding of each layer's parameters, and its collectives.
 #include "parallel/layers.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace {
 
 using Init = ParameterSpec::Init;
 
-// Into a region where every rank has all rows: what comes back is the sum of the ranks' gradients.
-// With leaves the layer after it makes that sum.
+// Enters a region where every rank has all rows: the backward pass sums the ranks' gradients. With
+// leaves, the following layer makes that sum.
 ValueId enter(Graph& g, const TensorParallel& tp, ValueId x) {
   if (tp.leaves > 0) return tp.splits_rows() ? ops::gather_rows(g, x, tp.group(), tp.rank) : x;
   return tp.splits_rows() ? ops::all_gather(g, x, tp.group())
                           : ops::grad_all_reduce(g, x, tp.group());
 }
 
-// Out of it, summing what the ranks have. In place only where x may still become an internal view.
+// Leaves the region, summing over ranks. In place only if x may still become an internal view.
 ValueId leave(Graph& g, const TensorParallel& tp, ValueId x, bool in_place) {
   return tp.splits_rows() ? ops::reduce_scatter(g, x, tp.group())
                           : ops::all_reduce(g, x, tp.group(), in_place);
@@ -31,17 +31,17 @@ LeafCut leaf_cut(const TensorParallel& tp, bool of_inputs, int blocks = 1) {
   return {tp.leaves > 0 ? tp.local_leaves() : 0, blocks, of_inputs, tp.group()};
 }
 
-// Leaves cut runs of `adjacent` elements of a parameter from it.
+// Declares that leaves are cut at multiples of `adjacent` elements of a parameter.
 void cut_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t adjacent) {
   if (tp.leaves > 0) spec.squares_at_once = std::gcd(spec.squares_at_once, adjacent);
 }
 
-// The same where they cut `rows` rows, or numbers of a vector.
+// The same if leaves cut `rows` rows, or elements of a vector.
 void cut_row_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t rows) {
   if (tp.leaves > 0) cut_squares(spec, tp, rows / tp.leaves * (spec.shape.count() / spec.shape[0]));
 }
 
-// Dimension 0 of a whole parameter in `blocks` equal blocks, of each of which a rank has its part.
+// Splits dimension 0 of a full parameter into `blocks` equal blocks, each sharded over ranks.
 std::vector<RowPiece> pieces_of_blocks(const TensorParallel& tp, std::int64_t rows, int blocks) {
   const std::int64_t block = rows / blocks, part = tp.share(block);
   std::vector<RowPiece> pieces;
@@ -158,7 +158,7 @@ ValueId RowLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) con
     const ValueId y = ops::linear(g, x, w, b, {.leaves = leaf_cut(tp, true)});
     return tp.splits_rows() ? ops::local_rows(g, y, tp.group(), tp.rank) : y;
   }
-  // One rank adds the bias, so that the sum has it once; its gradient is whole on every rank.
+  // One rank adds the bias, so that the sum has it once; its gradient is complete on all ranks.
   return leave(g, tp, ops::linear(g, x, w, b, {.adds_bias = tp.rank == 0}), true);
 }
 
@@ -192,22 +192,22 @@ void VocabTable::cut(ParameterSpec& spec, const TensorParallel& tp) const {
   cut_row_squares(spec, tp, padded(tp));
   if (tp.size == 1) return;
   spec.split = true;
-  // A piece of no rows where this rank has padding only: no pieces would mean all rows.
+  // One piece with 0 rows if this rank has only padding: an empty list would mean all rows.
   spec.pieces = {{0, first_id(tp), local_ids(tp)}};
 }
 
 ValueId VocabEmbedding::operator()(Graph& g, const TensorParallel& tp, ValueId tokens,
                                    ValueId table, ValueId positions, ValueId position_table,
                                    ValueId types, ValueId type_table) const {
-  // The rank that has a word adds its position and type: the sum over ranks is exact.
+  // The rank that owns a word also adds position and type: the sum over ranks is exact.
   const ValueId x = ops::embedding(g, tokens, table, positions, position_table, words.first_id(tp),
                                    types, type_table);
   if (tp.leaves > 0) return ops::select_rows(g, x, tp.group(), tp.splits_rows());
   return leave(g, tp, x, false);
 }
 
-// Limits the slices of logits: each is a few nodes of the graph, whose plan must not grow with the
-// sequence.
+// Limit on the number of logits slices: each adds a few nodes to the graph, whose plan must not
+// grow with the sequence length.
 constexpr std::int64_t most_slices = 1024;
 
 void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
@@ -216,7 +216,7 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
   const ValueId all_x = enter(g, tp, x);
   const ValueId loss = g.new_value(g.accumulate(), {rows});
   g.set_result(loss, ResultOutput::token_loss);
-  // With leaves the slices may not depend on the number of ranks.
+  // With leaves, the slices must not depend on the number of ranks.
   const std::int64_t columns = tp.leaves > 0 ? words.padded(tp) : g.value(table).shape[0];
   const std::int64_t row_bytes = columns * size_of(g.compute());
   const std::int64_t slices = std::clamp<std::int64_t>(

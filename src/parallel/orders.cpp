@@ -1,4 +1,4 @@
-// Orders of the classic schedules.
+// Pass orders of the classic schedules.
 //
 // GPipe: Huang et al. 2019. 1F1B: Narayanan et al. 2019 (PipeDream-Flush). Interleaved: Narayanan
 // et al. 2021. ZBV: Qi et al. 2024, "Zero Bubble Pipeline Parallelism".
@@ -22,7 +22,7 @@ PassOrder gpipe_order(int ranks, int micro_batches) {
   return order;
 }
 
-// `split` gives input_grad instead of backward, without weight_grad.
+// `split`: emits input_grad instead of backward, without weight_grad.
 PassOrder one_f_one_b_order(int ranks, int micro_batches, bool split) {
   const ActionKind backward = split ? ActionKind::input_grad : ActionKind::backward;
   PassOrder order(ranks);
@@ -39,9 +39,9 @@ PassOrder one_f_one_b_order(int ranks, int micro_batches, bool split) {
   return order;
 }
 
-// Micro-batches take turns in groups: a group passes through all chunks before the next begins. A
-// group of fewer micro-batches than ranks would leave ranks idle, so what is left over joins
-// others.
+// Micro-batches are processed in groups: a group passes through all chunks before the next one
+// starts. A group with fewer micro-batches than ranks would leave ranks idle, so the remainder is
+// distributed over other groups.
 std::vector<int> group_sizes(int ranks, int micro_batches) {
   const int groups = std::max(1, micro_batches / ranks);
   std::vector<int> sizes(groups, micro_batches / groups);
@@ -79,7 +79,7 @@ PassOrder interleaved_order(int ranks, int micro_batches, int chunks) {
   return order;
 }
 
-// Writes the ZBV order of one rank, counting micro-batches per pass and chunk.
+// Generates the ZBV order of one rank, counting micro-batches per pass and chunk.
 class ZbvWriter {
  public:
   ZbvWriter(std::vector<Action>& actions, int micro_batches)
@@ -90,7 +90,7 @@ class ZbvWriter {
   int forwards(int chunk) const { return forwards_[chunk]; }
 
  private:
-  // The rule counts on as if there were enough micro-batches; those beyond the last are left out.
+  // The rule assumes an unlimited number of micro-batches; those beyond the last are skipped.
   void put(ActionKind kind, int chunk, int& next) {
     if (next < micro_batches_) actions_.push_back(pass(kind, chunk, next));
     ++next;
@@ -108,7 +108,7 @@ PassOrder zbv_order(int ranks, int micro_batches) {
   PassOrder order(ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     ZbvWriter write(order[rank], micro_batches);
-    // The first micro-batches run down; those that come back up mix in, and turn at the last stage.
+    // The first micro-batches go down; those coming back up interleave, and turn at the last stage.
     for (int i = 0; i < 2 * (ranks - rank) - 1; ++i) write.forward(0);
     for (int i = 0; i < rank; ++i) {
       write.forward(1);
@@ -151,7 +151,7 @@ PassMaker interleaved_passes(const ScheduleRequest& request, const StagePlacemen
 
 PassMaker zb1p_passes(const ScheduleRequest& request, const StagePlacement& placement) {
   const int p = request.ranks;
-  // Every rank may hold as much as the first rank of 1F1B holds at its peak.
+  // Every rank may use as much memory as 1F1B's first rank at its peak.
   return with_weight_grads({[p](int m) { return one_f_one_b_order(p, m, true); }}, request,
                            placement, p);
 }

@@ -1,4 +1,4 @@
-// Two slots in memory, which reads of segments and writes of buckets take in turn.
+// Two buffers in memory, used alternately for reads of segments and for writes of buckets.
 #include "parallel/parameter_store.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// This rank's parts of parameters in a file or in the memory of a GPU's host (ZeRO 3): those of a
-// segment are read ahead of their gather, and those that the optimizer makes are written behind it.
+// ZeRO 3 parameter offload: this rank's parts of the parameters, in a file or in host memory. Parts
+// of a segment are prefetched before their gather; updated parts are written back asynchronously.
 #pragma once
 
 #include <memory>
@@ -11,31 +11,31 @@ namespace trireme {
 
 class ParameterStore {
  public:
-  // Plans, without allocating. `stage` and `layout` must outlive it.
+  // Plans without allocating. `stage` and `layout` must outlive this object.
   ParameterStore(const Stage& stage, const StateLayout& layout, const OffloadOptions& where);
 
-  // Size of two slots, each with room for the parts of any segment.
+  // Size of two slots, each large enough for the parts of any segment.
   std::int64_t memory_bytes() const { return slots * slot_bytes_; }
   std::int64_t stored_bytes() const { return stored_bytes_; }
   void allocate(const MemoryRegion& region);
 
-  // For passes. Starts to read the parts of a segment unless they are present or in flight; the
-  // segments two before and two after it must not be read any more.
+  // For passes: starts to read the parts of a segment unless they are present or in flight.
+  // Segments two before and two after it must no longer be in use.
   void bring(int segment);
-  // Address of the part of one of the segment's buckets, once it is present.
+  // Returns the address of a bucket's part in the segment, waiting until it is present.
   std::byte* part(int segment, int bucket);
 
-  // For the optimizer, bucket after bucket, while no pass runs. Where the part of a bucket is made,
-  // zeros at first, and the end of that.
+  // For the optimizer, bucket by bucket, while no pass runs: begin() returns the address at which
+  // to build a bucket's part, zero-filled, and end() completes it.
   std::byte* begin(int bucket);
   void keep(int bucket);
-  // Everything is in the store.
+  // Waits until everything has been written to the store.
   void finish();
 
   void set_trace(Trace* trace);
 
  private:
-  // Segments take turns with slots in passes, and buckets in a step; -1: none.
+  // Segments alternate between slots in passes, and buckets in a step; -1: none.
   static constexpr int slots = 2;
   struct Slot {
     int segment = -1, bucket = -1;
@@ -45,7 +45,7 @@ class ParameterStore {
   std::byte* memory_of(int number) const {
     return in_flight_.data() + (number % slots) * slot_bytes_;
   }
-  // Bytes of a part in memory and in the store.
+  // Size in bytes of a part, in memory and in the store.
   std::int64_t room(int bucket) const;
   void settle(Slot& slot);
 
@@ -56,7 +56,7 @@ class ParameterStore {
   std::int64_t stored_bytes_ = 0, slot_bytes_ = 0;
   MemoryBlock in_flight_;
   Slot slots_[slots];
-  std::unique_ptr<TransferStore> store_;  // before its memory goes
+  std::unique_ptr<TransferStore> store_;  // destroyed before its memory
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Gathering parameters, ahead of their use where it can be known.
+// Gathers parameters, prefetching them if their use is known in advance.
 #include "parallel/parameters.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Communicator& Parameters::gather(int bucket) const {
 
 void Parameters::publish(int bucket) {
   if (store_) {
-    part(bucket);  // where this rank owns nothing of it
+    part(bucket);  // even if this rank owns nothing of it
     return store_->keep(bucket);
   }
   if (layout_.parameters_in_windows() || gather(bucket).size() == 1) return;
@@ -106,7 +106,7 @@ std::array<int, 3> Parameters::wanted(Pass pass, int segment) const {
 
 void Parameters::before(Pass pass, int segment) {
   if (!layout_.parameters_in_windows()) return;
-  // Every member of the group runs the same passes in the same order, so that the gathers match.
+  // All ranks of the group run the same passes in the same order, so that the gathers match.
   const auto [now, soon, later] = wanted(pass, segment);
   bring(now);
   bring(soon);

@@ -1,5 +1,5 @@
-// The compute copies of a stage's parameters among data-parallel ranks: in full on every rank, or
-// (ZeRO 3) a part on each, in memory or elsewhere, brought together for one segment at a time.
+// The compute copies of a stage's parameters across data-parallel ranks: replicated, or (ZeRO 3)
+// sharded, in memory or offloaded, and gathered one segment at a time.
 #pragma once
 
 #include <array>
@@ -14,30 +14,30 @@ namespace trireme {
 
 class Parameters {
  public:
-  // Plans, without allocating. Stage and layout must outlive it. Parts that are kept elsewhere need
-  // parameters that the layout has in windows.
+  // Plans without allocating. `stage` and `layout` must outlive this object. Offloaded parts
+  // require a layout with parameters in windows.
   Parameters(Stage& stage, const StateLayout& layout, const OffloadOptions& offload = {});
 
   const MemoryPlan& memory() const { return memory_; }
   bool elsewhere() const { return store_ != nullptr; }
-  // Bytes that parameters take in the store, if they are offloaded.
+  // Bytes of parameters in the offload store, if any.
   std::int64_t stored_bytes() const { return store_ ? store_->stored_bytes() : 0; }
-  // `groups` outlive this.
+  // `groups` must outlive this object.
   void allocate(const Groups& groups);
 
-  // This rank's part of a bucket, which the optimizer writes: all of it, bucket after bucket, where
-  // parts are elsewhere.
+  // Returns this rank's part of a bucket for the optimizer to write: all of it; with offload,
+  // bucket by bucket.
   std::byte* part(int bucket);
-  // The part was written: starts bringing it to the other ranks, or to where it is kept.
+  // Call after writing the part: starts to gather it on the other ranks, or to store it.
   void publish(int bucket);
-  // Waits until all parts are everywhere (ZeRO 3: forgets what was gathered before).
+  // Waits until every rank has all parts (ZeRO 3: discards previously gathered parameters).
   void finish();
 
-  // Around segments, with ZeRO 3: waits for the segment's parameters and begins to fetch those of
-  // the next one.
+  // Call before and after segments with ZeRO 3: waits for the segment's parameters and starts to
+  // prefetch those of the next segment.
   void before(Pass pass, int segment);
 
-  // Records what goes elsewhere and comes back; null: nothing.
+  // Records offload transfers; null: no trace.
   void set_trace(Trace* trace);
 
  private:
@@ -45,10 +45,10 @@ class Parameters {
     int segment = -1;
     std::vector<Work> works;
   };
-  // Segments that a window has to hold when a pass reaches a segment: this one, the next one, and
+  // Segments that the windows must hold when a pass reaches a segment: this one, the next one, and
   // the one after that; -1 for each that the pass does not read.
   std::array<int, 3> wanted(Pass pass, int segment) const;
-  // Starts to read what a window lacks from where it is kept.
+  // Starts to read the missing contents of a window from the store.
   void bring(int segment);
   void fetch(int segment);
   static void settle(Window& window);

@@ -1,4 +1,4 @@
-// One switch over the actions; all waiting is for messages that a pass needs or a buffer's reuse.
+// Dispatches on actions; waits only for messages that a pass needs and for the reuse of buffers.
 #include "parallel/runner.h"
 
 #include "parallel/action_walk.h"
@@ -7,8 +7,8 @@ namespace trireme {
 
 namespace {
 
-// Most input gradients that wait on this rank at the same time, if the next stage is on the same
-// rank and takes them in place.
+// Maximum number of pending input gradients on this rank, if the next stage is on the same rank and
+// takes them in place.
 int handed_over(const Schedule& schedule, int rank, int chunk) {
   int waiting = 0, most = 0;
   const int stage = schedule.placement.stage(rank, chunk);
@@ -227,7 +227,7 @@ void PipelineRunner::forward(Chunk& chunk, const Action& action, PipelineClient&
   const std::int64_t m = action.micro_batch;
   take_slot(action);
   const Slot slot = slot_of(action);
-  activation_out_[slot.index].wait();  // of the micro-batch that had the slot before
+  activation_out_[slot.index].wait();  // send of the micro-batch that used the slot before
   client.load(action.chunk, slot.index, m);
   expect(chunk, Pass::forward, slot);
   const void* input = nullptr;
@@ -252,7 +252,7 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
   expect(chunk, Pass::backward, slot);
   const void* gradient = nullptr;
   if (Chunk* behind = chunk_of_stage(chunk.number + 1)) {
-    TRIREME_CHECK(split);  // only then each late slot keeps its input gradients
+    TRIREME_CHECK(split);  // only then late slots keep their input gradients
     gradient = behind->stage->input_grad(behind->late_slot(m));
   } else if (!is_last(chunk)) {
     chunk.gradient_in[m % chunk.buffers.gradients].wait();
@@ -268,7 +268,7 @@ void PipelineRunner::backward(Chunk& chunk, const Action& action, PipelineClient
   if (!split) release_slot(action);
 }
 
-// Sends a copy: the stage may need the memory for the next micro-batch immediately.
+// Sends a copy, since the stage may need the memory for the next micro-batch immediately.
 void PipelineRunner::send_gradient(Chunk& chunk, const Action& action) {
   const int out = next_out_;
   next_out_ = 1 - next_out_;

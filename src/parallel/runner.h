@@ -1,6 +1,6 @@
-// Walks through a rank's actions of a pipeline schedule and enqueues a whole step: the passes of
-// its stages, segment by segment with their parameters and gradients, the messages between ranks,
-// the reduction of gradients and the step of the optimizer.
+// Executes a rank's actions of a pipeline schedule by enqueueing a full step: the passes of its
+// stages, segment by segment with their parameters and gradients, the messages between ranks, the
+// gradient reduction and the optimizer step.
 #pragma once
 
 #include <functional>
@@ -18,64 +18,64 @@
 
 namespace trireme {
 
-// Buffers that a rank needs for a schedule.
+// Buffer counts that a rank needs for a schedule.
 struct PipelineBuffers {
   struct Chunk {
     int late_slots = 1;   // micro-batches between input and weight gradients
-    int activations = 0;  // received and not used yet
+    int activations = 0;  // received but not used yet
     int gradients = 0;
   };
   int slots = 1;  // micro-batches in flight, of all chunks together
   std::vector<Chunk> chunks;
 
-  bool hold(const PipelineBuffers& others) const;  // no less of anything than `others`
-  void join(const PipelineBuffers& others);        // the more of each
+  bool hold(const PipelineBuffers& others) const;  // all counts are at least those of `others`
+  void join(const PipelineBuffers& others);        // takes the maximum of each count
 };
 PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
                            int pipeline_rank);
 
-// The questions and reports of the runner while it walks, each for a chunk and a micro-batch.
+// Callbacks of the runner during a step, each for a chunk and a micro-batch.
 class PipelineClient {
  public:
   virtual ~PipelineClient() = default;
-  // The micro-batch's inputs are to be put into the slot.
+  // Loads the inputs of the micro-batch into the slot.
   virtual void load(int chunk, int slot, std::int64_t micro_batch) = 0;
-  // The last stage has its results for this micro-batch.
+  // Called when the last stage has its results for this micro-batch.
   virtual void losses_ready(int chunk, int slot, std::int64_t micro_batch) = 0;
-  // All micro-batches have passed, and every reduction of gradients has been started.
+  // Called when all micro-batches are done and every gradient reduction has been started.
   virtual void step() = 0;
 };
 
-// A stage of this rank with everything else that its passes read and write. All outlive the runner.
+// A stage of this rank and all objects that its passes use. All must outlive the runner.
 struct PipelineChunk {
   Stage* stage;
   Parameters* parameters;
   Gradients* gradients;
-  ActivationWindows* activations = nullptr;  // null: slots have all of them
+  ActivationWindows* activations = nullptr;  // null: slots hold all of them
 };
 
 class PipelineRunner {
  public:
-  // All parts are allocated before the runner runs.
+  // All parts must be allocated before run().
   PipelineRunner(const std::vector<PipelineChunk>& parts, const StagePlacement& placement,
                  int pipeline_rank, const PipelineBuffers& buffers);
 
-  // Messages that wait: received ones and gradients on their way out.
+  // Memory for messages: received ones and outgoing gradients.
   const MemoryPlan& memory() const { return memory_; }
   void allocate(Communicator& pipeline);
 
-  // One step: all actions of this rank. The schedule must not need more than the buffers.
+  // Runs one step: all actions of this rank. The schedule must fit into the buffers.
   void run(const Schedule& schedule, PipelineClient& client, const StepBlock* block,
            Observer* observer = nullptr);
-  // Forward passes of one micro-batch without dropout, from stage to stage; the client loads slot 0
-  // of each chunk.
+  // Runs the forward passes of one micro-batch without dropout, from stage to stage; the client
+  // loads slot 0 of each chunk.
   void evaluate(PipelineClient& client, Observer* observer = nullptr);
-  // Waits for what evaluations have sent.
+  // Waits for pending sends of evaluate().
   void finish_evaluation() { activation_out_[0].wait(); }
 
-  // Records what runs when; null: nothing. Must outlive the runner.
+  // Records when each action runs; null: no trace. The trace must outlive the runner.
   void set_trace(Trace* trace) { trace_ = trace; }
-  // Bytes that one micro-batch in flight holds, which a trace plots.
+  // Bytes per micro-batch in flight, which the trace plots.
   void set_slot_bytes(std::int64_t bytes) { slot_bytes_ = bytes; }
 
  private:
@@ -84,20 +84,20 @@ class PipelineRunner {
     Parameters* parameters = nullptr;
     Gradients* gradients = nullptr;
     ActivationWindows* activations = nullptr;
-    int number = 0;  // of the stage along the model
+    int number = 0;  // of the stage in the model
     PipelineBuffers::Chunk buffers;
     std::int64_t activations_offset = 0, gradients_offset = 0;  // of its buffers in received_
     std::vector<Work> activation_in, gradient_in;               // by buffer
-    // Slot for the gradients of activations. Micro-batches take late slots in rotation.
+    // Slot for activation gradients. Micro-batches use the late slots round-robin.
     Slot late_slot(std::int64_t micro_batch) const {
       return {0, static_cast<int>(micro_batch % buffers.late_slots)};
     }
   };
-  // A pass is about to begin: before its input is put into the stage.
+  // Call at the start of a pass, before its input is written to the stage.
   void expect(Chunk& chunk, Pass pass, Slot slot) {
     if (chunk.activations) chunk.activations->begin(pass, slot);
   }
-  // Enqueues a pass: parameters come before each segment, gradients leave after it.
+  // Enqueues a pass: fetches parameters before each segment, reduces gradients after it.
   void run_pass(Chunk& chunk, const PassCall& call);
   void make_gradients(Chunk& chunk, const Action& action, Pass pass, const Schedule& schedule,
                       const StepBlock* block, Observer* observer);
@@ -115,18 +115,18 @@ class PipelineRunner {
   void send_gradient(Chunk& chunk, const Action& action);
   std::byte* activation_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
   std::byte* gradient_buffer(const Chunk& chunk, std::int64_t micro_batch) const;
-  // The chunk of this rank that holds a stage, or null.
+  // Returns this rank's chunk that holds a stage, or null.
   Chunk* chunk_of_stage(int stage);
-  // Size of a message: shorter sequences make shorter ones.
+  // Size of a message: proportional to the current sequence length.
   std::int64_t message_bytes() const { return chunks_.front().stage->boundary_bytes(); }
   bool is_first(const Chunk& chunk) const { return chunk.number == 0; }
   bool is_last(const Chunk& chunk) const { return chunk.number == placement_.stages() - 1; }
 
   StagePlacement placement_;
   int rank_;
-  MemoryBlock received_, sent_;  // outlive the operations of chunks_
+  MemoryBlock received_, sent_;  // must outlive the operations of chunks_
   std::vector<Chunk> chunks_;
-  std::int64_t room_;  // bytes of the longest message
+  std::int64_t room_;  // bytes of the longest possible message
   MemoryPlan memory_;
   SlotTable slots_;
   std::vector<Work> activation_out_;  // by slot

@@ -1,4 +1,4 @@
-// How a schedule is made: checks, the order of its passes, transfers.
+// Construction of a schedule: validation, order of passes, transfers.
 #include "parallel/schedule.h"
 
 #include <fmt/format.h>
@@ -99,7 +99,7 @@ PassMaker passes_of(const ScheduleRequest& request, const StagePlacement& placem
   return passes[static_cast<std::size_t>(request.kind)](request, placement);
 }
 
-// Number of micro-batches after which the middle of a step usually repeats. If they take turns in
+// Number of micro-batches after which a step usually becomes periodic. If they are processed in
 // groups, the larger groups come first.
 int settled_after(const ScheduleRequest& request) {
   const int p = request.ranks;

@@ -1,9 +1,9 @@
-// Pipeline schedules as data: for each rank the list of actions that it walks through, once per
+// Pipeline schedules as data: for each rank the list of actions that it executes once per
 // step.
 //
-// Words: a pipeline has `ranks`; each holds `chunks` pieces of the model (virtual stages), so there
-// are ranks x chunks stages, numbered along the model. A micro-batch goes forward through the
-// stages 0, 1, 2, ... and backward through them in reverse.
+// Terms: a pipeline has `ranks`; each holds `chunks` parts of the model (virtual stages), so there
+// are ranks x chunks stages, numbered along the model. The forward pass of a micro-batch runs
+// through stages 0, 1, 2, ..., its backward pass through them in reverse.
 //
 // Actions of a walker:
 //   forward            waits for the activation (unless stage 0), computes, keeps what the backward
@@ -28,9 +28,9 @@
 
 namespace trireme {
 
-// Which stage a chunk of a rank is. Straight: chunk c of rank r is stage c * ranks + r. V-shaped,
+// Maps chunks of ranks to stages. Straight: chunk c of rank r is stage c * ranks + r. V-shaped,
 // with two chunks: chunk 0 of rank r is stage r, chunk 1 is stage 2 * ranks - 1 - r, so that the
-// first rank holds the first and the last stage.
+// first rank holds both the first and the last stage.
 struct StagePlacement {
   int ranks = 1;
   int chunks = 1;
@@ -71,26 +71,26 @@ constexpr bool is_receive(ActionKind kind) {
   return kind == ActionKind::receive_activation || kind == ActionKind::receive_gradient;
 }
 
-// `chunk` and `micro_batch` name what this rank's own compute action works on: the activation that
-// chunk 1 receives is the input of its forward, the activation that chunk 0 sends is its output.
+// `chunk` and `micro_batch` refer to this rank's own compute action: the activation that chunk 1
+// receives is the input of its forward pass, the one that chunk 0 sends is its output.
 struct Action {
   ActionKind kind;
   std::int16_t chunk = 0;
   std::int32_t micro_batch = 0;
-  std::int32_t peer = -1;  // rank in the pipeline, for sends and receives
+  std::int32_t peer = -1;  // pipeline rank, for sends and receives
 
   bool operator==(const Action&) const = default;
 };
 
-// Durations of the passes of one stage for one micro-batch, in any one unit. A backward that is not
-// split takes input_grad + weight_grad.
+// Durations of the passes of one stage for one micro-batch, in an arbitrary unit. A fused backward
+// pass takes input_grad + weight_grad.
 struct PassTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
 };
 
-// A stretch [begin, end) of a rank's list that repeats itself.
+// A range [begin, end) of a rank's list that is repeated.
 struct Loop {
   std::size_t begin = 0, end = 0;
 };
@@ -99,11 +99,11 @@ struct Schedule {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   StagePlacement placement;
   int micro_batches = 1;
-  // By rank. A long step repeats itself in the middle and is not written out: each loop runs once
-  // as written and `more_turns` times more, with `turn` later micro-batches every time. Walk with
-  // ActionWalk (parallel/action_walk.h), which gives every action of the step.
+  // By rank. The repeating middle of a long step is stored once: each loop runs once as written and
+  // then `more_turns` times, with micro-batch numbers advanced by `turn` each time. Use ActionWalk
+  // (parallel/action_walk.h) to iterate over all actions of the step.
   std::vector<std::vector<Action>> actions;
-  std::vector<std::vector<Loop>> loops;  // by rank, in order; empty: all is written out
+  std::vector<std::vector<Loop>> loops;  // by rank, in order; empty: no loops
   int turn = 0, more_turns = 0;
 
   int ranks() const { return placement.ranks; }
@@ -114,22 +114,22 @@ struct ScheduleRequest {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   int ranks = 1;
   int micro_batches = 1;
-  // Virtual stages per rank; 0: what the schedule needs (2 for interleaved, zbv, vhalf; else 1).
+  // Virtual stages per rank; 0: the schedule's default (2 for interleaved, zbv, vhalf; else 1).
   int chunks = 0;
-  // One entry per stage in order, or one for all. They decide where weight gradients are placed and
-  // in which order receives appear; any times give a correct schedule.
+  // One entry per stage in order, or one for all. They determine where weight gradients are placed
+  // and the order of receives; the schedule is correct for any values.
   std::vector<PassTimes> times = {PassTimes{}};
-  // Posts every receive this many compute actions earlier, so that data can arrive while a rank
-  // computes: for walkers whose receives do not block (MPI).
+  // Posts every receive this many compute actions earlier, so that data can arrive during
+  // computation: for runners with nonblocking receives (MPI).
   int early_receives = 0;
-  bool written_out = false;  // without loops, however long: to check that they change nothing
+  bool written_out = false;  // no loops, at any length: to test that loops change nothing
 };
 
-// A pure function: the same request gives the same schedule on every rank. Refuses (exit code 2)
-// what a schedule cannot do, and says what it can. The lists are such that even blocking sends and
-// receives, executed in order, would not deadlock; messages between two ranks are sent and received
-// in the same order; weight gradients of a chunk come in ascending order of micro-batches, so that
-// their sum does not depend on the schedule.
+// Pure function: the same request gives the same schedule on every rank. Unsupported requests fail
+// (exit code 2) with a message that names the supported values. Even blocking sends and receives,
+// executed in list order, do not deadlock; messages between two ranks are sent and received in the
+// same order; weight gradients of a chunk are in ascending order of micro-batches, so that their
+// sum does not depend on the schedule.
 Schedule make_schedule(const ScheduleRequest& request);
 
 }  // namespace trireme

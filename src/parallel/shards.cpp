@@ -1,4 +1,4 @@
-// Lays parameters into buckets and cuts the buckets into parts.
+// Packs parameters into buckets and splits the buckets into parts.
 #include "parallel/shards.h"
 
 #include <algorithm>

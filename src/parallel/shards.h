@@ -1,14 +1,14 @@
 // Ownership of elements when gradients, optimizer states or parameters are sharded (ZeRO 1, 2, 3
-// and hybrid sharding): pure data, the same on every rank.
+// and hybrid sharding): plain data, identical on every rank.
 //
-// Parameters are laid one after another into flat buckets; a bucket is cut into `degree` equal
-// parts, and rank k of the sharding group owns part k. So a reduce_scatter of a bucket gives each
-// rank the gradients that it owns, and an all_gather of the parts gives back the parameters.
+// Parameters are packed into flat buckets; each bucket is cut into `degree` equal parts, and rank k
+// of the sharding group owns part k. A reduce_scatter of a bucket thus gives each rank the
+// gradients that it owns, and an all_gather of the parts restores the parameters.
 //
-// Which parameters share a bucket, and where each lies in it, does not depend on the degree: only
-// the cuts do. All cuts, and the beginnings of parameters, fall on multiples of `grain`, so every
-// block of `grain` elements of a parameter has one owner, whatever the degree: sums over such
-// blocks (gradient norms) can be the same for all degrees.
+// The assignment of parameters to buckets and their offsets do not depend on the degree: only the
+// cuts do. All cuts, and the starts of parameters, are multiples of `grain`, so every block of
+// `grain` elements of a parameter has a single owner for any degree: sums over such blocks
+// (gradient norms) can be the same for all degrees.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace trireme {
 
 struct ShardParameter {
   std::int64_t elements = 0;
-  // Parameters that are needed together, e.g. those of one layer: numbers that never decrease.
+  // Parameters used together, e.g. those of one layer, have the same unit; ascending.
   int unit = 0;
 };
 
 struct ShardOptions {
   int degree = 1;
-  // A bucket is closed before it passes this size; a larger parameter has a bucket of its own.
+  // Buckets are closed before they exceed this size; a larger parameter gets its own bucket.
   std::int64_t bucket_elements = std::int64_t{1} << 24;
-  // Buckets end where a unit ends, so that one layer can be gathered without others (ZeRO 3).
+  // Buckets end at unit boundaries, so that one layer can be gathered separately (ZeRO 3).
   bool keep_units = false;
   std::int64_t grain = 256;
 };
 
-// Elements [begin, end) of a parameter, flat, at `offset` of something.
+// Elements [begin, end) of a flattened parameter, located at `offset` of a bucket or part.
 struct ShardSlice {
   int parameter = 0;
   std::int64_t begin = 0;
@@ -47,7 +47,7 @@ struct ShardBucket {
   int unit = 0;                        // of its first parameter
   std::vector<ShardSlice> parameters;  // whole ones; offset in the bucket
   std::int64_t part = 0;               // elements that each rank owns, padding included
-  std::int64_t elements = 0;           // part x degree: what buffers and collectives count
+  std::int64_t elements = 0;           // part x degree: the size of buffers and collectives
 };
 
 class ShardPlan {
@@ -56,14 +56,14 @@ class ShardPlan {
 
   const ShardOptions& options() const { return options_; }
   const std::vector<ShardBucket>& buckets() const { return buckets_; }
-  // The bucket of a parameter.
+  // Returns the bucket that contains a parameter.
   int bucket_of(int parameter) const { return bucket_of_[parameter]; }
   std::int64_t offset_of(int parameter) const;
 
-  // The slices of a bucket that a rank owns; offset in its part. Gaps are padding.
+  // Slices of a bucket owned by a rank; offsets are relative to its part. Gaps are padding.
   std::vector<ShardSlice> owned(int bucket, int rank) const;
 
-  // Elements of all buckets, padding included: in full, and per rank.
+  // Elements of all buckets with padding: in total, and per rank.
   std::int64_t total_elements() const { return total_; }
   std::int64_t elements_per_rank() const { return total_ / options_.degree; }
 

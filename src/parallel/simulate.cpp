@@ -1,4 +1,4 @@
-// Each rank advances as far as it can and is called again when one of its transfers ends.
+// Event-driven: each rank advances as far as it can and resumes when one of its transfers ends.
 #include "parallel/simulate.h"
 
 #include <fmt/format.h>
@@ -14,11 +14,11 @@ namespace {
 struct Transfer {
   int ranks[2] = {-1, -1};        // sender, receiver
   std::size_t index[2] = {0, 0};  // in their lists
-  double reached[2] = {-1, -1};   // when each side is ready for it
+  double reached[2] = {-1, -1};   // when each side is ready
   double end = -1;
 };
 
-// The stage whose data an action sends or receives: that of the producer.
+// The stage whose data an action sends or receives, which is the producer's.
 int stage_of_data(const StagePlacement& place, int rank, const Action& a) {
   const int stage = place.stage(rank, a.chunk);
   if (a.kind == ActionKind::receive_activation) return stage - 1;
@@ -114,7 +114,7 @@ class Simulation {
     if (a.kind == ActionKind::receive_gradient) r.gradient[key] = transfer;
   }
 
-  // One side of a transfer is ready. The transfer begins when both are.
+  // Marks one side of a transfer as ready. The transfer starts when both are.
   void reach(int rank, Transfer& transfer, double time) {
     const int side = transfer.ranks[0] == rank ? 0 : 1;
     if (transfer.reached[side] >= 0) return;

@@ -1,4 +1,4 @@
-// Simulates a schedule with its sends and receives.
+// Simulation of a schedule with its sends and receives.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-// When each action happens, by rank and position. Fails if sends and receives do not match one to
-// one in order, or if the ranks deadlock. The lists obey the rules of check_schedule already.
+// Returns the time span of each action, by rank and position. Fails if sends and receives do not
+// match one to one in order, or on deadlock. The lists must already satisfy check_schedule's rules.
 std::vector<std::vector<Span>> simulate(const Schedule& schedule, const CheckOptions& options);
 
-// Time that a rank computes, from its first pass to its last.
+// Compute time of a rank, from its first pass to its last.
 struct RankTimes {
   double busy = 0, first = -1, last = 0;
 
@@ -22,8 +22,8 @@ struct RankTimes {
   }
 };
 
-// The same for a schedule with loops, every turn of them, in memory that does not grow with their
-// turns. Transfers must be asynchronous and take no time. `report` has peak_in_flight of all ranks.
+// Simulates a schedule with loops, every iteration included, in memory independent of the number of
+// iterations. Transfers must be asynchronous and instantaneous. `report` has all peak_in_flight.
 std::vector<RankTimes> simulate_loops(const Schedule& schedule, const CheckOptions& options,
                                       const ScheduleReport& report);
 

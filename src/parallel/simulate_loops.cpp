@@ -1,5 +1,5 @@
-// Long schedules: each rank advances as far as its inputs are known. A ring keeps only the ends of
-// each stage's micro-batches in flight.
+// Simulation of long schedules: each rank advances as far as its inputs are known. A ring buffer
+// keeps only the end times of each stage's micro-batches in flight.
 #include <algorithm>
 #include <bit>
 
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// When passes of a stage end, of the newest micro-batches.
+// End times of a stage's passes for the most recent micro-batches.
 class EndRing {
  public:
   explicit EndRing(std::size_t size) : ends_(size) {}
@@ -18,7 +18,7 @@ class EndRing {
   // Negative: not known yet.
   double of(int micro_batch) const {
     const Entry& entry = ends_[index(micro_batch)];
-    // A stage that needs an end reads it before the ring wraps around.
+    // A stage that needs an entry reads it before the ring buffer wraps around.
     TRIREME_CHECK(entry.micro_batch <= micro_batch);
     return entry.micro_batch == micro_batch ? entry.end : -1;
   }
@@ -49,7 +49,7 @@ class LoopSimulation {
     forward_.assign(static_cast<std::size_t>(place_.stages()), EndRing(ring));
     backward_ = forward_;
     for (int stage = 0; stage < place_.stages(); ++stage) rank_of_.push_back(place_.rank_of(stage));
-    ranks_.reserve(static_cast<std::size_t>(place_.ranks));  // actions lie in their walks
+    ranks_.reserve(static_cast<std::size_t>(place_.ranks));  // stable addresses: walks own actions
     for (int rank = 0; rank < place_.ranks; ++rank) {
       ranks_.push_back({ActionWalk(schedule, rank)});
       Rank& r = ranks_.back();
@@ -125,11 +125,11 @@ class LoopSimulation {
     return true;
   }
 
-  // When the inputs of a pass are there; negative: not known yet.
+  // Time at which the inputs of a pass are ready; negative: not known yet.
   double inputs(const Action& a, int stage) const {
     const auto at = static_cast<std::size_t>(stage);
     const int m = a.micro_batch;
-    if (a.kind == ActionKind::weight_grad) return 0;  // its rank made them
+    if (a.kind == ActionKind::weight_grad) return 0;  // produced by its own rank
     if (a.kind == ActionKind::forward) return stage == 0 ? 0 : forward_[at - 1].of(m);
     return stage + 1 == place_.stages() ? 0 : backward_[at + 1].of(m);
   }

@@ -1,4 +1,4 @@
-// Which slot each micro-batch in flight of a rank lies in, the stages of the rank taken together.
+// Assigns slots to the micro-batches in flight of a rank, over all its stages together.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Gives the lowest slot that is free: no more slots than micro-batches in flight are ever needed,
-// whatever the order in which stages finish them.
+// Assigns the lowest free slot: the number of slots never exceeds the peak number of micro-batches
+// in flight, in whatever order stages finish them.
 class SlotTable {
  public:
   explicit SlotTable(int slots) : holders_(static_cast<std::size_t>(slots)) {}
@@ -20,7 +20,7 @@ class SlotTable {
     holders_[static_cast<std::size_t>(slot)] = {chunk, micro_batch};
     return slot;
   }
-  // The slot of a micro-batch that holds one.
+  // Returns the slot of a micro-batch in flight.
   int of(int chunk, std::int64_t micro_batch) const { return find({chunk, micro_batch}); }
   void release(int chunk, std::int64_t micro_batch) {
     holders_[static_cast<std::size_t>(of(chunk, micro_batch))] = {};

@@ -1,4 +1,4 @@
-// Cuts the layers of a model into stages.
+// Assigns the layers of a model to stages.
 #include "parallel/stages.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ void check_counts(std::int64_t num_layers, int stages, const std::vector<std::in
         "parallel.virtual_stages): {}",
         counts.size(), stages, proposal(num_layers, stages));
   }
-  // Bounded before the sum, which could overflow.
+  // Checked before summing, which could overflow.
   const bool in_range = std::all_of(counts.begin(), counts.end(), [&](std::int64_t count) {
     return count >= 1 && count <= num_layers;
   });

@@ -1,4 +1,4 @@
-// Which layers each pipeline stage holds.
+// Assignment of layers to pipeline stages.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Layers [begin, end) of the model. The embedding lies before the layers of the first stage, the
-// final norm and the head after those of the last.
+// Layers [begin, end) of the model. The embedding precedes the layers of the first stage; the final
+// norm and the head follow those of the last stage.
 struct LayerRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -18,14 +18,14 @@ struct LayerRange {
   bool operator==(const LayerRange&) const = default;
 };
 
-// Ranges by stage, in the order of the model (see StagePlacement for which rank holds which stage).
-// `stage_layers` gives the number of layers of each stage; empty: all equal. What does not fit is
-// refused (exit code 2) with a split that does.
+// Returns the ranges by stage, in model order (StagePlacement maps stages to ranks). `stage_layers`
+// is the number of layers per stage; empty: as equal as possible. An invalid split is refused (exit
+// code 2) with a suggestion of a valid one.
 std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacement& placement,
                                       const std::vector<std::int64_t>& stage_layers = {});
 
-// As equal as possible; the stages in the middle take what is left over, because the first and the
-// last also hold the embedding and the head.
+// Splits layers as equally as possible; middle stages take the remainder, because the first and the
+// last stage also hold the embedding and the head.
 std::vector<std::int64_t> balanced_stage_layers(std::int64_t num_layers, int stages);
 
 }  // namespace trireme

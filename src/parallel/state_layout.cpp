@@ -1,4 +1,4 @@
-// Groups parameters into units, units into buckets, and notes who writes and reads them.
+// Groups parameters into units and units into buckets, and records who writes and reads them.
 #include "parallel/state_layout.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   const auto& parameters = definition.parameters;
   const std::vector<Use> uses = uses_of(definition, options);
 
-  // Parameters of one unit lie together; units come in the order of their first parameter.
+  // Parameters of one unit are contiguous; units are in the order of their first parameters.
   std::map<decltype(uses[0].key()), int> units;
   std::vector<int> unit_of(parameters.size()), order(parameters.size());
   for (std::size_t p = 0; p < parameters.size(); ++p) {
@@ -67,7 +67,7 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   std::vector<ShardParameter> listed;
   listed.reserve(order.size());
   for (const int p : order) listed.push_back({parameters[p].spec.shape.count(), unit_of[p]});
-  // The same buckets, cut for either group of ranks.
+  // The same buckets, split for either group of ranks.
   const ShardPlan plan(listed, {.degree = options.degree, .keep_units = true});
   const ShardPlan of_experts(listed, {.degree = options.expert_degree, .keep_units = true});
 

@@ -1,4 +1,4 @@
-// Collectives of layers and of sequences, named for messages and traces.
+// Collectives of layers and sequences, named for messages and traces.
 #include "parallel/tensor_group.h"
 
 namespace trireme {
@@ -61,7 +61,7 @@ std::unique_ptr<RankGroup::Passing> TensorGroup::start_send_receive(Queue&, cons
   std::vector<Transfer> transfers;
   if (sent > 0)
     transfers.push_back(
-        {Transfer::Direction::send, to, const_cast<void*>(src), sent, dtype});  // is only read
+        {Transfer::Direction::send, to, const_cast<void*>(src), sent, dtype});  // only read
   if (received > 0) transfers.push_back({Transfer::Direction::receive, from, dst, received, dtype});
   return std::make_unique<WorkPassing>(
       transfers.empty() ? Work() : messages_.exchange(transfers, names_.messages));

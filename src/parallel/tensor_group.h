@@ -1,5 +1,5 @@
-// Ranks as collective ops see them, over a communicator: those that share layers, sequences or
-// experts.
+// Adapter from a communicator to the RankGroup interface of collective ops: ranks that share
+// layers, sequences or experts.
 #pragma once
 
 #include "comm/communicator.h"
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-// Each call but start_send_receive() waits for its result: what follows in a layer needs it.
+// All calls except start_send_receive() wait for the result: the next op of a layer needs it.
 class TensorGroup : public RankGroup {
  public:
-  // Names of the operations in messages and traces.
+  // Names of the operations for messages and traces.
   struct Names {
     const char *sum, *maximum, *gather, *scatter, *exchange, *messages;
   };
   static const Names of_layers, of_sequences, of_experts;
 
-  // The communicators outlive this, and nothing else runs on them. Messages go over `messages`, of
-  // the same ranks, if there is one: on a GPU, one whose queue is not that which computes.
+  // The communicators must outlive this object and not be used by others. Point-to-point messages
+  // use `messages`, a group of the same ranks, if given: on a GPU, one with a separate queue.
   explicit TensorGroup(Communicator& communicator, const Names& names = of_layers,
                        Communicator* messages = nullptr)
       : communicator_(communicator),

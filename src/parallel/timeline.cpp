@@ -1,5 +1,5 @@
-// Data flow over an order: each rank advances as far as its inputs are known, then waits to be
-// called.
+// Data flow over an order: each rank advances as far as its inputs are known, then waits until it
+// is resumed.
 #include "parallel/timeline.h"
 
 #include <algorithm>

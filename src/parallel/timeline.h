@@ -1,4 +1,4 @@
-// When every compute action begins and ends if data moves in no time: the ideal run of an order.
+// Start and end times of compute actions if transfers are instantaneous: the ideal run of an order.
 #pragma once
 
 #include <vector>
@@ -12,24 +12,24 @@ struct Span {
   double end = 0;
 };
 
-// Spans by rank and position. Empty if the order deadlocks.
+// Returns the spans by rank and position; empty if the order deadlocks.
 std::vector<std::vector<Span>> time_order(const PassOrder& order, const StagePlacement& placement,
                                           const std::vector<PassTimes>& times);
 
 double duration(const Action& action, int stage, const std::vector<PassTimes>& times);
 
-// The end of the last span.
+// Returns the end of the last span.
 double makespan(const std::vector<std::vector<Span>>& spans);
 
-// Ends of the passes that others depend on, by stage and micro-batch; negative: not known yet.
+// End times of the passes that others depend on, by stage and micro-batch; negative: unknown.
 class PassEnds {
  public:
   PassEnds(const StagePlacement& placement, const PassOrder& order);
 
-  // When the inputs of an action are there, if data moves in no time; negative: not known yet.
+  // Time at which an action's inputs are ready with instantaneous transfers; negative: unknown.
   double ready(int rank, const Action& action) const;
   void set(int rank, const Action& action, double end);
-  // The rank whose action may have become ready through this one; -1 if none.
+  // Returns the rank whose action this one may unblock; -1 if none.
   int dependent(int rank, const Action& action) const;
 
  private:

@@ -1,4 +1,4 @@
-// Events as JSON.
+// Formats events as JSON.
 #include "parallel/trace.h"
 
 #include <fmt/format.h>

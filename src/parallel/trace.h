@@ -1,5 +1,5 @@
-// Records what a rank computes and what it communicates, and when, as a Chrome trace (the "Trace
-// Event Format": about:tracing, Perfetto): one process per rank, lanes for computation and for
+// Recorder of a rank's computation and communication as a Chrome trace (the "Trace Event Format":
+// about:tracing, Perfetto): one process per rank, separate lanes for computation and
 // communication.
 #pragma once
 
@@ -18,18 +18,18 @@ class Trace : public OperationListener {
  public:
   explicit Trace(int rank) : rank_(rank) {}
 
-  // `name`: a literal; `chunk`: of the rank's stages.
+  // `name`: a string literal; `chunk`: index among the rank's stages.
   void computed(const char* name, int chunk, std::int64_t micro_batch, Time begin, Time end);
-  // From `at` on a rank holds this many bytes of `what`, a literal.
+  // Records that from `at` on the rank holds this many bytes of `what`, a string literal.
   void holds(const char* what, std::int64_t bytes, Time at);
   void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time begin,
                  Time end) override;
 
-  // Events as text, comma-separated, without the brackets around a whole file. Times count from
-  // the machine's start, so that ranks of one machine fit together.
+  // Returns comma-separated JSON events, without the brackets of a complete file. Times count from
+  // the machine's boot, so that traces of ranks on one machine are aligned.
   std::string json() const;
 
-  // The calls of holds(), in order.
+  // Calls of holds(), in order.
   struct Held {
     const char* what;
     std::int64_t bytes;
@@ -41,7 +41,7 @@ class Trace : public OperationListener {
   struct Event {
     std::string name, lane;
     Time begin, end;
-    std::int64_t sent_bytes = -1;  // -1: no communication
+    std::int64_t sent_bytes = -1;  // -1: not communication
   };
   int rank_;
   mutable std::mutex mutex_;
@@ -49,7 +49,7 @@ class Trace : public OperationListener {
   std::vector<Held> held_;
 };
 
-// Records its own lifetime as computation, where there is a trace, and names it for profilers.
+// Records its own lifetime as computation, if there is a trace, and names it for profilers.
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, const char* name, int chunk, std::int64_t micro_batch)

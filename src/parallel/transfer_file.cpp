@@ -1,4 +1,4 @@
-// The file, its threads, and what can go wrong with a disk.
+// The file, its I/O threads, and handling of disk errors.
 #include "parallel/transfer_file.h"
 
 #include <fcntl.h>
@@ -27,14 +27,14 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// One reads while another writes.
+// One thread reads while the other writes.
 constexpr int threads = 2;
 
 std::string system_text(int error) {
   return std::error_code(error, std::generic_category()).message();
 }
 
-// Without a name from the beginning, or, where the file system has no such files, soon after.
+// Opens an unnamed file or, if the file system has none, unlinks it right after creation.
 int open_nameless(const std::string& folder, int flags) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file;
@@ -44,7 +44,7 @@ int open_nameless(const std::string& folder, int flags) {
   return named;
 }
 
-// 0 or an error of the system.
+// Returns 0 or errno.
 int transfer(int file, bool reads, const TransferFile::Piece& piece) {
   std::int64_t done = 0;
   while (done < piece.bytes) {
@@ -53,7 +53,7 @@ int transfer(int file, bool reads, const TransferFile::Piece& piece) {
                                 : ::pwrite(file, piece.memory + done, left, piece.offset + done);
     if (moved < 0 && errno == EINTR) continue;
     if (moved < 0) return errno;
-    if (moved == 0) return EIO;  // shorter than it was made
+    if (moved == 0) return EIO;  // the file was truncated
     done += moved;
   }
   return 0;
@@ -71,7 +71,7 @@ struct TransferFile::Shared {
 
   TransferUse use{};
   std::string folder;
-  int file = -1;      // for the threads
+  int file = -1;      // for the I/O threads
   int buffered = -1;  // for checkpoints
   bool direct = false;
   std::vector<std::thread> workers;
@@ -79,11 +79,11 @@ struct TransferFile::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Task> waiting;
-  std::set<Ticket> open;  // not done
+  std::set<Ticket> open;  // not finished
   Ticket next = 1;
   std::string problem;  // of the first task that failed
   bool ends = false;
-  bool stuck = false;  // a call of the system does not return
+  bool stuck = false;  // a system call does not return
   Trace* trace = nullptr;
 
   ~Shared() {
@@ -257,7 +257,7 @@ bool TransferFile::is_direct() const {
 
 void TransferFile::set_trace(Trace* trace) {
   std::unique_lock lock(shared_->mutex);
-  // An error is passing where transfers failed or hang.
+  // While an error propagates, transfers may have failed or be stuck: do not wait for those.
   shared_->changed.wait_for(lock, std::chrono::duration<double>(timeout_s_), [&] {
     return shared_->stuck || !shared_->problem.empty() || shared_->open.empty();
   });

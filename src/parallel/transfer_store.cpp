@@ -1,4 +1,4 @@
-// The store that a place needs, and the one of a plan.
+// Creates the store for a location, and the recording store of plans.
 #include "parallel/transfer_store.h"
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace {
 
 using Kind = RecordedWork::Kind;
 
-// Writes transfers down. The host waits for those of files; those of the host's memory are
-// operations, as messages are.
+// Records transfers. The host waits for transfers of files; transfers of host memory are
+// asynchronous operations, like messages.
 class RecordedStore final : public TransferStore {
  public:
   RecordedStore(const TransferUse& use, RecordingDevice& device, OffloadPlace place,
                 std::int64_t bytes)
       : use_(use), record_(device.record()), in_file_(place == OffloadPlace::file) {
-    if (!in_file_) memory_.emplace(device, bytes, use.what);  // counted as that of a run
+    if (!in_file_) memory_.emplace(device, bytes, use.what);  // counted like a run's memory
   }
 
   Ticket read(std::vector<Piece> pieces, std::int64_t) override {
@@ -30,7 +30,7 @@ class RecordedStore final : public TransferStore {
   Ticket write(std::vector<Piece> pieces, std::int64_t) override {
     return add(Kind::store, in_file_ ? use_.to_file : use_.to_host, pieces);
   }
-  // Transfers of an earlier record are complete: its tickets mean nothing in this one.
+  // Transfers of an earlier record are complete: its tickets are meaningless in this one.
   void wait(Ticket ticket) override {
     if (ticket > 0 && ticket >> 32 == record_.cleared())
       record_.add_wait(static_cast<std::int32_t>(ticket & 0xffffffff) - 1);

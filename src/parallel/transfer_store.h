@@ -1,5 +1,5 @@
-// Offload storage for a step's data, outside of the memory that it computes in: read ahead and
-// written behind while it computes. A file, or for a GPU the memory of its host.
+// Offload storage for a step's data outside compute memory, prefetched and written back while the
+// step computes: a file, or for a GPU its host memory.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace trireme {
 
 class Device;
 
-// Location of offloaded data; none: the memory of the device.
+// Location of offloaded data; none: device memory.
 struct OffloadOptions {
   OffloadPlace place = OffloadPlace::none;
   std::string folder;      // of a file
-  double timeout_s = 600;  // of one transfer from or to it
+  double timeout_s = 600;  // per transfer
 
   bool elsewhere() const { return place != OffloadPlace::none; }
 };
 
-// Purpose of a store, as messages, traces and records name it: literals.
+// Purpose of a store in messages, traces and records: string literals.
 struct TransferUse {
   const char* what;            // "the optimizer's states"
   const char* instead;         // advice if there is no space: "choose a folder on another disk"
@@ -36,30 +36,30 @@ struct TransferUse {
 
 class TransferStore {
  public:
-  // Transfers are multiples of this: their place in the store, in memory, and their size.
+  // Transfers are aligned to this: offsets in the store, addresses, and sizes.
   static constexpr std::int64_t alignment = 4096;
 
   virtual ~TransferStore() = default;
 
-  // A range of the store and where it is in the memory of the device.
+  // A range of the store and its address in device memory.
   struct Piece {
     std::byte* memory;
     std::int64_t offset, bytes;
   };
   using Ticket = std::uint64_t;
-  // Start moving pieces, when all has run that the compute queue holds, in the order of the calls
-  // but side by side; `index` names them in traces. A range is written only when what was read of
-  // it has been waited for; to read what is being written is allowed.
+  // Start transfers of pieces after all work on the compute queue, concurrently but started in call
+  // order; `index` names them in traces. A range may be written only after its reads have been
+  // waited for; a range that is being written may be read.
   virtual Ticket read(std::vector<Piece> pieces, std::int64_t index) = 0;
   virtual Ticket write(std::vector<Piece> pieces, std::int64_t index) = 0;
-  // Work enqueued on the compute queue from now on runs after the transfer. 0: nothing to wait for.
-  // Fails with the error of this transfer or of an earlier one.
+  // Makes later work on the compute queue run after the transfer. Ticket 0: no wait. Fails with the
+  // error of this transfer or of an earlier one.
   virtual void wait(Ticket ticket) = 0;
   virtual void wait_for_all() = 0;
 
-  // For checkpoints: returns when nothing is under way.
+  // For checkpoints: waits until no transfer is in flight.
   virtual void finish() = 0;
-  // Reads any range immediately; safe from several threads.
+  // Reads any range immediately; thread-safe.
   virtual void read_now(std::int64_t offset, std::int64_t bytes,
                         const std::function<void(const std::byte* host)>& use) const = 0;
   virtual void write_now(std::int64_t offset, std::int64_t bytes,
@@ -67,12 +67,12 @@ class TransferStore {
   // Called after read_now() and write_now(), before transfers continue.
   virtual void settle() = 0;
 
-  // Records transfers, where the host sees them; null: nothing. Must outlive the store, or be taken
-  // away: what is under way belongs to the one before. Throws nothing.
+  // Records transfers as the host sees them; null: no trace. The trace must outlive the store, or
+  // be removed: transfers in flight still belong to the previous trace. Does not throw.
   virtual void set_trace(Trace*) {}
 };
 
-// A store of this many bytes, 0 from the beginning; null if that is none. On a recording device
+// Creates a store of this many bytes, initially 0; returns null for 0 bytes. On a recording device
 // transfers are recorded.
 std::unique_ptr<TransferStore> make_store(const TransferUse& use, Device& device,
                                           const OffloadOptions& where, std::int64_t bytes);

@@ -1,7 +1,7 @@
-// Every transfer gets one moment, the end of the pass that produces its data in the ideal run, and
-// both ends put it into their list at that moment. All lists then follow one common order of
-// events, so even blocking sends and receives cannot wait for each other in a circle, and messages
-// between two ranks appear in the same order on both sides.
+// Every transfer is assigned one time, the end of the producing pass in the ideal run, and both
+// ends insert it into their lists at that time. All lists are thus consistent with one global order
+// of events, so even blocking sends and receives cannot deadlock, and messages between two ranks
+// have the same order on both sides.
 #include "parallel/transfers.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 struct Event {
   double time;
-  int order;  // transfers before the passes that begin at the same time
+  int order;  // transfers before passes that start at the same time
   int stage;  // of the producer: the same tie-break on both sides
   Action action;
 
@@ -51,7 +51,7 @@ void add_transfer(std::vector<std::vector<Event>>& events, const StagePlacement&
         static_cast<std::int16_t>(placement.chunk_of(consumer)), action.micro_batch, rank}});
 }
 
-// Reductions may start when the last micro-batch of a chunk has its weight gradients.
+// Reductions may start after the last micro-batch of a chunk has its weight gradients.
 std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
   std::vector<Action> result;
   std::vector<std::size_t> last(chunks);
@@ -61,7 +61,7 @@ std::vector<Action> with_reductions(std::vector<Action> actions, int chunks) {
       last[actions[i].chunk] = i;
     }
   }
-  // Other ranks wait for what is sent: that goes first.
+  // Sends go first, since other ranks wait for them.
   std::vector<Action> due;
   const auto reduce_what_is_due = [&] {
     result.insert(result.end(), due.begin(), due.end());
@@ -91,7 +91,7 @@ std::vector<std::vector<Action>> with_transfers(const PassOrder& order,
   for (int rank = 0; rank < placement.ranks; ++rank) {
     for (std::size_t i = 0; i < order[rank].size(); ++i) {
       const Action& action = order[rank][i];
-      // Passes of one rank never begin at the same time, unless they take none: then `i` decides.
+      // Passes of a rank start at different times unless their duration is 0: then `i` decides.
       events[rank].push_back({spans[rank][i].begin, 1, static_cast<int>(i), action});
       add_transfer(events, placement, rank, action, spans[rank][i].end);
     }
@@ -112,7 +112,7 @@ std::vector<std::vector<Action>> with_early_receives(std::vector<std::vector<Act
                                                      int passes) {
   if (passes == 0) return lists;
   struct Placed {
-    int after;  // compute actions that come first
+    int after;  // number of compute actions before it
     bool receive;
     Action action;
   };
@@ -125,7 +125,7 @@ std::vector<std::vector<Action>> with_early_receives(std::vector<std::vector<Act
       placed.push_back({receive ? std::max(0, computed - passes) : computed, receive, action});
       if (is_compute(action.kind)) ++computed;
     }
-    // Receives come before whatever else lies between the same two passes, and keep their order.
+    // Receives precede all else between the same two passes, and keep their order.
     std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
       return std::make_tuple(a.after, !a.receive) < std::make_tuple(b.after, !b.receive);
     });

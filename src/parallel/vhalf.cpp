@@ -1,4 +1,4 @@
-// V-Half: half the activations of 1F1B, from a building block that repeats ("Pipeline Parallelism
+// V-Half: half the activation memory of 1F1B, from a repeated building block ("Pipeline Parallelism
 // with Controllable Memory", Qi et al. 2024).
 //
 // In units of one pass, a block takes one micro-batch down chunk 0, up chunk 1, and back, and a new
@@ -19,7 +19,7 @@ namespace {
 constexpr int period = 6;
 constexpr int passes = 4;  // forward of chunk 0, of chunk 1, gradient of chunk 1, of chunk 0
 
-// A building block. Several do for a number of ranks; which is best depends on times.
+// A building block. Several are valid for a number of ranks; the best depends on pass times.
 struct VHalfBlock {
   int shift;              // units from rank to rank: d
   int turn_at_last_rank;  // waits where the V turns, in units
@@ -89,7 +89,7 @@ std::vector<VHalfBlock> vhalf_blocks(int ranks) {
       const VHalfBlock block{shift, 1 + waits / (period * period), 1 + waits / period % period,
                              1 + waits % period};
       if (!passes_stay_apart(block, ranks)) continue;
-      // Blocks of different lengths may give the same order: one of them is enough.
+      // Blocks of different lengths may give the same order: only one is kept.
       PassOrder order = vhalf_order(block, ranks, 2 * ranks);
       if (std::find(seen.begin(), seen.end(), order) != seen.end()) continue;
       seen.push_back(std::move(order));
@@ -107,7 +107,7 @@ PassMaker vhalf_passes(const ScheduleRequest& request, const StagePlacement& pla
   for (const VHalfBlock& block : vhalf_blocks(p)) {
     candidates.emplace_back([=](int m) { return vhalf_order(block, p, m); });
   }
-  // The least that keeps the bubble below half of 1F1B's; of 2 p chunks that 1F1B would hold.
+  // The minimum that keeps the bubble below half of 1F1B's; 1F1B would hold 2 p chunks.
   const int limit = p % 2 || p == 2 ? p + 1 : p + 2;
   return with_weight_grads(candidates, request, placement, limit);
 }

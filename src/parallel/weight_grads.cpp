@@ -1,5 +1,5 @@
-// Placement of weight gradients: no pass waits for them, so they fill the bubbles of the other
-// passes.
+// Placement of weight gradients: no other pass depends on them, so they fill the bubbles between
+// other passes.
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -13,8 +13,8 @@
 namespace trireme {
 namespace {
 
-// Runs the order in simulated time. Whenever a rank is free it takes the first of: the next pass of
-// its order, if ready; a weight gradient, if the wait is long enough or memory is full; the wait.
+// Executes the order in simulated time. A free rank runs the first possible of: the next pass of
+// its order, if ready; a weight gradient, if the wait is long enough or memory is full; waiting.
 class Filler {
  public:
   Filler(const PassOrder& order, const StagePlacement& placement,
@@ -46,7 +46,7 @@ class Filler {
     std::size_t next = 0;        // in the order
     std::deque<Action> pending;  // weight gradients, oldest first
     int held = 0;
-    bool waits = false;  // for a pass whose end is not known yet
+    bool waits = false;  // for a pass whose end is not yet known
     double since = 0;
   };
   using Free = std::pair<double, int>;  // time, rank
@@ -124,7 +124,7 @@ class Filler {
   std::priority_queue<Free, std::vector<Free>, std::greater<>> free_;
 };
 
-// Most micro-batches of chunks that any rank holds: from forward to weight_grad.
+// Peak number of micro-batches of chunks on any rank, from forward to weight_grad.
 int peak_in_flight(const PassOrder& order) {
   int peak = 0;
   for (const auto& actions : order) {
@@ -139,9 +139,9 @@ int peak_in_flight(const PassOrder& order) {
 
 }  // namespace
 
-// Candidates are compared on the first micro-batches of a step, which show how it runs in, repeats
-// and runs out. First comes memory within the limit, then time; of equals the first, so that every
-// rank decides alike. `patience` is the part of a weight_grad that a wait must last to be filled.
+// Compares candidates on the first micro-batches of a step, which cover ramp-up, steady state and
+// ramp-down: first by memory within the limit, then by time; the first wins ties, so that all ranks
+// agree. `patience`: minimum length of a bubble to fill, relative to a weight_grad.
 PassMaker with_weight_grads(const std::vector<PassMaker>& candidates,
                             const ScheduleRequest& request, const StagePlacement& placement,
                             int limit) {

@@ -1,4 +1,4 @@
-// Plans one layout after the other until one fits.
+// Plans layouts in order until one fits.
 #include "plan/choose_layout.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t most_tp = 8;
 
-// Layouts for a first run: none that pays only once the time of a step is known.
+// Whether a layout suits a first run: excludes those that pay off only with measured step times.
 bool is_simple(const Layout& layout, int ranks) {
   const ParallelConfig& p = layout.parallel;
   const bool shared = data_parallel_size(p, ranks) > 1;
@@ -30,8 +30,8 @@ bool is_simple(const Layout& layout, int ranks) {
          p.recompute_layers == 0;
 }
 
-// Fewest parts first; of as many parts, more of them within layers, which costs no bubble. Whole
-// layers are recomputed only where nothing else fits.
+// Fewest parts first; on ties, more tensor parallelism first, which has no bubble. Full
+// recomputation comes last.
 std::vector<const Layout*> simplest_first(const LayoutSpace& space, int ranks) {
   std::vector<const Layout*> layouts;
   for (const Layout& layout : space.layouts)
@@ -46,7 +46,7 @@ std::vector<const Layout*> simplest_first(const LayoutSpace& space, int ranks) {
   return layouts;
 }
 
-// More rows in a product are faster, as long as each stage has a micro-batch of its own.
+// Larger products are faster, as long as each stage has its own micro-batch.
 void widen(LayoutChoice& choice, const RankSet& set, const Target& target, std::int64_t room) {
   const ParallelConfig& p = choice.config.parallel;
   const std::int64_t samples =
@@ -62,7 +62,7 @@ void widen(LayoutChoice& choice, const RankSet& set, const Target& target, std::
   }
 }
 
-// Why even the simplest layout cuts the model, whatever the memory.
+// Why even the simplest layout splits the model, regardless of memory.
 std::string reason_to_cut(const Layout& simplest, const Config& config, const RankSet& set) {
   const ParallelConfig& p = simplest.parallel;
   const std::int64_t batch = config.train.global_batch_size;

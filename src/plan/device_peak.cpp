@@ -1,4 +1,4 @@
-// From a device's own name to a machine file.
+// Maps device names to machine files.
 #include "plan/device_peak.h"
 
 #include <array>
@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Parts of the names that drivers give, and the machine with that device. Variants with another
-// peak, such as the H100 for PCIe, are left out on purpose.
+// Substrings of driver-reported names, and the machine with that device. Variants with a different
+// peak, such as the PCIe H100, are deliberately excluded.
 constexpr std::array<std::pair<std::string_view, const char*>, 7> known = {{
     {"H100 80GB HBM3", "h100"},
     {"H100 SXM", "h100"},

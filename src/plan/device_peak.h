@@ -1,12 +1,12 @@
-// The peak of the device that a run computes on, where it is one of the machines that are known.
+// Peak flops of the device that a run computes on, for known machines.
 #pragma once
 
 #include <string>
 
 namespace trireme {
 
-// Flops per second of products in that precision (run.precision), from the machine file of the
-// device that calls itself so ("NVIDIA H100 80GB HBM3"); 0 where none is known.
+// Returns the peak flops per second in that precision (run.precision), from the machine file that
+// lists the device's name ("NVIDIA H100 80GB HBM3"); 0 if unknown.
 double peak_of_device(const std::string& device_name, Precision precision);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The rows that guides for GPUs of 80 GB give (Accelerate's and the like).
+// Rows of common guides for 80 GB GPUs (such as Accelerate's).
 #include "plan/guideline.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Recommendations of tables by the size of the model: GPUs, tensor and pipeline parallelism. They
-// are well known, so a search is compared with them.
+// Published rules of thumb by model size: number of GPUs, tensor and pipeline parallelism. They are
+// well known, so searches are compared with them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace trireme {
 
 struct Guideline {
-  const char* size;  // as the tables name it
+  const char* size;  // as named in the tables
   double parameters = 0;
   std::int64_t ranks = 1, tp = 1, pp = 1;  // the rest is data-parallel
 };
@@ -16,8 +16,8 @@ struct Guideline {
 // By size, then by ranks.
 std::span<const Guideline> all_guidelines();
 
-// The row for a model and a number of ranks: the nearest size, and of its rows the last that needs
-// no more ranks, or the first.
+// Returns the row for a model and a number of ranks: of the nearest size, the last row that needs
+// no more ranks, or the first row.
 const Guideline& guideline_for(double parameters, std::int64_t ranks);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Ranks lie on nodes in their order, and positions of the pipeline are stretches of ranks.
+// Ranks are assigned to nodes in order; a pipeline position is a contiguous range of ranks.
 #include "plan/host_memory.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Host memory of the ranks of a node of GPUs: what is offloaded, the copy of checkpoint.async, and
-// the base of each process.
+// Host memory of the ranks of a GPU node: offloaded data, the copy of checkpoint.async, and the
+// base footprint of each process.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-// A node's host, as its ranks find it.
+// The host of a node, shared by its ranks.
 struct NodeHost {
   std::int64_t memory = 0;  // bytes; 0: not known
   int ranks = 1;            // on a node
 };
 
-// Bytes that the ranks of the fullest node hold, where a rank holds what `of_position` says of its
-// place in the pipeline.
+// Returns the maximum over nodes of the bytes that a node's ranks hold; `of_position` gives the
+// bytes of a rank by pipeline position.
 std::int64_t on_fullest_node(const std::vector<std::int64_t>& of_position, int ranks,
                              int ranks_on_node);
 

@@ -1,5 +1,5 @@
-// Sums of what certainly happens: the work of each rank, how long the pipeline takes to fill and to
-// drain, what each group of ranks sends, and what states take.
+// Sums of unavoidable costs: the work of each rank, fill and drain of the pipeline, the messages of
+// each group of ranks, and the memory of states.
 #include "plan/layout_bounds.h"
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace trireme {
 namespace {
 
-// A layout with what its bounds follow from.
+// A layout with the inputs of its bounds.
 struct Cut {
   const Config& config;
   const Layout& layout;
   const std::vector<LayerKind>& kinds;    // of the layers
-  const ModelPieces &recomputed, &plain;  // layers that are recomputed as it says, and the others
+  const ModelPieces &recomputed, &plain;  // recomputed layers, and others
   StagePlacement placement;
   std::vector<LayerRange> layers;  // by stage
   bool splits = false;
@@ -28,7 +28,7 @@ struct Cut {
 
   const ParallelConfig& parallel() const { return layout.parallel; }
 
-  // Calls use(piece) for everything in a stage.
+  // Calls use(piece) for each piece of a stage.
   template <class Use>
   void for_each(int stage, const Use& use) const {
     if (stage == 0) use(plain.embedding);
@@ -41,7 +41,7 @@ struct Cut {
   }
 };
 
-// Passes of a stage for one micro-batch.
+// Pass durations of a stage for one micro-batch.
 struct StageTime {
   double forward = 0, input_grad = 0, weight_grad = 0, host = 0;
   double backward() const { return input_grad + weight_grad; }
@@ -59,7 +59,7 @@ StageTime time_of(const Cut& cut, int stage) {
   return time;
 }
 
-// Elements of the parameters that a rank computes with.
+// Number of parameter elements that a rank computes with.
 struct Elements {
   double dense = 0, experts = 0, largest = 0;
 };
@@ -79,7 +79,7 @@ Elements elements_of(const Cut& cut, int position) {
     });
     last |= stage + 1 == cut.placement.stages();
   }
-  // A tied table belongs to both ends, and is there once where one rank has both.
+  // A tied table belongs to both ends; a rank with both ends has it once.
   if (last && embedding > 0 && cut.config.model.tie_embeddings)
     sum.dense -= std::min(embedding, static_cast<double>(cut.plain.head.elements));
   return sum;
@@ -97,8 +97,8 @@ double state_bytes(const Config& config) {
   return master + moment * entry_of(config.optimizer.name).moments;
 }
 
-// Micro-batches that the first rank holds at its peak, in chunks. A schedule that is not counted
-// here holds one at least.
+// Lower bound of the first rank's peak micro-batches in flight, in chunks; 1 for schedules not
+// covered here.
 std::int64_t slots_at_least(const Cut& cut) {
   const std::int64_t m = cut.micro_batches, p = cut.placement.ranks, chunks = cut.placement.chunks;
   if (p == 1) return 1;
@@ -116,14 +116,14 @@ std::int64_t slots_at_least(const Cut& cut) {
   return 1;
 }
 
-// The ranks of a group that are equally far apart, rank 0 among them.
+// A group of ranks with equal spacing that includes rank 0.
 RecordedGroup group_of(const char* name, std::int64_t count, std::int64_t apart) {
   RecordedGroup group{name, {}, 0};
   for (std::int64_t i = 0; i < count; ++i) group.ranks.push_back(static_cast<int>(i * apart));
   return group;
 }
 
-// All that a rank sends for one purpose as one message: several take longer.
+// Sends all of a rank's messages of one kind as a single message, which is a lower bound.
 double lane_seconds(const CostModel& costs, const RecordedGroup& group, MessageKind kind,
                     double whole_bytes) {
   const auto ranks = static_cast<double>(group.ranks.size());
@@ -133,7 +133,7 @@ double lane_seconds(const CostModel& costs, const RecordedGroup& group, MessageK
   return costs.message(work, group);
 }
 
-// The fastest link between neighbors of the pipeline.
+// Uses the fastest link between pipeline neighbors.
 double send_seconds(const CostModel& costs, const Cut& cut, int ranks) {
   const int apart = ranks / cut.placement.ranks;
   double least = 0;
@@ -148,12 +148,12 @@ double send_seconds(const CostModel& costs, const Cut& cut, int ranks) {
   return least;
 }
 
-// Work of a rank that all its layers share: its messages for gradients and parameters, and its
+// Work of a rank common to all its layers: messages for gradients and parameters, and the
 // optimizer.
 struct SharedWork {
-  double at_the_end = 0;  // of gradients, once the last backward pass has begun
+  double at_the_end = 0;  // gradients, after the last backward pass starts
   double all_along = 0;   // on the busiest of its queues
-  double after_sums = 0;  // the optimizer, or the parameters that it publishes
+  double after_sums = 0;  // the optimizer, or publishing of parameters
 };
 
 SharedWork shared_work(const CostModel& costs, const Cut& cut, int position) {
@@ -178,7 +178,7 @@ SharedWork shared_work(const CostModel& costs, const Cut& cut, int position) {
       2 * state_bytes(cut.config) * owned / costs.machine().memory_rate / costs.efficiency();
   const RecordedGroup gather = group_of("gather", p.zero > 0 ? cut.shards : 1, p.tp);
   if (p.zero == 3) {
-    // Twice, but for what the two windows still hold when the direction turns.
+    // Gathered twice, except what the two windows still hold when the direction reverses.
     const double gathered = std::max(0.0, 2 * e - 4 * elements.largest);
     work.all_along =
         std::max(work.all_along,
@@ -241,7 +241,7 @@ std::int64_t LayoutBounds::memory(const Layout& layout) {
   const double expert_shares =
       std::max(1.0, shares * static_cast<double>(p.tp) / static_cast<double>(p.ep * p.expert_tp));
   std::int64_t slot = 0;
-  // Kept by files, the host or other ranks, in part or in full.
+  // Stored in files, on the host or on other ranks, in part or in full.
   const bool elsewhere = leaves_memory(config_, config_.offload.activations);
   const std::int64_t boundary =
       elsewhere || p.distribute_saved_activations ? 0 : cut.plain.boundary;
@@ -266,7 +266,7 @@ double LayoutBounds::seconds(const Layout& layout) {
   std::vector<StageTime> stages;
   for (int stage = 0; stage < cut.placement.stages(); ++stage)
     stages.push_back(time_of(cut, stage));
-  double fill = 0, drain = 0;  // until the first micro-batch is here; after the last left
+  double fill = 0, drain = 0;  // until the first micro-batch arrives; after the last leaves
   double passes = 0, others = 0, after = 0;
   SharedWork shared;
   Elements of_shared{-1, -1, -1};
@@ -289,7 +289,7 @@ double LayoutBounds::seconds(const Layout& layout) {
     passes = std::max(passes, cut.splits
                                   ? std::max(end, fill + m * (own.forward + own.input_grad) + drain)
                                   : end + drain);
-    // Gradients of one of several chunks may be on their way long before.
+    // With several chunks, gradients of one may be reduced long before.
     if (cut.placement.chunks == 1 && !cut.splits)
       passes = std::max(passes, end - last_backward + shared.at_the_end);
     others = std::max({others, m * own.host, shared.all_along});

@@ -1,5 +1,5 @@
-// Lower bounds on a layout's memory and time, without planning it: a search skips layouts whose
-// bounds are too high.
+// Lower bounds on a layout's memory and time, computed without planning it: a search skips layouts
+// whose bounds are too high.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace trireme {
 
 class LayoutBounds {
  public:
-  // `config` as for layout_space(). `costs`: null where only memory is asked for. Both and the
-  // machine outlive the bounds.
+  // `config` as for layout_space(). `costs`: null if only memory() is used. All arguments must
+  // outlive the bounds.
   LayoutBounds(const Config& config, int ranks, const Machine& machine, const CostModel* costs)
       : config_(config),
         kinds_(layer_kinds(config.model, config.fp8)),
@@ -23,9 +23,9 @@ class LayoutBounds {
         machine_(machine),
         costs_(costs) {}
 
-  // Never more than layout_memory().
+  // Lower bound of layout_memory().
   std::int64_t memory(const Layout& layout);
-  // Never more than plan_time() says.
+  // Lower bound of plan_time().
   double seconds(const Layout& layout);
 
  private:

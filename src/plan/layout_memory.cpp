@@ -1,4 +1,4 @@
-// Plans the ranks of a pipeline, except those that equal others.
+// Plans the ranks of a pipeline, each distinct kind once.
 #include "plan/layout_memory.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ PositionKind kind_of(const std::vector<LayerKind>& kinds, const StagePlacement& 
   return kind;
 }
 
-// The ends of a pipeline differ from what is between them, and early positions hold most.
+// The ends of a pipeline differ from the middle, and early positions need the most memory.
 std::vector<int> in_order(int positions) {
   std::vector<int> order = {0};
   if (positions > 1) order.push_back(positions - 1);
@@ -57,7 +57,7 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
   const std::int64_t micro_batches =
       global_batch_size(config, ranks) /
       (config.train.micro_batch_size * data_parallel_size(config.parallel, ranks));
-  // With a batch that grows, buffers are those of several schedules.
+  // With a batch size ramp-up, buffers must suffice for several schedules.
   const bool one_schedule = batch_sizes(config, ranks).size() == 1;
   const std::vector<LayerKind> kinds = layer_kinds(config.model, config.fp8);
   std::vector<Planned> planned;

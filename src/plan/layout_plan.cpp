@@ -1,4 +1,4 @@
-// Runs one step of one rank per pipeline position on a device that writes it down, and adds it up.
+// Runs one step of one rank per pipeline position on a recording device, and sums its record.
 #include "plan/layout_plan.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// Totals of a step count nowhere.
+// Per-step totals are not part of any category.
 double& part_of(Traffic& traffic, TimeKind kind, double& rest) {
   switch (kind) {
     case TimeKind::tensor:
@@ -70,8 +70,8 @@ StepCosts costs_of(const Record& record) {
   return costs;
 }
 
-// Costs of a longer step with `turns` more turns, each of which costs the difference of `two` and
-// `one`.
+// Extrapolates to a step with `turns` more loop iterations, each of which costs the difference of
+// `two` and `one`.
 StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
   const auto extend = [&](double a, double b) { return a + turns * (b - a); };
   const Traffic &a = one.traffic, &b = two.traffic;
@@ -83,8 +83,8 @@ StepCosts extended(const StepCosts& one, const StepCosts& two, double turns) {
           {extend(one.host.read, two.host.read), extend(one.host.written, two.host.written)}};
 }
 
-// A long step repeats turns of its schedule: after this many it is settled, and each additional
-// turn is like the last.
+// A long step repeats loop iterations: after this many it is periodic, and each additional
+// iteration costs the same.
 constexpr int recorded_turns = 2;
 
 StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, RankPlan& plan,
@@ -104,7 +104,7 @@ StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, RankPlan&
 // Flops of one micro-batch in each pass of a chunk.
 PassTimes flops_of(const Record& record, int chunk) {
   double sums[3] = {};
-  std::set<std::pair<int, int>> counted;  // first and later micro-batches take the same
+  std::set<std::pair<int, int>> counted;  // first and later micro-batches have equal flops
   for (const auto& [key, piece] : record.pieces()) {
     if (key.chunk != chunk || !counted.insert({key.pass, key.segment}).second) continue;
     for (const RecordedWork& work : piece.work) sums[key.pass] += work.flops;
@@ -247,7 +247,7 @@ std::string bytes(double count) {
   return bytes_to_text(static_cast<std::int64_t>(count));
 }
 
-// Pipeline positions that fit into a table: both ends, and some between.
+// Pipeline positions that fit into a table: both ends, and some in between.
 std::vector<const RankPlan*> shown(const LayoutPlan& plan) {
   constexpr std::size_t room = 6;
   const std::size_t count = plan.ranks.size();
@@ -257,12 +257,12 @@ std::vector<const RankPlan*> shown(const LayoutPlan& plan) {
   return ranks;
 }
 
-// A table whose columns fit their contents.
+// A text table with columns as wide as their contents.
 class TextTable {
  public:
-  // The first row is the head of the columns.
+  // The first row is the header.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  // A line over the whole width.
+  // Adds a full-width line.
   void add_title(std::string title) { rows_.push_back({std::move(title)}); }
 
   // The first column, and the second too with `two_texts`, are left-aligned.
@@ -296,7 +296,7 @@ class TextTable {
 
 using ShownRanks = std::vector<const RankPlan*>;
 
-// A row of bytes, where any rank has some.
+// Adds a row of byte counts, if any rank's is nonzero.
 template <class Value>
 void add_bytes(TextTable& table, const ShownRanks& ranks, const std::string& name,
                const Value& value) {
@@ -334,7 +334,7 @@ void add_stored(TextTable& table, const ShownRanks& ranks, StoredBytes RankPlan:
   add("written per step", [&](const RankPlan& rank) { return rounded((rank.*moved).written); });
 }
 
-// Regions down, pipeline positions across.
+// Rows are memory regions, columns are pipeline positions.
 std::string memory_table(const ShownRanks& ranks) {
   TextTable table;
   std::vector<std::string> heads = {"memory of a rank"};
@@ -392,7 +392,7 @@ std::string traffic_table(const ShownRanks& ranks) {
 
 namespace {
 
-// Tokens of the usual files of a kind of tokenizer; 0 where they differ.
+// Vocabulary size of the usual files for a tokenizer type; 0 if they differ.
 std::int64_t usual_vocabulary(const std::string& tokenizer) {
   if (tokenizer == "gpt2") return 50257;
   if (tokenizer == "bert") return 30522;

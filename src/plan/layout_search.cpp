@@ -1,5 +1,5 @@
-// Branch and bound: layouts in the order of the least time that they can take, until that is more
-// than the best ones take.
+// Branch and bound: layouts in ascending order of their time bound, until it exceeds the time of
+// the best layouts found.
 #include "plan/layout_search.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Bounded {
   double seconds = 0;
 };
 
-// Result for a layout that was planned in full.
+// Result of a fully planned layout.
 struct Outcome {
   enum { refused, too_large, too_large_on_host, simulated } what = refused;
   FoundLayout found;
@@ -82,8 +82,8 @@ class Search {
     result_.closest_layout_on_host = outcome.found.layout;
   }
 
-  // Looks at layouts side by side. Whether one is hopeless follows from those that came at least
-  // `ahead` before it: not from which thread was faster.
+  // Evaluates layouts in parallel. Whether one is pruned depends only on those at least `ahead`
+  // before it, not on thread timing.
   void look_at(const std::vector<Bounded>& all) {
     ThreadPool pool;
     const auto ahead = 4 * static_cast<std::size_t>(pool.size());
@@ -174,7 +174,7 @@ class Search {
     if (best.size() > options_.kept) best.pop_back();
   }
 
-  // The row says degrees only: the rest is what most would try first.
+  // A guideline specifies degrees only: other settings are the common defaults.
   void choose_by_guideline(const LayoutSpace& space) {
     const double parameters = static_cast<double>(parameter_count(config_.model));
     GuidelineChoice& choice = result_.guideline;
@@ -218,7 +218,7 @@ class Search {
   LayoutSearch result_;
 };
 
-// The nearest numbers of ranks with which the model and the batch have a layout.
+// The nearest numbers of ranks for which the model and the batch have a layout.
 std::string ranks_that_work(const Config& config, const RankSet& set) {
   std::vector<int> found;
   for (const int step : {-1, 1}) {

@@ -1,4 +1,4 @@
-// The table of a search, with reasons.
+// Formats the table of a search, with reasons.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ struct Difference {
   double seconds;
 };
 
-// Parts of the step of `slower` that take longer or shorter, the largest difference first.
+// Parts of the step time in which `slower` differs, the largest difference first.
 std::vector<Difference> differences(const FoundLayout& faster, const FoundLayout& slower) {
   const StepParts a = parts_of(faster.time), b = parts_of(slower.time);
   std::vector<Difference> all = {{"an idle pipeline", b.bubble() - a.bubble()}};
@@ -43,7 +43,7 @@ std::vector<Difference> differences(const FoundLayout& faster, const FoundLayout
   return all;
 }
 
-// Why the second of two is slower, in a sentence.
+// Explains in one sentence why the second layout is slower.
 std::string reason(const FoundLayout& faster, const FoundLayout& slower) {
   const double more = slower.time.seconds - faster.time.seconds;
   std::string text = fmt::format("takes {} ({:.1f}%) longer", seconds_text(more),

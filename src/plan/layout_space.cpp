@@ -1,4 +1,4 @@
-// Loops over the degrees, with what cannot be left out early.
+// Nested loops over the degrees, with early pruning.
 #include "plan/layout_space.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t widest_micro_batch = 16, most_virtual_stages = 8;
-// Nodes that hybrid sharding shards states over, if there are more.
+// Numbers of nodes over which hybrid sharding shards states, if there are more nodes.
 constexpr std::int64_t shard_nodes[] = {1, 8};
 
 std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
@@ -52,7 +52,7 @@ class SpaceMaker {
   }
 
  private:
-  // Limit of a group that shares sequences. A GPU wants chunks of 4,096 positions at least.
+  // Maximum context-parallel size. GPUs need chunks of at least 4,096 positions.
   std::int64_t most_context() const {
     constexpr std::int64_t most = 16, positions_of_gpu = 8192;
     return config_.run.device == DeviceKind::cpu
@@ -65,7 +65,7 @@ class SpaceMaker {
     if (space_.refusal.empty()) space_.refusal = why;
   }
 
-  // Whether the degrees within a stage suit the model, on the fewest ranks that have them.
+  // Whether the degrees within a stage are valid for the model, on the fewest possible ranks.
   bool suits_the_model() {
     ParallelConfig& p = basis_.parallel;
     p.pp = p.virtual_stages = p.dp_replicate = 1;
@@ -135,7 +135,7 @@ class SpaceMaker {
     const ParallelConfig& p = basis_.parallel;
     if (p.pp == 1) return add_shards(ScheduleKind::one_f_one_b, 1);
     for (const ScheduleEntry& entry : all_schedules()) {
-      if (entry.kind == ScheduleKind::gpipe) continue;  // 1f1b, holding more
+      if (entry.kind == ScheduleKind::gpipe) continue;  // like 1f1b, but with more memory
       if (entry.chunks == ChunkRule::several) {
         for (std::int64_t v = 2; v <= most_virtual_stages; ++v)
           if (config_.model.num_layers % (p.pp * v) == 0) add_shards(entry.kind, v);
@@ -153,7 +153,7 @@ class SpaceMaker {
     const std::int64_t stages = p.pp * stages_per_rank(p), layers = config_.model.num_layers;
     if (stages > layers) return;
     if (layers % stages != 0) {
-      if (stages > p.pp) return;  // uneven only where there is one stage on a rank
+      if (stages > p.pp) return;  // uneven only with one stage per rank
       p.stage_layers = balanced_stage_layers(layers, static_cast<int>(stages));
     }
     const std::int64_t most_layers = (layers + stages - 1) / stages;
@@ -209,7 +209,7 @@ struct Setting {
   bool usual;
 };
 
-// All of them in the same order; `usual`: as they are where nothing is said.
+// Lists all settings in a fixed order; `usual`: has the default value.
 std::vector<Setting> settings_of(const Layout& layout) {
   const ParallelConfig &p = layout.parallel, usual;
   std::vector<Setting> settings;

@@ -1,4 +1,4 @@
-// The layouts that a model, a batch and a number of ranks can have: what a search chooses from.
+// Enumeration of the valid layouts of a model, a batch and a number of ranks, for the search.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-// The set of ranks.
+// The ranks available to a layout.
 struct RankSet {
   int ranks = 1;
   int ranks_per_node = 1;   // tensor parallelism stays within a node
   std::int64_t memory = 0;  // bytes of each
-  std::int64_t host = 0;    // bytes of the host of a node of GPUs; 0: not known
+  std::int64_t host = 0;    // bytes of host memory per GPU node; 0: not known
 };
 
-// All that a search chooses.
+// All settings that a search chooses.
 struct Layout {
   ParallelConfig parallel;
   std::int64_t micro_batch_size = 1;
@@ -26,25 +26,25 @@ struct Layout {
 Config with_layout(Config config, const Layout& layout);
 std::int64_t micro_batches_of(const Config& config, const Layout& layout, int ranks);
 
-// "tp 8 pp 4 dp 2, zb1p, ZeRO 1, recompute full, micro-batch 2".
+// Formats "tp 8 pp 4 dp 2, zb1p, ZeRO 1, recompute full, micro-batch 2".
 std::string layout_text(const Layout& layout, int ranks);
-// Lines for a configuration file; and words for the command line that change `config` into it.
+// Lines for a configuration file; and command line overrides that apply the layout to `config`.
 std::string layout_toml(const Layout& layout);
 std::vector<std::string> layout_overrides(const Layout& layout, const Config& config);
 
 struct LayoutSpace {
   std::vector<Layout> layouts;
-  // How many choices of tp, cp and ep, and then of pp and the micro-batch, do not suit the model,
-  // the device or the batch, and the first message that says why.
+  // Number of combinations of tp, cp and ep, and then of pp and the micro-batch, that are invalid
+  // for the model, the device or the batch, and the first message that explains why.
   std::int64_t refused = 0;
   std::string refusal;
-  // For choices whose only fault is the batch: the multiples that a batch would have to be,
-  // smallest first.
+  // For combinations that are invalid only because of the batch: the numbers of which the batch
+  // would have to be a multiple, smallest first.
   std::vector<std::int64_t> batch_units;
 };
 
-// Everything else of `config`, which is valid, has its global batch and knows its vocabulary,
-// stays.
+// All other settings of `config` are kept; it must be valid with known global batch and
+// vocabulary.
 LayoutSpace layout_space(const Config& config, const RankSet& set);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
 // Machine files: TOML with `device`, `isa`, `bf16_dot_products` and `threads`, and tables of
-// figures.
+// performance figures.
 #include "plan/machine.h"
 
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Tables of figures, each with the range in which it makes sense.
+// Tables of performance figures, each with its valid range.
 #include "plan/machine_speed.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::array tables = {"memory", "products", "attention", "launch",
                                "node",   "network",  "fitted"};
 
-// One table of a file: returns its figures, and then knows the unused keys.
+// One table of a file: returns its figures and tracks unused keys.
 class Table {
  public:
   Table(const toml::table& file, const std::string& name, const std::string& where)
@@ -49,7 +49,7 @@ class Table {
       fail_input("{}: {} of [{}] must be a text that is not empty", where_, key, name_);
     return *given;
   }
-  // Rows of this many figures each, "[[2, 1e11], [8, 1e11]]".
+  // Rows with this many figures each, "[[2, 1e11], [8, 1e11]]".
   std::vector<std::vector<double>> rows(const std::string& key,
                                         const std::vector<std::array<double, 2>>& ranges,
                                         const char* unit) {

@@ -1,4 +1,4 @@
-// The figures of machine files.
+// Parser for the performance figures of machine files.
 #pragma once
 
 #include <toml++/toml.h>
@@ -11,8 +11,8 @@ namespace trireme {
 
 // Whether `name` is a table of figures.
 bool is_speed_table(std::string_view name);
-// The figures of a machine file; none where it has no tables of them. Fails (exit code 2) with one
-// message that names the key where a figure is missing, unknown or absurd.
+// Parses the figures of a machine file; empty if it has none. Fails (exit code 2) with one message
+// that names the key if a figure is missing, unknown or out of range.
 std::optional<MachineSpeed> parse_speed(const toml::table& file, const std::string& where);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Products, memory and messages by themselves; then one step, which says what is left.
+// Measures products, memory and messages separately; then a full step, for the remaining figures.
 #include "plan/measure_machine.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A model whose step takes seconds on two cores; every kind of kernel is in it.
+// A model whose step takes seconds on two cores and uses every kind of kernel.
 constexpr const char* reference_step = R"(
 [model]
 family = "gpt"
@@ -81,7 +81,7 @@ class Measurement {
   void say(const std::string& what) const {
     if (tell_) tell_(what);
   }
-  // Begins together; the slowest rank counts.
+  // Starts on all ranks at the same time; the slowest rank counts.
   double together(const std::function<double()>& seconds) {
     world_.barrier("a measurement").wait();
     double taken = seconds();
@@ -108,9 +108,9 @@ class Measurement {
     return best;
   }
 
-  // Tiles do not matter here: a product costs its flops, and more if it is shallow. The best of
-  // some alternating rounds counts: what disturbs a machine for a second would otherwise make one
-  // type look slow next to the other.
+  // Tiles are irrelevant here: a product costs its flops, and more if it is shallow. Takes the best
+  // of several alternating rounds: otherwise a short disturbance of the machine could make one type
+  // look slow relative to the other.
   void measure_products(MachineSpeed& speed) {
     constexpr int rounds = 4;
     constexpr std::int64_t shallow = 64;
@@ -199,13 +199,13 @@ class Measurement {
     speed.pair = sizeof(float) * large / pair_seconds(large);
   }
 
-  // The reference step in one precision: the median of its steps, and the times of its ops.
+  // The reference step in one precision: its median time, and the times of its ops.
   struct ReferenceStep {
     Config config;
     std::vector<double> seconds;
     std::vector<OpTime> ops;
 
-    // Flops per second of an op: the fastest round, in which it was disturbed least.
+    // Flops per second of an op in its fastest, least disturbed round.
     double rate(std::string_view op) const {
       double best = 0;
       for (const OpTime& time : ops)
@@ -215,8 +215,8 @@ class Measurement {
     }
   };
 
-  // Shares of attention and of the products of gradients, and by how much all kernels together are
-  // slower within a step. The precisions take turns, as the products do.
+  // Measures the efficiency of attention and of gradient products, and the slowdown of all kernels
+  // within a step. The precisions alternate, as for products.
   void measure_steps(MachineSpeed& speed) {
     std::array<ReferenceStep, 2> steps;
     constexpr std::array precisions = {"bf16", "fp32"};

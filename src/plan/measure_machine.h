@@ -1,4 +1,4 @@
-// Measures the processors of a machine, and writes what `trireme plan --machine` reads.
+// Benchmarks the processors of a machine and creates the file for `trireme plan --machine`.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,16 @@
 
 namespace trireme {
 
-// All ranks together, at the same time and with the threads that they train with, since they share
-// caches, memory and clocks; what the slowest of them takes counts. A device of the machine is one
-// rank. Steps in bf16 and in fp32 say how much slower kernels are within a step. Takes about a
-// minute. Fails (exit code 2) where the ranks lie on several nodes: what lies between them is not
-// measured.
-// `tell`, if any, hears what is being measured.
+// Collective. All ranks measure at the same time with the threads used in training,
+// since they share caches, memory and clocks; the slowest rank counts. Each rank stands
+// for one device of the machine. Steps in bf16 and in fp32 measure how much slower
+// kernels are within a step. Takes about one minute. Fails (exit code 2) if the ranks
+// span several nodes: the network is not measured. `tell`, if set, is called with
+// progress messages.
 Machine measure_machine(Transport& transport,
                         const std::function<void(const std::string&)>& tell = {});
 
-// The file, each figure with where it comes from.
+// Formats the machine file, with the origin of each figure.
 std::string machine_file(const Machine& machine);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Records two micro-batches of a small model, and takes the shortest of what is alike.
+// Records two micro-batches of a small model, and takes the minimum over identical pieces.
 #include "plan/model_pieces.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int passes = 3;
 
-// The first layers, at least one of each kind and `stages` in all.
+// Number of leading layers with at least one of each kind, and at least `stages` in total.
 std::int64_t few_layers(const std::vector<LayerKind>& kinds, std::int64_t stages) {
   std::set<LayerKind> known;
   std::size_t count = 1;

@@ -1,5 +1,5 @@
-// Cost of one layer, the embedding and the head on a rank: recorded from a model of few layers that
-// is partitioned in the same way.
+// Cost of one layer, the embedding and the head on a rank: recorded from a model with few layers
+// and the same partitioning.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ namespace trireme {
 
 // Per micro-batch.
 struct ModelPiece {
-  // Seconds of the passes (forward, backward, weight gradient), each on its own; a backward pass
-  // that is not split makes both gradients.
+  // Seconds of each pass (forward, backward, weight gradient) separately; a fused backward pass
+  // computes both gradients.
   std::array<double, 3> seconds{};
-  double host = 0;                                 // to enqueue all of them
+  double host = 0;                                 // to enqueue all passes
   std::int64_t elements = 0, expert_elements = 0;  // of its parameters
   std::int64_t saved = 0;                          // bytes, from forward to backward pass
   bool known = false;
@@ -32,8 +32,8 @@ struct ModelPieces {
   std::int64_t boundary = 0;  // bytes between two layers
 };
 
-// `splits`: input and weight gradients are separate passes. `costs`: null leaves seconds at zero.
-// Degrees, recomputation, ZeRO 2 or 3 and the micro-batch are those of `layout`.
+// `splits`: separate passes for input and weight gradients. `costs`: null leaves seconds at zero.
+// Degrees, recomputation, ZeRO 2 or 3 and the micro-batch are taken from `layout`.
 ModelPieces record_pieces(const Config& config, const Layout& layout, bool splits,
                           const Target& target, const CostModel* costs);
 

@@ -1,4 +1,4 @@
-// Bars of stacked parts, one below the other, with a legend and an axis.
+// Stacked horizontal bars with a legend and an axis.
 #include "plan/pictures.h"
 
 #include <fmt/format.h>
@@ -21,13 +21,13 @@ struct Bar {
 
 struct Chart {
   std::string title, subtitle, unit;
-  double scale = 1;  // a unit of the axis, in the unit of the parts
+  double scale = 1;  // a unit of the axis, in units of the parts
   std::vector<std::string> kinds, colors;
   std::vector<Bar> bars;
   double limit = 0;  // a line across all bars
   std::string limit_name;
 
-  // Leaves out kinds that no bar shows, and those too small to be seen together as one.
+  // Removes kinds that no bar shows, and merges those too small to be visible.
   void tidy();
   double longest() const;
 };
@@ -152,7 +152,7 @@ class ChartWriter {
       if (width > 0.05) box(x, y, width, row - gap, chart_.colors[k]);
       x += std::max(0.0, width);
     }
-    // Not across the line of the limit.
+    // Must not cross the limit's line.
     const double line = left_ + chart_.limit * points_;
     const bool crosses = chart_.limit > 0 && x < line && x + 12 + width_of(bar.note) > line;
     text((crosses ? line : x) + 8, y + 16, "start", bar.note, "#444444");
@@ -186,7 +186,7 @@ constexpr std::array<const char*, 14> palette = {
     "#3168a8", "#c9731a", "#2f7d4f", "#8e5bb5", "#b8323c", "#4fa3b8", "#d6a62c",
     "#7a6a5c", "#9ab83c", "#d977a2", "#5c6f9e", "#8fc9a6", "#e0a58a", "#a8a2d6"};
 
-// Kernels dark, what the device waits for in lighter shades of the kind's color.
+// Dark colors for kernels, lighter shades of the same color for the corresponding waits.
 constexpr std::array<const char*, time_kinds> busy_colors = {
     "#1f4e8c", "#3b82c4", "#86b6e0", "#5b4b9a", "#8a8a8a", "#c9731a", "#b8323c",
     "#2f7d4f", "#d6a62c", "#a4508b", "#d977a2", "#4fa3b8", "#7a6a5c"};
@@ -198,7 +198,7 @@ std::string name_of_position(std::size_t position) {
   return fmt::format("pp {}", position);
 }
 
-// Both ends of what does not fit into a picture, and some between.
+// Indices that fit into a picture: both ends, and some in between.
 std::vector<std::size_t> shown_of(std::size_t count) {
   constexpr std::size_t room = 16;
   std::vector<std::size_t> positions;

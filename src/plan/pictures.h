@@ -1,4 +1,4 @@
-// Pictures of a plan as SVG: what memory holds and where time goes.
+// SVG diagrams of a plan's memory and time.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// Memory of a rank of each pipeline position by region; `limit` is drawn as a line where it is not
-// 0.
+// Draws memory by region, for a rank of each pipeline position; `limit` is drawn as a line unless
+// it is 0.
 std::string draw_memory(const LayoutPlan& plan, std::int64_t limit);
-// The step of a rank of each pipeline position by kind of work, and what it waits for. The time is
-// not refused.
+// Draws the step by kind of work and wait, for a rank of each pipeline position. The time must not
+// be refused.
 std::string draw_time(const TimePlan& time);
-// The steps of several layouts, as the mean over their positions.
+// Draws the steps of several layouts, averaged over pipeline positions.
 std::string draw_layouts(std::span<const FoundLayout> layouts, int ranks);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The plan with all that is said of it, and the JSON of it.
+// Completes a plan to an answer, and converts it to JSON.
 #include "plan/plan_answer.h"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ nlohmann::json plan_json(const TimePlan& time) {
   return json;
 }
 
-// Activations of how many micro-batches of a whole rank.
+// Activations in units of micro-batches of a full rank.
 double held(int in_flight, const LayoutPlan& plan) {
   return static_cast<double>(in_flight) / plan.schedule.chunks();
 }
@@ -169,14 +169,14 @@ nlohmann::json plan_json(const StartPlan& start) {
           {"files_total", plan_json(start.total)}};
 }
 
-// Host of the nodes of a machine; the ranks of one that is not full have it to themselves.
+// Host of a machine's nodes; a job smaller than a node has the host to itself.
 NodeHost host_of(const Machine& machine, int ranks) {
   if (!machine.speed) return {};
   return {static_cast<std::int64_t>(machine.speed->host_bytes),
           std::min(ranks, machine.speed->devices)};
 }
 
-// Eight devices per node if the machine does not say how many.
+// Assumes eight devices per node if the machine does not specify the number.
 StartPlan start_of(const PlanRequest& request, const Config& config, int ranks,
                    const Machine& machine) {
   constexpr int usual = 8;

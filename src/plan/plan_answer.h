@@ -1,4 +1,4 @@
-// What is asked of a plan, and the whole answer: the same for `trireme plan` and for programs that
+// Request for a plan and its complete answer: the same for `trireme plan` and for programs that
 // link the library.
 #pragma once
 
@@ -17,13 +17,13 @@
 namespace trireme {
 
 struct PlanRequest {
-  std::int64_t ranks = 0;  // 0: the fewest that [parallel] takes
+  std::int64_t ranks = 0;  // 0: the minimum for [parallel]
   std::string memory;      // of a rank, "64GiB"; "": run.memory, or that of a device of the machine
-  std::string machine;     // name or file; "": this machine, of whose speed nothing is known
+  std::string machine;     // name or file; "": this machine, whose speed is unknown
   std::string stack = "trireme";
   bool startup = false, resumes = false;
   int ranks_on_node = 0;    // with startup; 0: the devices of a node, or 8
-  std::string config_file;  // that the ranks would read at the start
+  std::string config_file;  // read by the ranks at the start
 };
 
 struct PlanAnswer {
@@ -32,20 +32,20 @@ struct PlanAnswer {
   Machine machine;
   const Stack* stack = nullptr;
   LayoutPlan plan;
-  std::optional<TimePlan> time;    // where the machine has figures
-  std::optional<StartPlan> start;  // where it was asked for
-  std::optional<Verdict> verdict;  // where there is a limit
+  std::optional<TimePlan> time;    // if the machine has figures
+  std::optional<StartPlan> start;  // if requested
+  std::optional<Verdict> verdict;  // if there is a limit
   std::vector<std::string> notes;
 };
 
-// Refuses (exit code 2) what check_run() and the request get wrong. `config` gets the vocabulary
-// that is assumed where its files do not say it.
+// Rejects (exit code 2) errors of check_run() and of the request. Sets the assumed vocabulary in
+// `config` if its files do not provide one.
 PlanAnswer answer_plan(Config& config, const PlanRequest& request);
 
-// As printed by `trireme plan --json`.
+// Serializes the answer as `trireme plan --json` prints it.
 std::string to_json_text(const PlanAnswer& answer);
 
-// The target of the run: the machine that was named, or the device of the configuration.
+// The target of the run: the named machine, or the configuration's device.
 Machine machine_for(const Config& config, const std::string& name);
 
 }  // namespace trireme

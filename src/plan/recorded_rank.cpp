@@ -1,4 +1,4 @@
-// The engine that trains, on a recording device.
+// The training engine on a recording device.
 #include "plan/recorded_rank.h"
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Tells the record which op launches what, and its cost.
+// Adds the op name and cost of each launch to the record.
 class OpNames : public Observer {
  public:
   explicit OpNames(Record& record) : record_(record) {}

@@ -1,5 +1,5 @@
-// A rank of a layout on a device that writes down what it does: planned, and run where its record
-// is wanted.
+// A rank of a layout on a recording device: planned and, if its record is needed,
+// run.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// `config` is valid for that many ranks and knows its vocabulary.
+// `config` must be valid for that many ranks, with known vocabulary.
 struct RecordedRank {
   RecordingDevice device;
   std::unique_ptr<Transport> transport;
@@ -19,13 +19,13 @@ struct RecordedRank {
   RecordedRank(const Config& config, const Target& target, RankOf rank,
                const std::shared_ptr<PlannedSchedules>& schedules);
 
-  // Before record_step().
+  // Call before record_step().
   void allocate();
-  // The record of one step.
+  // Returns the record of one step.
   Record record_step(std::int64_t micro_batches);
 };
 
-// Compute threads of a rank: what the machine's file says, or those of this process.
+// Compute threads of a rank: from the machine file, or those of this process.
 int threads_of(const Target& target);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a search needs to be told, and the JSON of what it found.
+// Inputs that a search requires, and JSON of its results.
 #include "plan/search_answer.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What is asked of a search for layouts, and its answer: the same for `trireme plan --search` and
-// for programs that link the library.
+// Request for a layout search and its answer: the same for `trireme plan --search` and for programs
+// that link the library.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace trireme {
 
 struct SearchRequest {
-  std::int64_t ranks = 0;   // 0: not said, which is refused
-  std::int64_t memory = 0;  // bytes of a rank; 0: a device's
+  std::int64_t ranks = 0;   // 0: not given, which is rejected
+  std::int64_t memory = 0;  // bytes per rank; 0: that of a device
   std::string stack = "trireme";
   bool exhaustive = false;
 };
@@ -21,12 +21,12 @@ struct SearchAnswer {
   LayoutSearch search;  // at least one layout
 };
 
-// `config` is valid and knows its vocabulary. Fails with exit code 1 where no layout fits, and with
-// 2 where the request makes none possible.
+// `config` must be valid with known vocabulary. Fails with exit code 1 if no layout fits, and with
+// 2 if the request allows none.
 SearchAnswer answer_search(const Config& config, const Machine& machine,
                            const SearchRequest& request);
 
-// As printed by `trireme plan --search --json`.
+// Serializes the answer as `trireme plan --search --json` prints it.
 std::string to_json_text(const SearchAnswer& answer, const Config& config);
 
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// Messages come from the operations themselves, over a wire that only counts; files from what each
-// kind of rank holds.
+// Messages are those of the actual operations, over a transport that only counts; files follow from
+// the data of each kind of rank.
 #include "plan/start_up.h"
 
 #include <fmt/format.h>
@@ -26,14 +26,14 @@ namespace {
 constexpr std::int64_t bytes_of_slice = 260, bytes_of_checksum = 20;  // in a manifest
 constexpr std::int64_t block = std::int64_t{4} << 20;                 // that has a checksum
 
-// Common to the ranks of a pipeline position.
+// Properties common to the ranks of a pipeline position.
 struct Position {
   bool reads_data = false;
-  bool has_shared = false;     // parameters that tensor-parallel ranks have copies of
+  bool has_shared = false;     // parameters replicated on tensor-parallel ranks
   std::int64_t tied = 0;       // elements of a tied table that a rank owns
-  bool has_tied_copy = false;  // whose original the first stage saves
-  // That the ranks with all copies of what they own save, and that those of one tensor-parallel
-  // rank save for all.
+  bool has_tied_copy = false;  // of the table that the first stage saves
+  // Slices saved by each rank that holds all copies of its data, and slices saved by one
+  // tensor-parallel rank for all.
   std::int64_t slices = 0, shared_slices = 0, bytes = 0;
 };
 
@@ -46,7 +46,7 @@ Position position_of(Engine& engine, int number, const Config& config) {
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const ParameterSpec& spec = definition.parameters[slice.parameter].spec;
       const int kinds = 1 + optimizer.moments(slice.parameter);
-      // Slices of experts lie apart in the whole parameter.
+      // Slices of experts are not contiguous in the full parameter.
       const std::int64_t regions = std::ssize(regions_of(spec, slice.begin, slice.end));
       const std::int64_t arrays = kinds * std::max<std::int64_t>(1, regions);
       const bool is_shared = !spec.split && !spec.of_experts;
@@ -70,7 +70,7 @@ class Start {
       : config_(config), target_(target), options_(options), device_(target) {
     start_.ranks = ranks;
     start_.nodes = ceil_div(ranks, options.ranks_on_node);
-    // Files are made by a run, not by a plan of it.
+    // A plan must not create a run's files.
     config_.offload.optimizer = OffloadConfig{}.optimizer;
     config_.offload.parameters = OffloadConfig{}.parameters;
     const auto schedules = std::make_shared<PlannedSchedules>();
@@ -111,8 +111,8 @@ class Start {
     }
   }
 
-  // Messages of a trainer from its beginning to its first step (train/trainer_start.cpp and
-  // checkpoint_keeper.cpp), sent to a mirror.
+  // Messages of a trainer from its start to its first step (train/trainer_start.cpp and
+  // checkpoint_keeper.cpp), sent to a loopback transport.
   SentMessages messages_of(int rank) {
     Place place;
     place.rank = rank;
@@ -176,7 +176,7 @@ class Start {
     return transport->sent();
   }
 
-  // About as many as the manifest has.
+  // Estimate of the number of bytes of the manifest.
   std::int64_t manifest_bytes() const {
     const std::int64_t copies =
         mesh_.group_size(replicate_axes(static_cast<int>(config_.parallel.zero)));
@@ -191,13 +191,13 @@ class Start {
     return bytes;
   }
 
-  // Shards of a checkpoint of the same layout that hold what a rank owns.
+  // Number of shards of a checkpoint with the same layout that contain a rank's data.
   int shards_of(int rank) const {
     const MeshPlace place = mesh_.place_of(rank);
     const Position& position = positions_[static_cast<std::size_t>(place.pp)];
     int shards = 1;  // its own, or that of the rank whose copy it has
     if (place.tp > 0 && position.has_shared) ++shards;
-    // The first stage cuts the table elsewhere.
+    // The first stage splits the table differently.
     if (position.has_tied_copy && positions_[0].tied > 0)
       shards += 1 + static_cast<int>(ceil_div(position.tied, positions_[0].tied));
     return shards;
@@ -240,7 +240,7 @@ class Start {
       if (!path.empty() && data.tokenizer != "null") tokenizer.push_back(path);
     add("tokenizer", size_of_all(tokenizer), all(static_cast<std::int64_t>(tokenizer.size())));
     const auto reads = [&](int rank) {
-      // The first rank looks for all others.
+      // Rank 0 checks on behalf of all others.
       return rank == 0 || positions_[static_cast<std::size_t>(mesh_.place_of(rank).pp)].reads_data;
     };
     std::set<std::string> prefixes;

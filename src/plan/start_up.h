@@ -1,6 +1,6 @@
-// Load of a run's start on the network and on a shared file system, counted before it begins: at
-// thousands of ranks a message to everyone or a file that all of them read decides whether a job
-// starts at all.
+// Predicted load of a run's start on the network and on a shared file system: with thousands
+// of ranks, a message to every rank or a file read by all of them can prevent a job from
+// starting.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace trireme {
 
 struct StartOptions {
   int ranks_on_node = 8;
-  bool resumes = false;     // from a checkpoint that the same layout has saved
+  bool resumes = false;     // from a checkpoint saved with the same layout
   std::string config_file;  // of the run, for its size
-  // Ranks whose messages are counted: those of the first, the middle and the last node, or all.
+  // Counts the messages of all ranks, or only of those of the first, middle and last node.
   bool all_ranks = false;
 };
 
-// Files of one kind, each opening counted.
+// Files of one kind; each opening counts.
 struct StartFiles {
   std::string what;
-  int readers = 0;                  // ranks that open any
+  int readers = 0;                  // number of ranks that open any
   std::int64_t rank = 0, node = 0;  // files that a rank and that a node open at most
   std::int64_t job = 0;             // of all ranks
-  std::int64_t bytes = -1;          // that one rank reads; -1: unknown here
+  std::int64_t bytes = -1;          // read by one rank; -1: unknown here
 };
 
 struct StartPlan {
@@ -39,11 +39,11 @@ struct StartPlan {
   StartFiles total;
 };
 
-// `config` is valid for that many ranks and knows its vocabulary.
+// `config` must be valid for that many ranks, with known vocabulary.
 StartPlan plan_start(const Config& config, int ranks, const Target& target,
                      const StartOptions& options);
 
-// As printed by `trireme plan --startup`.
+// Formats the plan as `trireme plan --startup` prints it.
 std::string to_text(const StartPlan& start);
 
 }  // namespace trireme

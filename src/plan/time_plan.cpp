@@ -1,4 +1,4 @@
-// Replays what was recorded, and extends what repeats itself.
+// Replays the recorded steps, and extrapolates their loops.
 #include "plan/time_plan.h"
 
 #include <fmt/format.h>
@@ -13,10 +13,10 @@
 namespace trireme {
 namespace {
 
-// Above this share of a device's memory allocators of other stacks free and map again, and
-// fragments decide: no model says how long that takes.
+// Above this share of a device's memory, other stacks' allocators free and remap memory, and
+// fragmentation dominates: no model predicts the time of that.
 constexpr double fullest = 0.95;
-// A foreign host that is late for more than this share of the step decides how long it takes.
+// A foreign host that is late for more than this share of the step determines the step time.
 constexpr double latest_host = 0.02;
 
 bool is_wide(const Config& config) {
@@ -33,7 +33,7 @@ bool is_of_states(const std::string& region) {
   return region.starts_with("master") || region.find("moment") != std::string::npos;
 }
 
-// Memory that the stack needs for a region, as a share of what is planned for it.
+// Memory of a region in the stack, relative to the planned memory.
 double share_of(const std::string& region, const Stack& stack) {
   if (region == "gradients" || region == "gradient sums") return stack.gradient_memory;
   if (region == "saved activations") return stack.activation_memory;
@@ -41,7 +41,7 @@ double share_of(const std::string& region, const Stack& stack) {
   return region.starts_with("master") ? stack.master_memory : stack.moment_memory;
 }
 
-// Memory of a rank as the stack would need it.
+// Memory that a rank would need with the stack.
 double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& config,
                  const Stack& stack) {
   double bytes = stack.runtime_memory;
@@ -55,7 +55,7 @@ double memory_of(const RankPlan& rank, const LayoutPlan& plan, const Config& con
   return bytes;
 }
 
-// The part that no allocator and no micro-batch changes: weights, gradients and states.
+// Memory independent of allocators and micro-batches: weights, gradients and states.
 double lasting_memory_of(const RankPlan& rank, const Stack& stack) {
   double bytes = 0;
   for (const MemoryRegion& region : rank.memory.regions) {
@@ -70,7 +70,7 @@ void count_flops(const LayoutPlan& plan, const Config& config, TimePlan& time) {
   const ModelConfig& m = config.model;
   time.uncut_flops = plan.flops;
   time.flops = plan.flops;
-  // With a causal mask half of what is counted for attention is needed.
+  // With a causal mask only half of the counted attention flops are required.
   time.flops -= plan.causal_share * plan.tokens * attention_flops_per_token(m) / 2;
   time.recomputed_flops =
       time.uncut_flops * (config.parallel.recompute == Recompute::full ? 4.0 / 3.0 : 1.0);
@@ -90,7 +90,7 @@ void extend(TimeByKind& a, const TimeByKind& shorter, double turns) {
   for (std::size_t k = 0; k < time_kinds; ++k) a[k] += turns * (a[k] - shorter[k]);
 }
 
-// Replays the whole step: each additional turn takes as long as the last one.
+// Replays the full step: each additional loop iteration takes as long as the last one.
 Replay replay_step(const LayoutPlan& plan, const CostModel& costs) {
   Replay step = replay(programs_of(plan, false), costs);
   if (plan.further_turns == 0) return step;
@@ -113,14 +113,14 @@ double sum(const TimeByKind& times) {
   return all;
 }
 
-// Sets the size up to which published runs support a fit, for a run of more devices.
+// Sets the number of devices up to which published runs support a fit, for larger runs.
 void set_end_of_band(const Fit& fit, TimePlan& time) {
   if (fit.devices == 0 || time.devices <= fit.devices) return;
   time.band_devices = std::max(time.band_devices, fit.devices);
   time.beyond = std::max(time.beyond, fit.beyond);
 }
 
-// A scalar that another stack has shown says less than one of the same stack.
+// A fit from another stack is less reliable than one from the same stack.
 void set_efficiency(const Machine& machine, const Stack& stack, bool wide, double given,
                     TimePlan& time) {
   const MachineSpeed& speed = *machine.speed;
@@ -153,8 +153,8 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
   }
 }
 
-// Devices of one kind differ, and a step waits for the slowest: about the largest of this many
-// normal deviations, 0.7 of two, 1.5 of eight, 3.3 of a thousand.
+// Devices of one kind differ in speed, and a step waits for the slowest: about the maximum of this
+// many normal deviates: 0.7 for two, 1.5 for eight, 3.3 for a thousand.
 double deviation_of_slowest(int devices) {
   if (devices < 2) return 0;
   const double root = std::sqrt(2 * std::log(devices));
@@ -168,8 +168,8 @@ CostModel costs_for(const Config& config, const Machine& machine, const Stack& s
   return {*machine.speed, stack, efficiency / slowest, is_wide(config)};
 }
 
-// Time of one round of another rank's rows in the forward pass of a layer: with even loads each
-// turn is one, and the first turn has no messages.
+// Time of one round of another rank's rows in the forward pass of a layer: with balanced load each
+// turn has one round, and the first turn needs no messages.
 double expert_round(const LayoutPlan& plan, const Config& config, const CostModel& costs) {
   const auto ranks = static_cast<double>(config.parallel.ep * config.parallel.expert_tp);
   double launches = 0, computing = 0, traveling = 0;

@@ -1,4 +1,4 @@
-// Plans the same run with one or two settings changed.
+// Plans variants of the run with one or two settings changed.
 #include "plan/verdict.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ const RankPlan& largest_rank(const LayoutPlan& plan) {
       [](const RankPlan& a, const RankPlan& b) { return a.device_bytes() < b.device_bytes(); });
 }
 
-// Bytes that the ranks of the fullest node keep in the memory of their host.
+// Maximum host memory of a node's ranks.
 std::int64_t on_host_of(const LayoutPlan& plan, const NodeHost& host) {
   std::vector<std::int64_t> of_position;
   for (const RankPlan& rank : plan.ranks) of_position.push_back(rank.host_bytes());
@@ -32,7 +32,7 @@ struct Change {
   void (*apply)(Config&);
 };
 
-// Settings that save memory and keep the model and the batch, gentle ones first.
+// Changes that save memory without changing the model or the batch, cheapest first.
 std::vector<Change> changes_for(const Config& config, const LayoutPlan& plan, bool host_is_short) {
   std::vector<Change> changes;
   if (host_is_short) {
@@ -76,11 +76,11 @@ std::string key_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
 }
 
-// Bytes of the rank that needs most, with some of the changes; returns max() if that does not fit
-// or the changes make the layout invalid.
+// Bytes of the rank that needs most, with the given changes; max() if host memory is exceeded or
+// the layout becomes invalid.
 std::int64_t needed_with(const std::vector<const Change*>& changes, Config config, int ranks,
                          const Target& target, const NodeHost& host) {
-  // A step keeps its samples.
+  // The number of samples per step must not change.
   config.train.global_batch_size = global_batch_size(config, ranks);
   for (const Change* change : changes) change->apply(config);
   try {
@@ -126,7 +126,7 @@ std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, 
   return fitting;
 }
 
-// "fits 64.00 GiB", and how much is left or too much.
+// Formats "fits 64.00 GiB", with the remaining or missing amount.
 std::string limit_text(std::int64_t needed, std::int64_t limit) {
   return fmt::format("{} {}", needed <= limit ? "fits" : "does not fit", bytes_to_text(limit));
 }

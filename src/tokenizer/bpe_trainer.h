@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-// How often each distinct piece occurs in the training text.
+// Number of occurrences of each distinct piece in the training text.
 class PieceCounts {
  public:
   // Counts the pieces of `text` as one document.

@@ -121,7 +121,7 @@ std::pair<std::string, std::string> read_merge(const JsonPlace& place) {
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
-// How tokens of a BPE are spelled.
+// Spelling of the tokens of a BPE.
 struct Spelling {
   bool byte_level = false;
   std::string prefix;  // of tokens that continue a word

@@ -9,8 +9,8 @@ namespace trireme {
 
 struct HfText {
   std::string text;
-  // How many bytes at its start were made of the first character of the text that was to be
-  // encoded: what a Metaspace of prepend_scheme "first" asks. 0 where that character was cut off or
+  // Number of leading bytes that came from the first character of the text to be encoded, as
+  // needed by a Metaspace with prepend_scheme "first". 0 if that character was cut off or
   // removed.
   std::size_t from_first = 0;
   // Whether a Replace put something before the first character, where its pattern matched nothing.

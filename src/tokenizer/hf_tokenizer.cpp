@@ -46,7 +46,7 @@ std::vector<AddedToken> read_added_tokens(const JsonPlace& place) {
   return tokens;
 }
 
-// In which form pieces of text reach the model.
+// Form in which pieces of text reach the model.
 enum class Form {
   characters,
   spelled,  // as the spelling of their bytes, in characters

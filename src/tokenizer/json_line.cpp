@@ -71,7 +71,7 @@ class Scanner {
     }
   }
 
-  // How a message shows a value that is known to be well-formed.
+  // Formats a value that is known to be well-formed for a message.
   static std::string shown(std::string_view value) {
     if (value.starts_with('{')) return "an object";
     if (value.starts_with('[')) return "a list";

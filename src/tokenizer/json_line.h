@@ -17,8 +17,8 @@ class JsonLine {
 
   // The texts at each key of the object in a line: one for a string, or those of a list. They are
   // valid UTF-8 (what was ill-formed is U+FFFD) and live as long as the line, until the next call.
-  // Of a duplicate key the last counts. Throws bad_input with the reason, without file and line,
-  // for a line that is not JSON or not an object, lacks a key or has another kind of value there.
+  // The last of duplicate keys counts. Throws bad_input with the reason, without file and line, for
+  // a line that is not JSON or not an object, or lacks a key or the right type of its value.
   const std::vector<std::vector<std::string_view>>& read(std::string_view line);
   // Whether the last line's texts had bytes that are not UTF-8.
   bool repaired() const { return repaired_; }

@@ -1,4 +1,4 @@
-// How the trie grows.
+// Construction of the trie.
 #include "tokenizer/prefix_set.h"
 
 #include "base/error.h"

@@ -16,7 +16,7 @@ enum class NormalForm { nfc, nfd, nfkc, nfkd };
 // Appends `text`, valid UTF-8, in a Unicode normal form.
 void append_normal_form(NormalForm form, std::string_view text, std::string& out);
 
-// How a program that normalizes texts sees characters, which depends on its versions of Unicode.
+// Character properties as a text normalizer sees them, which depend on its Unicode version.
 struct UnicodeRules {
   // BERT's control characters: general category Cc, Cf, Cs or Co, tab and line ends included.
   bool (*is_control)(char32_t);

@@ -30,7 +30,7 @@ class Vocabulary {
 
   // One more than the largest id.
   std::int32_t size() const { return static_cast<std::int32_t>(spans_.size()); }
-  // How many ids have a token.
+  // Number of ids that have a token.
   std::int32_t count() const { return count_; }
   // The smallest id without a token, or -1.
   std::int32_t first_hole() const;

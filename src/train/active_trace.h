@@ -1,5 +1,5 @@
-// Registration of the trace that is being recorded: its writers are stopped before it is destroyed,
-// however the run ends.
+// Registration of the active trace: its writers are detached before it is destroyed, however the
+// run ends.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@ namespace trireme {
 
 class ActiveTrace {
  public:
-  // `attach` gives the trace to all that write into it, and takes it away again with null. It is
-  // called here and in the destructor, so that an error that ends a traced step finds no one
-  // writing into memory that is gone.
+  // `attach` passes the trace to all its writers, or null to detach them. It is called by the
+  // constructor and the destructor, so that no writer keeps a dangling pointer when an error ends a
+  // traced step.
   using Attach = std::function<void(Trace*)>;
   ActiveTrace(int rank, Attach attach) : trace_(rank), attach_(std::move(attach)) {
     attach_(&trace_);
@@ -22,7 +22,7 @@ class ActiveTrace {
   ActiveTrace(const ActiveTrace&) = delete;
   ActiveTrace& operator=(const ActiveTrace&) = delete;
 
-  // Ends it, with what is under way.
+  // Ends the trace, including operations in flight.
   std::string json() {
     attach_(nullptr);
     return trace_.json();

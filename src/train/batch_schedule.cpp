@@ -1,4 +1,4 @@
-// Sizes, and the steps that they make.
+// Batch sizes, and the numbers of steps that follow from them.
 #include "train/batch_schedule.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
   if (first_size_ == final_size_) return;
   increment_ = ramp[1];
   ramp_samples_ = ramp[2];
-  check(first_size_ + increment_);  // then every size on the way divides
+  check(first_size_ + increment_);  // then all intermediate sizes divide too
 }
 
 void BatchSchedule::check(std::int64_t size) const {
@@ -46,7 +46,7 @@ std::int64_t BatchSchedule::batch_size(std::int64_t consumed) const {
     return (next - 1)->size;
   }
   if (increment_ == 0 || consumed > ramp_samples_ || ramp_samples_ == 0) return final_size_;
-  // In double, as upstream computes it, so that migrated runs change their batch at the same step.
+  // In double, as Megatron computes it, so that migrated runs change batch size at the same step.
   const std::int64_t increments = (final_size_ - first_size_) / increment_;
   const double samples_per_increment =
       static_cast<double>(ramp_samples_) / static_cast<double>(increments);

@@ -1,4 +1,4 @@
-// Finding, checking, loading and saving.
+// Finds, validates, loads and saves checkpoints.
 #include "train/checkpoint_keeper.h"
 
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ const std::string& first_parameter(const Engine& engine) {
   return engine.stage().definition().parameters.front().name;
 }
 
-// Runs `body` and returns the damage of a checkpoint that it finds; "" if it finds none.
+// Runs `body` and returns a description of the checkpoint damage that it finds; "" if none.
 std::string damage_found_by(const std::function<void()>& body) {
   try {
     body();
@@ -33,7 +33,7 @@ std::string damage_found_by(const std::function<void()>& body) {
   }
 }
 
-// Lists the files of a checkpoint. Unreadable ones are left out, since this is for display only.
+// Lists the files of a checkpoint, for display only: unreadable ones are skipped.
 void list_files(const fs::path& folder, Console& console) {
   std::map<std::string, std::uintmax_t> files;
   std::error_code error;
@@ -55,8 +55,8 @@ std::string first_of(const std::vector<std::string>& reports) {
 
 }  // namespace
 
-// The checkpoint's own folder, or empty. Only one rank looks: others may see a shared folder later
-// than it does.
+// Returns the checkpoint's own folder, or empty. Only one rank looks, because others may see a
+// shared folder with a delay.
 fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
   std::string folder;
   if (leads()) {
@@ -70,7 +70,7 @@ fs::path CheckpointKeeper::find_on_rank_0(const fs::path& path) {
   return from_rank_0(job_.transport, folder);
 }
 
-// The newest checkpoint of the run itself, or nothing.
+// Returns the newest checkpoint of the run itself, or empty.
 fs::path CheckpointKeeper::newest_checkpoint() {
   const fs::path folder = fs::path(job_.config.run.dir) / "checkpoints";
   if (leads()) {
@@ -102,8 +102,8 @@ fs::path CheckpointKeeper::newest_checkpoint() {
   return sound == newest ? repaired(sound) : sound;
 }
 
-// The newest checkpoint from `path` backwards that is sound to the last byte. All ranks share the
-// reading.
+// Searches backward from `path` for the newest checkpoint that is fully intact. All ranks share the
+// work of reading.
 fs::path CheckpointKeeper::fall_back(fs::path path) {
   for (;;) {
     std::string damage;
@@ -137,7 +137,7 @@ fs::path CheckpointKeeper::fall_back(fs::path path) {
   }
 }
 
-// Ends the job where any rank found damage. What else is sound is looked up once, on one rank.
+// Ends the job if any rank found damage. One rank looks for other checkpoints that are intact.
 void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& path) {
   std::string message = first_of(reports_of_ranks(job_.transport, damage));
   if (leads() && !message.empty()) {
@@ -153,14 +153,14 @@ void CheckpointKeeper::refuse_damage(const std::string& damage, const fs::path& 
   if (!message.empty()) throw DamagedCheckpoint(message);
 }
 
-// Sends what rank 0 has opened to all ranks: a single rank reads the manifest.
+// Broadcasts what rank 0 has opened, so that only one rank reads the manifest.
 void CheckpointKeeper::hand_on(std::optional<CheckpointReader>& reader, const fs::path& folder) {
   const std::string text =
       from_rank_0(job_.transport, reader && ranks() > 1 ? to_text(reader->manifest()) : "");
   if (!reader && !text.empty()) reader.emplace(folder, text);
 }
 
-// The same one on all ranks.
+// Opens the same checkpoint on all ranks.
 void CheckpointKeeper::open(std::optional<CheckpointReader>& reader, const fs::path& path) {
   std::string damage;
   if (leads()) damage = damage_found_by([&] { reader.emplace(path); });
@@ -223,8 +223,8 @@ void CheckpointKeeper::resume_from(const CheckpointState& saved, const std::stri
   }
 }
 
-// Moments of another optimizer fit by their shapes: its momentum would be taken for a first moment,
-// in other units.
+// Rejects moments of another optimizer with matching shapes: its momentum would be taken for a
+// first moment with a different scale.
 void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& saved,
                                                           const fs::path& folder) {
   OptimizerKind before{};
@@ -242,7 +242,7 @@ void CheckpointKeeper::refuse_states_of_another_optimizer(const std::string& sav
       folder.string(), before, now, before);
 }
 
-// Counts of experts are tensors that routers have from a run's first step on, or never.
+// Rejects missing counts of experts: routers have these tensors from a run's first step or never.
 void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& reader) {
   const auto has = [&](const std::string& ending) {
     return std::ranges::any_of(reader.manifest().tensors, [&](const StoredTensor& tensor) {
@@ -261,8 +261,8 @@ void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& 
   }
 }
 
-// Weights of another model fit by their shapes: the user is responsible for what a model computes
-// with them.
+// Weights of another model with matching shapes are loaded with a warning only: the user is
+// responsible for the result.
 void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs::path& folder) {
   if (saved.empty()) return;
   try {
@@ -315,7 +315,7 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   job_.engine.set_steps(counter_of(saved, "optimizer_steps"));
   resume_from(saved, fmt::format("the local checkpoints in '{}'", job_.config.checkpoint.local_dir),
               run);
-  // The newest checkpoint that others can read is still the one in the run's folder.
+  // The newest shared checkpoint is still the one in the run's folder.
   saved_step_ = saving_step_ = shared;
   locally_saved_step_ = *step;
   warn_of_another_model(saved.config_toml, job_.config.checkpoint.local_dir);
@@ -323,7 +323,7 @@ bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
 }
 
 bool CheckpointKeeper::go_back(std::int64_t step, RunState& run) {
-  finish();  // it may be the one that is being written
+  finish();  // it may be the one being written
   fs::path path = fs::path(job_.config.run.dir) / "checkpoints" / step_folder(step);
   std::error_code error;
   path = from_rank_0(job_.transport,
@@ -346,7 +346,7 @@ void CheckpointKeeper::save(const RunState& run) {
   Ranks ranks = job_.transport ? checkpoint_ranks(*job_.transport) : Ranks{};
   ranks.progress = job_.files;
   const auto begin = std::chrono::steady_clock::now();
-  finish();  // of an earlier step
+  finish();  // saves of an earlier step
   Engine& engine = job_.engine;
   std::vector<SourceSlice> slices;
   for (int c = 0; c < engine.chunks(); ++c) {

@@ -1,4 +1,4 @@
-// The checkpoints of a run: the one that it resumes from, and those that it saves.
+// Loads and saves the checkpoints of a run.
 #pragma once
 
 #include <functional>
@@ -19,47 +19,47 @@
 
 namespace trireme {
 
-// All ranks together call what it offers, in the same order; the first one prints.
+// All methods are collective, called in the same order on all ranks; rank 0 prints.
 class CheckpointKeeper {
  public:
-  // All but the options outlive it. `data_order`: of the training data, as a text. `saved` is
-  // called whenever a checkpoint has been put into place: how long training waited for it, and how
-  // long it took, in seconds.
+  // All members except the options must outlive the keeper. `data_order`: a text description of the
+  // training data's order. `saved` is called when a checkpoint is complete, with the seconds that
+  // training was blocked and the total seconds of the save.
   struct Job {
     const Config& config;
     Engine& engine;
     Transport* transport;  // null: a single rank
     Console& console;
-    FileProgress* files;  // told what this rank does with files
+    FileProgress* files;  // notified of this rank's file operations
     std::function<std::string()> data_order;
-    std::function<std::string()> tuning;  // the record of algorithms, or ""
+    std::function<std::string()> tuning;  // the tuning record, or ""
     std::function<void(double waited, double seconds)> saved;
   };
   explicit CheckpointKeeper(Job job)
       : job_(std::move(job)), local_(job_.config, job_.engine, job_.transport, job_.files) {}
 
-  // Loads what the configuration says: the run's own newest checkpoint, else checkpoint.load.
-  // Returns false where there is nothing to load: the engine is then as it was.
+  // Loads the run's own newest checkpoint, otherwise checkpoint.load. Returns false if there is no
+  // checkpoint: the engine is unchanged.
   bool load(RunState& run);
 
-  // The record of algorithms of the checkpoint that load() resumed from, or "".
+  // The tuning record of the checkpoint that load() resumed from, or "".
   const std::string& loaded_tuning() const { return loaded_tuning_; }
 
-  // Loads the run's own checkpoint of an earlier step. Returns false where it is not there; nothing
-  // has changed then.
+  // Loads the run's own checkpoint of an earlier step. Returns false, with nothing changed, if it
+  // does not exist.
   bool go_back(std::int64_t step, RunState& run);
 
-  // Saves, unless that step is saved already; with checkpoint.async it only begins.
+  // Saves, unless that step is already saved; with checkpoint.async only starts the save.
   void save(const RunState& run);
-  // Saves to checkpoint.local_dir. What fails there is a warning.
+  // Saves to checkpoint.local_dir. Failures are only warnings.
   void save_locally(const RunState& run);
-  // Whether this rank still writes.
+  // Whether this rank is still writing.
   bool writing() const { return saver_ && !saver_->written(); }
-  // Waits for a save that has begun. Throws what went wrong.
+  // Waits for a save in progress. Throws its error.
   void finish();
   // Step of the newest checkpoint that this process has loaded or saved; -1: none.
   std::int64_t saved_step() const { return saved_step_; }
-  // The same of local ones, on rank 0.
+  // The same for local checkpoints, on rank 0.
   std::int64_t locally_saved_step() const { return locally_saved_step_; }
 
  private:
@@ -87,8 +87,8 @@ class CheckpointKeeper {
   Job job_;
   std::optional<AsyncSaver> saver_;
   std::int64_t saved_step_ = -1, saving_step_ = -1, locally_saved_step_ = -1;
-  double waited_ = 0;              // of training, for the save at hand
-  std::int64_t shared_step_ = -1;  // of the newest one in the run's folder that has begun; -1: none
+  double waited_ = 0;              // seconds that training was blocked by the current save
+  std::int64_t shared_step_ = -1;  // newest save started in the run's folder; -1: none
   std::string loaded_tuning_;
   LocalCheckpoints local_;
 };

@@ -1,4 +1,4 @@
-// Plain stdio towards the user, one append per call towards the file.
+// Output to the user through stdio; one append per call to the log file.
 #include "train/console.h"
 
 #include <fmt/ranges.h>
@@ -42,7 +42,7 @@ bool is_started_by_launcher() {
 bool is_colored(std::FILE* out) {
   if (is_set("NO_COLOR")) return false;
   if (is_set("CLICOLOR_FORCE") && std::strcmp(std::getenv("CLICOLOR_FORCE"), "0") != 0) return true;
-  // Open MPI gives the ranks on other nodes a terminal of its own, whatever its output goes to.
+  // Open MPI gives ranks on other nodes a pseudo-terminal, wherever its own output goes.
   if (is_started_by_launcher()) return false;
   const char* terminal = std::getenv("TERM");
   return ::isatty(::fileno(out)) == 1 && !(terminal && std::strcmp(terminal, "dumb") == 0);
@@ -60,7 +60,7 @@ std::string time_of_day() {
   return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
-// A bar is drawn where the lines of progress are shown.
+// The bar is drawn only if progress lines are shown.
 Console::Console(std::FILE* out, bool live, LogLevel level, FileProgress* files)
     : out_(out),
       level_(level),
@@ -96,7 +96,7 @@ void Console::write(const std::string& text) {
   }
 }
 
-// The first `dimmed` characters are less important.
+// The first `dimmed` characters are shown as less important.
 void Console::show(LogLevel level, const std::string& lines, std::size_t dimmed) {
   if (!shows(level)) return;
   erase();
@@ -142,7 +142,7 @@ void Console::warn_now(const std::string& line) {
   put_now(LogLevel::warning, "warning: " + line);
 }
 
-// A line for each step would make a file of years of training large: it is there only on request.
+// A line per step would make the log of a long run too large, so it is written only on request.
 void Console::debug(const std::string& line) {
   if (shows(LogLevel::debug)) put_now(LogLevel::debug, line);
 }
@@ -156,8 +156,8 @@ int Console::columns() const {
   return columns > 0 ? columns : 80;
 }
 
-// A process that a launcher started may see a terminal of the launcher's making: the variable knows
-// better.
+// A process started by a launcher may see a pseudo-terminal of the launcher: the environment
+// variable is more reliable.
 std::size_t Console::line_columns() const {
   const char* given = std::getenv(terminal_columns_variable);
   const int columns = given ? std::atoi(given) : terminal_columns(out_);

@@ -1,4 +1,4 @@
-// Output of a run for its user: a terminal or a pipe, and the same lines, plain, in a file.
+// User-facing output of a run to a terminal or a pipe, with a plain copy in a log file.
 #pragma once
 
 #include <cstdio>
@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-// Neither a pipe whose reader has gone nor a full disk ever ends a run: what cannot be shown is
-// dropped, and a log file that cannot be written is given up with one warning.
+// Output errors never end a run: output to a closed pipe or a full disk is dropped, and a log file
+// that cannot be written is abandoned with one warning.
 class Console {
  public:
   // `out` is not owned. `live`: a bar may be drawn if `out` is a terminal. Lines beyond `level` are
@@ -25,11 +25,11 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Everything that was printed so far and everything from now on also goes to this file, which is
-  // continued if it is there.
+  // Copies all past and future output to this file, which is appended to if it
+  // exists.
   void keep_in(const fs::path& path);
 
-  // One or several whole lines, without the last line's end.
+  // Prints one or several lines, without the final newline.
   void print(const std::string& lines);
   // A line with the time of day in front.
   void print_now(const std::string& line);

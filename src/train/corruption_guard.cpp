@@ -1,4 +1,4 @@
-// Hashes travel, and texts only where they differ.
+// Ranks exchange hashes, and texts only for those that differ.
 #include "train/corruption_guard.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t block_bytes = std::int64_t{4} << 20;
 
-// Hash of all slices, block by block, on all threads.
+// Hashes all slices, block by block, on all threads.
 std::uint64_t hash_of(const std::vector<SourceSlice>& slices) {
   struct Block {
     const SourceSlice* slice;
@@ -40,8 +40,8 @@ std::uint64_t hash_of(const std::vector<SourceSlice>& slices) {
   return hash64(hashes.data(), hashes.size() * sizeof(std::uint64_t));
 }
 
-// The parameters of a rank as passes read them. None with ZeRO 3, where they are there for a
-// moment.
+// Returns the parameters of a rank in compute precision. Empty with ZeRO 3, where they are gathered
+// only temporarily.
 std::vector<SourceSlice> computed_with(const Engine& engine,
                                        const std::function<bool(const Parameter&)>& wanted) {
   std::vector<SourceSlice> slices;
@@ -112,7 +112,7 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   struct Common {
     const char* what;
     std::vector<SourceSlice> mine;
-    Group ranks;  // that have the same
+    Group ranks;  // that hold the same data
   };
   const auto is_dense = [](const Parameter& p) { return !p.spec.of_experts; };
   const auto is_expert = [](const Parameter& p) { return p.spec.of_experts; };
@@ -121,7 +121,7 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   std::vector<Common> all;
   all.push_back({"weights", computed_with(engine_, is_dense), along(Axes::dp_cp)});
   all.push_back({"states of the optimizer", owned_by(engine_, false), along(replicate_axes(zero))});
-  // Sums in bf16 are rounded differently on every rank.
+  // bf16 sums are rounded differently on every rank.
   if (!narrow)
     all.push_back(
         {"weights that are not cut", computed_with(engine_, is_whole), along(Axes::stage)});
@@ -133,7 +133,7 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   }
   hashed_bytes_ = 0;
   for (const Common& common : all) {
-    // Nothing can be compared if no rank has a copy of what another one has.
+    // Nothing can be compared unless some ranks hold copies of the same data.
     bool several = false;
     for (int rank = 0; rank < mesh.size() && !several; ++rank)
       several = common.ranks(rank).size() > 1;
@@ -158,7 +158,7 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   return {};
 }
 
-// The rank whose micro-batches `rank` computes.
+// Returns the rank whose micro-batches `rank` recomputes.
 int CorruptionGuard::partner(int rank, int shift) const {
   const Mesh& mesh = engine_.mesh();
   const MeshDegrees& degrees = mesh.degrees();
@@ -169,10 +169,10 @@ int CorruptionGuard::partner(int rank, int shift) const {
   return mesh.rank_of(place);
 }
 
-// Ranks of one expert-parallel group compute together.
+// Ranks of one expert-parallel group must recompute together.
 int CorruptionGuard::shift() const {
   const MeshDegrees& d = engine_.mesh().degrees();
-  const int sharing = d.tp * d.cp;  // of a data-parallel rank's samples
+  const int sharing = d.tp * d.cp;  // of the samples of a data-parallel rank
   const int unit = std::lcm(d.expert_ranks(), sharing) / sharing;
   return comparable_ && unit < d.dp() ? unit : 0;
 }
@@ -187,14 +187,14 @@ std::vector<OpHash> CorruptionGuard::hashes_of_passes(const StepInput& input,
   return hashes.ops();
 }
 
-// The hashes of the rank whose micro-batches this one has recomputed.
+// Receives the hashes of the rank whose micro-batches this one has recomputed.
 std::vector<OpHash> CorruptionGuard::list_of_partner(const std::vector<OpHash>& own, int shift) {
   const int rank = transport_ ? transport_->place().rank : 0;
   const int from = partner(rank, shift), to = partner(rank, -shift);
   if (from == rank) return own;
-  std::vector<OpHash> theirs(own.size());  // the same program
+  std::vector<OpHash> theirs(own.size());  // same program, same size
   const auto bytes = static_cast<std::int64_t>(own.size() * sizeof(OpHash));
-  // Sent only: the elements are not changed.
+  // Used for sending only: the elements are not modified.
   void* const mine = const_cast<OpHash*>(own.data());
   const Transfer transfers[] = {
       {Transfer::Direction::send, to, mine, bytes, DType::u8},
@@ -218,7 +218,7 @@ CorruptionGuard::Finding CorruptionGuard::compute_twice(const StepInput& input,
     differ |= own[static_cast<std::size_t>(partner(r, by))] != other[static_cast<std::size_t>(r)];
   if (!differ) return {};
 
-  // Finds the first difference along the model, since a wrong number spreads to everything after
+  // Looks for the first difference along the model, since a wrong value affects everything after
   // it.
   const std::vector<OpHash> expected = list_of_partner(mine, by);
   const OpHash none{.order = std::numeric_limits<std::int64_t>::max()};

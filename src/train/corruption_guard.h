@@ -1,6 +1,6 @@
-// The guard against silent corruption: what several ranks must have in common is compared bit for
-// bit. A processor that computes wrong numbers now and then, or memory that loses a bit, raises no
-// error and spoils a run all the same.
+// Detection of silent data corruption: values that several ranks must share are compared bit by
+// bit. A processor that occasionally miscomputes, or memory with bit flips, raises no error but can
+// ruin a run.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +16,22 @@
 
 namespace trireme {
 
-// The ranks of a group whose hash differs from that of most; all if no hash is that of most.
+// Returns the ranks whose hash differs from the majority's; all ranks if there is no majority.
 std::vector<int> ranks_that_differ(std::span<const int> ranks, std::span<const std::uint64_t> all);
 
-// Digests of the same micro-batch: by the rank whose micro-batch it is and by another one, each
-// twice; and by a third one, if there is one.
+// Digests of one micro-batch: by its own rank and by another rank, computed twice each, and by a
+// third rank, if there is one.
 struct Digests {
   std::uint64_t owner[2] = {}, other[2] = {}, third = 0;
 };
-// Which of two ranks computes wrong numbers: one that contradicts itself, else one that a third
-// contradicts, else perhaps either.
+// Returns which of two ranks computes wrong results: one whose digests differ, otherwise one that a
+// third rank contradicts, otherwise both.
 std::vector<int> suspects_of(int owner, int other, const Digests& digests, bool has_third);
 
 class CorruptionGuard {
  public:
-  // All outlive it. Without a transport this rank is the only one. `comparable`: other ranks get
-  // the same bits for a micro-batch; they do not if a library orders their sums.
+  // All arguments must outlive the guard. Null transport: a single rank. `comparable`: other ranks
+  // compute the same bits for a micro-batch; false if a library chooses the summation order.
   CorruptionGuard(Engine& engine, Device& device, Transport* transport, bool comparable)
       : engine_(engine), device_(device), transport_(transport), comparable_(comparable) {}
 
@@ -42,13 +42,13 @@ class CorruptionGuard {
     std::string what;           // "": nothing
     std::vector<int> suspects;  // ranks
   };
-  // All ranks together, with the same result on all. Between two steps: the gradients of the last
-  // one are lost.
+  // Collective, with the same result on all ranks. Call between steps: the gradients of the last
+  // step are lost.
   Finding compare_states();
-  // That this rank has hashed for the last of them.
+  // Bytes that this rank hashed in the last compare_states().
   std::int64_t hashed_bytes() const { return hashed_bytes_; }
-  // Each rank computes the micro-batches of another one that has the same weights, where there is
-  // one, else its own again.
+  // Recomputes each rank's micro-batches on another rank with the same weights, if there is one,
+  // otherwise on the same rank.
   Finding compute_twice(const StepInput& input, const Batches& batches);
 
  private:

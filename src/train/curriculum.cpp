@@ -1,4 +1,4 @@
-// Lengths by step, and micro-batches cut to them.
+// Sequence length by step, and truncation of micro-batches.
 #include "train/curriculum.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ Curriculum::Curriculum(const Config& config)
 
 std::int64_t Curriculum::length(std::int64_t steps) const {
   if (!active_) return full_;
-  // In double, and floored before it is rounded to the step, as upstream computes it, so that
-  // migrated runs change their length at the same iteration.
+  // Computed in double and floored before rounding to the step, as in DeepSpeed, so that migrated
+  // runs change their length at the same iteration.
   const double progress = static_cast<double>(steps + 1) / static_cast<double>(config_.iters);
   const double degree = config_.schedule == CurriculumSchedule::fixed_root
                             ? static_cast<double>(config_.root_degree)

@@ -1,5 +1,5 @@
-// Sequence lengths that grow while training begins (Li et al. 2022), by DeepSpeed's fixed_linear
-// and fixed_root schedules. A pure function of the step: nothing needs to be saved.
+// Sequence length warmup (Li et al. 2022) with DeepSpeed's fixed_linear and fixed_root schedules. A
+// pure function of the step: no state to save.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class Curriculum {
   explicit Curriculum(const Config& config);
 
   bool active() const { return active_; }
-  // Tokens per sequence in the step that follows on `steps` finished ones. Never falls.
+  // Sequence length of the step after `steps` completed ones. Never decreases.
   std::int64_t length(std::int64_t steps) const;
-  // All lengths that there are, rising; model.seq_length is the last.
+  // All lengths in ascending order; the last one is model.seq_length.
   std::vector<std::int64_t> lengths() const;
 
  private:
@@ -29,12 +29,12 @@ class Curriculum {
   std::int64_t full_;
 };
 
-// How far a run of these batches and lengths has come after `steps` steps.
+// Progress of a run with these batch sizes and lengths after `steps` steps.
 struct Consumed {
   std::int64_t steps = 0, samples = 0, tokens = 0;
 };
 
-// Goes step by step on from `consumed` until `enough`, which must come, and looks before each step.
+// Advances step by step from `consumed` until `enough` is true, checked before each step.
 Consumed consumed_until(const BatchSchedule& batches, const Curriculum& curriculum,
                         const std::function<bool(const Consumed&)>& enough, Consumed consumed = {});
 

@@ -1,4 +1,4 @@
-// Enqueues many products and waits for the last.
+// Enqueues many products and waits only for the last one.
 #include "train/device_products.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double heating = 0.2, measured = 0.3;  // seconds
-constexpr double emulated = 0.01;                // an emulated GPU has no speed to wait for
-// Products take turns with this many bytes of operands, which no cache holds: an H100 has 50 MiB.
+constexpr double emulated = 0.01;                // an emulated GPU needs no warm-up
+// Products rotate over this many bytes of operands, more than any cache: an H100 has 50 MiB.
 constexpr std::int64_t beyond_caches = 128 << 20;
 constexpr std::int64_t most_turns = 16;
 
-// Numbers as a training has them: those of one value would toggle few bits, which saves a GPU power
-// and lets it run up to an eighth faster. A block of them is repeated.
+// Realistic operand values: constant values would toggle few bits, which saves GPU power and makes
+// products up to an eighth faster. A block of values is repeated.
 MemoryBlock operand(Device& device, DType dtype, std::int64_t bytes) {
   constexpr std::int64_t most = 1 << 20;
   MemoryBlock block(device, bytes, "an operand of a timed product");
@@ -38,7 +38,7 @@ MemoryBlock operand(Device& device, DType dtype, std::int64_t bytes) {
   return block;
 }
 
-// What a product reads and writes.
+// Operands and result of a product.
 struct Operands {
   MemoryBlock dst, a, b;
 };
@@ -86,7 +86,7 @@ double product_seconds(Device& device, DType compute, Product product, const Lin
     queue.synchronize();
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
-  // The seconds of one product, after as many as take this long.
+  // Seconds per product, from a measurement of at least this duration.
   const auto timed = [&](double enough) {
     for (int times = 1;; times *= 2) {
       const double seconds = seconds_of(times);

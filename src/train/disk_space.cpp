@@ -1,4 +1,4 @@
-// Parameters and states by the rules of the optimizer, and what the file system says is free.
+// Checkpoint size by the optimizer's rules, and free space by the file system.
 #include "train/disk_space.h"
 
 #include <fmt/format.h>
@@ -16,14 +16,14 @@
 namespace trireme {
 namespace {
 
-// A checkpoint has the master weights and the moments, as they are computed with.
+// A checkpoint contains master weights and moments in their compute types.
 double bytes_of_parameter(const Config& config) {
   const double weight = config.run.precision == Precision::fp64 ? 8 : 4;
   const double moment = config.optimizer.moment_dtype == StateType::bf16 ? 2 : weight;
   return weight + moment * entry_of(config.optimizer.name).moments;
 }
 
-// The nearest folder that is there.
+// Returns the nearest existing ancestor folder.
 fs::path existing_folder(fs::path folder) {
   std::error_code error;
   folder = fs::absolute(folder, error);
@@ -42,7 +42,7 @@ DiskSpace disk_space(const Config& config) {
   const fs::path run = config.run.dir;
   if (config.checkpoint.interval > 0 && config.checkpoint.keep > 0) {
     const auto there = static_cast<std::int64_t>(saved_steps(run / "checkpoints").size());
-    // An old one is removed once the new one is complete.
+    // An old checkpoint is removed only after the new one is complete.
     space.more = std::max<std::int64_t>(1, config.checkpoint.keep + 1 - there);
   }
   std::error_code error;

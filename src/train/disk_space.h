@@ -1,4 +1,4 @@
-// Whether the disk has room for the checkpoints of a run, asked before the first step.
+// Checks disk space for the checkpoints of a run before the first step.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 namespace trireme {
 
 struct DiskSpace {
-  std::int64_t checkpoint = 0;  // bytes of one, about
-  std::int64_t more = 1;        // checkpoints that will lie there in addition to those that do now
+  std::int64_t checkpoint = 0;  // approximate bytes of one checkpoint
+  std::int64_t more = 1;        // checkpoints that will exist in addition to current ones
   std::int64_t free = 0;        // bytes
 
   bool has_room_for_one() const { return checkpoint <= free; }
@@ -20,8 +20,8 @@ struct DiskSpace {
 // Space on the disk of the run's folder, which need not exist. `config` knows its vocabulary.
 DiskSpace disk_space(const Config& config);
 
-// Refuses (exit code 2) a run that could not save once. Returns a warning where not all checkpoints
-// that it keeps have room, or "".
+// Rejects (exit code 2) a run that lacks space for a single checkpoint. Returns a warning if the
+// checkpoints that it keeps do not all fit, or "".
 std::string check_disk(const DiskSpace& space, const Config& config);
 
 }  // namespace trireme

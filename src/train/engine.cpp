@@ -1,4 +1,4 @@
-// A rank of a mesh: its stages with their states, and what they take.
+// A rank of the mesh: its stages with their states, and their memory.
 #include "train/engine.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ MeshDegrees degrees_of(const Config& config, int ranks) {
   return fit_degrees(ranks, degrees);
 }
 
-// Without a pipeline there is nothing to schedule: each micro-batch forward and back.
+// Without a pipeline each micro-batch simply runs forward and backward.
 ScheduleKind schedule_kind(const ParallelConfig& p) {
   return p.pp == 1 ? ScheduleKind::one_f_one_b : p.schedule;
 }
@@ -43,7 +43,7 @@ StagePlacement placement_of(const ParallelConfig& p) {
   return placement;
 }
 
-// Micro-batches per rank of the run's steps: some schedules hold more at the same time with fewer.
+// Micro-batches per rank over the run's steps: some schedules need more memory with fewer.
 std::set<std::int64_t> micro_batch_counts(const Config& config, int ranks, int dp) {
   const std::int64_t unit = config.train.micro_batch_size * dp;
   std::set<std::int64_t> counts;
@@ -78,7 +78,7 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   return options;
 }
 
-// `where`: the value of the key of what may be offloaded.
+// `where`: the configuration value that selects the location.
 OffloadOptions offload_options(const Config& config, OffloadPlace where) {
   OffloadOptions options;
   if (!leaves_memory(config, where)) return options;
@@ -88,14 +88,14 @@ OffloadOptions offload_options(const Config& config, OffloadPlace where) {
   return options;
 }
 
-// Whether parts of what full recomputation saves go to the tensor-parallel ranks: sequence
-// parallelism has cut it already.
+// Whether saved inputs of fully recomputed layers are sharded over tensor-parallel ranks: sequence
+// parallelism already shards them.
 bool distributes(const ParallelConfig& p) {
   return p.distribute_saved_activations && p.tp > 1 && !p.sequence_parallel &&
          p.recompute == Recompute::full;
 }
 
-// The first layers of a stage whose activations are kept elsewhere than in slots.
+// Number of leading layers of a stage whose activations are not kept in slots.
 std::int64_t windowed_layers(const Config& config) {
   const auto or_all = [&](std::int64_t some) { return some > 0 ? some : config.model.num_layers; };
   if (distributes(config.parallel)) return or_all(config.parallel.recompute_layers);
@@ -189,7 +189,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
 
 Engine::~Engine() = default;
 
-// Its parameters have the same places for every length.
+// Parameters have the same offsets for every sequence length.
 StageDefinition Engine::define(Chunk& chunk, std::int64_t seq) const {
   const int number = chunk.number;
   BuildOptions build = build_;
@@ -247,9 +247,9 @@ MemoryPlan Engine::memory() const {
   return plan;
 }
 
-// Only what is added in a fixed order needs it: activations, and gradients that are kept in bf16.
-// What is larger than the memory is added in several turns. Ranks that share sequences or experts
-// add up no activations, and have the least that a group can have.
+// Only sums in a fixed order need buffers: activations, and gradients kept in bf16. Data larger
+// than a buffer is summed in several rounds. Groups that share sequences or experts never sum
+// activations and get the minimum size.
 std::array<std::int64_t, 2> Engine::sum_bytes() const {
   constexpr std::int64_t most = 32 << 20;
   if (device_.target().device == DeviceKind::cpu || mesh_.size() == 1) return {};
@@ -349,7 +349,7 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
   request.ranks = placement_.ranks;
   request.chunks = placement_.chunks;
   request.micro_batches = static_cast<int>(micro_batches);
-  // A GPU's pipeline queue would stand still until the message comes.
+  // On a GPU, the pipeline queue would block until the message arrives.
   request.early_receives = device_.target().device == DeviceKind::cpu ? 1 : 0;
   PlannedSchedule planned{make_schedule(request), {}};
   planned.report = check_schedule(planned.schedule);

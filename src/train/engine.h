@@ -1,5 +1,5 @@
-// The engine of a training step on one rank: micro-batches in, gradients accumulated and summed
-// over ranks, optimizer step out.
+// The training engine of one rank: computes micro-batches, accumulates and reduces gradients, and
+// runs the optimizer step.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@
 
 namespace trireme {
 
-// Gives micro-batch k of this rank; asked once for each k, rising. What it points to stays valid
-// until the call that asked for it returns.
+// Returns micro-batch k of this rank; called once for each k, in ascending order. The result stays
+// valid until the calling engine method returns.
 using MicroBatches = std::function<const Batch*(std::int64_t)>;
 
 struct StepResult;
@@ -35,19 +35,19 @@ struct StepInput {
   double lr = 0;
   double clip_grad = 0;  // 0: off
   double loss_scale = 1;
-  // Asked where loss and gradients are finite, with the same answer on all ranks: whether the step
-  // is taken at all. Null: it is.
+  // Called if loss and gradients are finite: whether to apply the step; must return the same on all
+  // ranks. Null: always applied.
   std::function<bool(const StepResult&)> takes;
-  // Asked at the step's end: whether this rank wants the run to stop, and whether it still writes a
-  // checkpoint.
+  // Called at the end of the step: whether this rank wants the run to stop, and whether it is still
+  // writing a checkpoint.
   std::function<bool()> stop, saving;
 };
 
-// Load of the routers in a step.
+// Router load balance in a step.
 struct ExpertLoad {
   double aux_loss = 0, z_loss = 0;  // of all layers, means over sequences
-  // By layer of the model with experts: the largest number of choices that an expert kept, over the
-  // mean of all experts.
+  // By MoE layer of the model: the largest number of choices that an expert kept, divided by the
+  // mean over all experts.
   std::vector<double> imbalance;
   std::int64_t dropped = 0;  // choices, in all layers
 };
@@ -56,27 +56,27 @@ struct ExpertLoad {
 struct StepResult {
   LossSum loss;          // of all ranks
   ExpertLoad experts;    // of all ranks; empty where the model has none
-  double grad_norm = 0;  // before clipping; not finite where gradients overflowed
+  double grad_norm = 0;  // before clipping; not finite on gradient overflow
   bool finite = true;    // false: loss or gradients overflowed and no step was taken
   bool taken = false;    // the weights were updated
   bool stop = false;     // a rank wants to stop
   bool saving = false;   // a rank still writes a checkpoint
 };
 
-// Which rank of how many this is.
+// Rank and number of ranks.
 struct RankOf {
   int rank = 0;
   int size = 1;
 };
 
-// Bytes of what is offloaded to a place, and of copies that checkpoints are written from there.
+// Bytes offloaded to a place, and of the copies from which checkpoints are written there.
 struct StoredBytes {
   std::int64_t states = 0, parameters = 0, activations = 0, copies = 0;
 
   std::int64_t total() const { return states + parameters + activations + copies; }
 };
 
-// Schedules of a pipeline with what they cost, by micro-batches per rank.
+// Cached pipeline schedules with their costs, by micro-batches per rank.
 struct PlannedSchedule {
   Schedule schedule;
   ScheduleReport report;
@@ -85,15 +85,15 @@ using PlannedSchedules = std::map<std::int64_t, PlannedSchedule>;
 
 class Engine {
  public:
-  // Plans everything that this rank will hold, allocates nothing and needs no other rank. `config`
-  // must be valid for that many ranks, its model resolved, its vocabulary known. Engines of the
-  // same configuration in one process may share their schedules, which are the same on all ranks.
+  // Plans everything that this rank will hold without allocating or communicating. `config` must be
+  // valid for that many ranks, with model and vocabulary resolved. Engines of the same
+  // configuration in one process may share schedules, which are identical on all ranks.
   Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
          RankOf rank = {}, std::shared_ptr<PlannedSchedules> schedules = nullptr);
   ~Engine();
 
   MemoryPlan memory() const;
-  // All ranks together. Without a transport this rank must be the only one.
+  // Collective. Without a transport this rank must be the only one.
   void allocate(Transport* transport = nullptr);
 
   const Mesh& mesh() const { return mesh_; }
@@ -109,7 +109,7 @@ class Engine {
   const Optimizer& optimizer(int chunk = 0) const { return *chunks_[chunk]->optimizer; }
   const Gradients& gradients(int chunk = 0) const { return *chunks_[chunk]->gradients; }
 
-  // Makes sequences that long from now on: one of the lengths of the curriculum. After allocate(),
+  // Sets the sequence length of subsequent steps: one of the curriculum's. Call after allocate(),
   // between steps.
   void set_length(std::int64_t seq);
   std::int64_t length() const { return seq_; }
@@ -119,7 +119,7 @@ class Engine {
   void refresh_compute();
   std::int64_t steps() const { return optimizer().steps(); }
   void set_steps(std::int64_t steps);
-  // Whether this rank is the one among those with the same part of a parameter that counts and
+  // Whether this rank, among all that hold the same part of a parameter, is the one that counts and
   // saves it.
   bool owns(int chunk, const ParameterSpec& spec) const;
 
@@ -133,18 +133,18 @@ class Engine {
   // Loss of `micro_batches` per rank, without dropout, summed over all ranks. Collective.
   LossSum evaluate(std::int64_t micro_batches, const MicroBatches& next);
 
-  // Runs the passes of a step only for the observer: neither weights nor states change. Collective.
+  // Runs the passes of a step for the observer only: weights and states do not change. Collective.
   void observe(const StepInput& input, const MicroBatches& next, Observer& observer);
-  // Description of the first NaN or infinity: runs the step's passes again. Collective.
+  // Describes the first NaN or infinity by rerunning the step's passes. Collective.
   std::string explain_not_finite(const StepInput& input, const MicroBatches& next);
 
   // Records computation and communication; null: nothing.
   void set_trace(Trace* trace);
 
-  // Bytes that this rank keeps outside of the memory of its device.
+  // Bytes that this rank stores outside device memory.
   StoredBytes stored(OffloadPlace place) const;
 
-  // Hash of what must be the same on all ranks of a stage.
+  // Hash of the layout, which must be equal on all ranks of a stage.
   std::uint64_t layout_hash() const;
   const Groups& groups() const { return groups_; }
 
@@ -162,15 +162,15 @@ class Engine {
   class Client;
 
   void allocate_all(Transport* transport);
-  // Bytes of sums_ for tensor-parallel sums, and for those of gradients. None on the CPU.
+  // Sizes of sums_ for tensor-parallel sums and for gradients. 0 on the CPU.
   std::array<std::int64_t, 2> sum_bytes() const;
 
-  // The graphs of a stage for sequences of a length, laid out like all others.
+  // Builds the graphs of a stage for a sequence length, with the common parameter layout.
   StageDefinition define(Chunk& chunk, std::int64_t seq) const;
 
   int find_parameter(const Chunk& chunk, const std::string& name) const;
-  // Sets the weight of losses per sample for what this step's micro-batches predict, on all ranks
-  // together.
+  // Computes the weight of per-sample losses from the number of predictions in this step's
+  // micro-batches on all ranks.
   void weigh_sample_losses(Client& client);
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void finish_gradients();
@@ -183,7 +183,7 @@ class Engine {
   };
   StepBlock* block() const { return &step_memory_.as<StepMemory>()->block; }
   StepTotals* totals() const { return &step_memory_.as<StepMemory>()->totals; }
-  // Bytes of the routers' accumulators, which follow it; 0 without experts.
+  // Bytes of the routers' accumulators, located after it; 0 without experts.
   std::int64_t expert_bytes() const;
   ExpertTotals* expert_totals() const {
     return reinterpret_cast<ExpertTotals*>(step_memory_.data() + align_up(sizeof(StepMemory)));
@@ -194,7 +194,7 @@ class Engine {
   void clear_totals();
   StepTotals read_totals();
   double nominal_tokens(const StepInput& input) const;
-  // The chunk that holds a stage of the model, or null if another rank does.
+  // Returns the chunk that holds a stage of the model, or null if another rank holds it.
   Chunk* chunk_of_stage(int stage) const;
 
   Mesh mesh_;
@@ -207,22 +207,22 @@ class Engine {
   const std::vector<LayerRange> layers_;
   const std::span<const Loss> losses_;
   std::int64_t seq_;  // positions of a sample
-  // Predicted tokens per sample of the global batch: with it a loss per sample weighs in the mean
-  // over tokens what it weighs in the mean over samples. 1 where no token is predicted.
+  // Predicted tokens per sample of the global batch: scales a per-sample loss so that its weight in
+  // the token mean equals that in the sample mean. 1 if no token is predicted.
   double sample_weight_ = 1;
   std::uint64_t seed_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;
   const struct { OffloadPlace states, parameters, activations; } places_;
   int zero_;
-  // Before what communicates: operations under way outlive neither.
+  // Declared before members that communicate: pending operations must not outlive the groups.
   Groups groups_;
   std::unique_ptr<TensorGroup> tensor_group_, context_group_, expert_group_;
   Device& device_;
   MemoryBlock step_memory_;
-  MemoryBlock sums_;  // for parts that are added in the order of ranks
+  MemoryBlock sums_;  // buffers for sums in rank order
   PipelineBuffers buffers_;
-  std::unique_ptr<SlotMemory> slots_;  // which the chunks share
+  std::unique_ptr<SlotMemory> slots_;  // shared by the chunks
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::unique_ptr<PipelineRunner> runner_;
   const std::shared_ptr<PlannedSchedules> schedules_;

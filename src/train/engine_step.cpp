@@ -1,5 +1,5 @@
-// A step of the engine: the walk through the schedule, the sums of losses and gradients over all
-// ranks, and what all ranks must agree on at its end.
+// A training step of the engine: execution of the schedule, sums of losses and gradients over all
+// ranks, and the decisions that all ranks share at its end.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// A step's accumulators on the host: first of this rank, then of all.
+// Accumulators of a step on the host: first this rank's, then the global sums.
 struct Sums {
   StepTotals totals;
   std::vector<std::byte> experts;  // ExpertTotals with its choices; empty without experts
@@ -25,7 +25,7 @@ struct Sums {
   }
 };
 
-// In one message and without rounding. `losses`: how many the model has.
+// Sums over ranks in one message, without rounding. `losses`: number of losses of the model.
 void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
   StepTotals& t = sums.totals;
   std::vector<ExactSum*> parts = {&t.squares};
@@ -61,8 +61,8 @@ void sum_over_ranks(Sums& sums, std::size_t losses, Communicator& world) {
   sums.saves = from[2];
 }
 
-// Divisor of a step's gradients: the tokens that it predicts. A step that predicts none trains on
-// its losses per sample only.
+// Divisor of a step's gradients: the number of predicted tokens. A step without predicted tokens
+// trains on its per-sample losses only.
 double divisor_of(const LossSum& loss) {
   for (const LossSum::Part& part : loss.parts)
     if (part.count > 0) return part.count;
@@ -74,7 +74,7 @@ double divisor_of(const LossSum& loss) {
 // Callbacks of the runner into the engine.
 class Engine::Client : public PipelineClient {
  public:
-  // `finish`: called when every reduction of gradients has been started.
+  // `finish`: called once every gradient reduction has been started.
   Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches,
          std::function<void()> finish)
       : engine_(engine), next_(next), finish_(std::move(finish)), batches_(micro_batches) {}
@@ -89,13 +89,13 @@ class Engine::Client : public PipelineClient {
   }
   std::int64_t micro_batches() const { return static_cast<std::int64_t>(batches_.size()); }
   void losses_ready(int chunk, int slot, std::int64_t) override {
-    // Tensor-parallel ranks all have the same losses.
+    // All tensor-parallel ranks have the same losses.
     if (engine_.place_.tp > 0) return;
     add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.losses_, engine_.totals());
   }
   void step() override { finish_(); }
 
-  // Sets the micro-batch that is number 0 to the runner.
+  // Sets the micro-batch that the runner calls number 0.
   void start_at(std::int64_t first) { first_ = first; }
 
  private:
@@ -109,18 +109,18 @@ class Engine::Client : public PipelineClient {
 void Engine::weigh_sample_losses(Client& client) {
   double tokens = 0;
   const bool counts =
-      place_.tp == 0 && place_.cp == 0 && place_.pp == 0;  // the others see the same or nothing
+      place_.tp == 0 && place_.cp == 0 && place_.pp == 0;  // other ranks have duplicates or none
   for (std::int64_t k = 0; counts && k < client.micro_batches(); ++k)
     for (const float weight : client.batch(k).loss_weights) tokens += weight;
   groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
   const std::int64_t samples = build_.batch * client.micro_batches() * mesh_.degrees().dp();
   sample_weight_ = tokens > 0 ? tokens / static_cast<double>(samples) : 1;
-  // Runs in other precisions have always rounded it, and keep their bits.
+  // Runs in other precisions have always rounded this value, and must keep their bits.
   if (build_.compute != DType::f64) sample_weight_ = static_cast<float>(sample_weight_);
 }
 
-// Gradients are scaled by the tokens that the step has at most; what loss weights take away is made
-// up for at the end, so that no micro-batch needs to know the others.
+// Gradients are scaled by the maximum number of tokens of the step, and corrected for loss weights
+// at the end, so that a micro-batch needs no information about the others.
 double Engine::nominal_tokens(const StepInput& input) const {
   return static_cast<double>(build_.batch * seq_ * input.micro_batches * mesh_.degrees().dp());
 }
@@ -244,7 +244,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
   return result;
 }
 
-// The end of a step: totals of all ranks, then clipping and the optimizer.
+// Ends a step: totals over all ranks, then clipping and the optimizer.
 StepResult Engine::update(const StepInput& input) {
   finish_gradients();
   for (int c = 0; c < chunks(); ++c) {
@@ -263,7 +263,7 @@ StepResult Engine::update(const StepInput& input) {
   result.saving = sums.saves > 0;
   const double divisor = divisor_of(result.loss);
   const double unscale = divisor > 0 ? nominal_tokens(input) / divisor / input.loss_scale : 0;
-  // Integer sums that overflowed look finite and mean nothing.
+  // Integer sums that overflowed look finite but are meaningless.
   result.grad_norm = sums.totals.overflows > 0 ? std::numeric_limits<double>::quiet_NaN()
                                                : std::sqrt(sums.totals.squares.value()) * unscale;
   result.finite = std::isfinite(result.loss.words().sum) && std::isfinite(result.grad_norm);
@@ -294,7 +294,7 @@ LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
 
 void Engine::observe(const StepInput& input, const MicroBatches& next, Observer& observer) {
   Client client(*this, next, input.micro_batches, [&] {
-    for (auto& chunk : chunks_) chunk->gradients->finish();  // completes what is under way
+    for (auto& chunk : chunks_) chunk->gradients->finish();  // waits for pending reductions
   });
   run_micro_batches(input, client, &observer);
 }

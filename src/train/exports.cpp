@@ -1,4 +1,4 @@
-// A thread per export; what it reads and writes is a few rows at a time.
+// One thread per export, which reads and writes a few rows at a time.
 #include "train/exports.h"
 
 #include <chrono>
@@ -30,7 +30,7 @@ std::int64_t bytes_of(const fs::path& folder) {
   return bytes;
 }
 
-// The special tokens of the run's tokenizer that Hugging Face's files name.
+// Special tokens of the run's tokenizer that Hugging Face's files list.
 SpecialTokens special_tokens(const Config& config) {
   if (config.data.tokenizer.empty()) return {};
   const auto tokenizer = make_tokenizer(config);
@@ -70,8 +70,8 @@ void Exports::open(std::int64_t loaded_step, std::int64_t last_step) {
   }
 }
 
-// Exports that are due: of checkpoints that are there, and those that a kill interrupted. What is
-// unfinished is removed.
+// Exports that are due for existing checkpoints, including those interrupted by a kill. Incomplete
+// exports are removed.
 std::set<std::int64_t> Exports::missing_up_to(std::int64_t loaded_step) const {
   std::set<std::int64_t> steps;
   for (const auto& entry : fs::directory_iterator(folder())) {
@@ -113,11 +113,11 @@ Exports::Written Exports::write(std::int64_t step, const std::stop_token& stoppe
   ExportOptions options = export_options(config_);
   if (const DType dtype = compute_dtype(config_.run.precision); dtype != DType::f64)
     options.dtype = dtype;
-  options.pool = nullptr;  // the cores belong to training
+  options.pool = nullptr;  // leaves the cores to training
   options.progress = files_;
   options.stopped = stopped;
   export_huggingface(checkpoint(step), part, options);
-  remove_folder(whole);  // of a run that did these steps before
+  remove_folder(whole);  // from a previous run over these steps
   rename_durably(part, whole);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   return {whole, bytes_of(whole), seconds.count()};

@@ -14,16 +14,16 @@
 
 namespace trireme {
 
-// Contents of an export besides the weights: the tokenizer's files and special tokens. Reads the
+// Contents of an export besides weights: tokenizer files and special tokens. Reads the
 // tokenizer.
 ExportOptions export_options(const Config& config);
 
-// One folder at a time, RUN/exports/step-<step>. It appears under that name when it is complete;
-// what cannot be written is a warning, since the checkpoint itself is there. Used by one thread of
-// the first rank.
+// Exports one folder at a time, RUN/exports/step-<step>, which gets this name when it is complete.
+// Write errors are warnings, since the checkpoint itself exists. Used by a single thread of rank
+// 0.
 class Exports {
  public:
-  // The arguments outlive it. Refuses (exit code 2) a model that no class of transformers is.
+  // The arguments must outlive it. Rejects (exit code 2) models without a transformers class.
   Exports(const Config& config, Console& console, FileProgress* files);
   // Creates the folder, removes what a killed run left in it, and writes the exports that are
   // missing up to the step that the run resumes from (-1: none); names those whose checkpoint no
@@ -31,13 +31,13 @@ class Exports {
   void open(std::int64_t loaded_step, std::int64_t last_step);
   ~Exports() { stop(); }
 
-  // Begins to export the run's checkpoint of a step, where one is due.
+  // Starts to export the run's checkpoint of a step, if an export is due.
   void start(std::int64_t step);
-  // Reports what is complete.
+  // Reports completed exports.
   void poll();
-  // Waits for what has begun; a signal to the process stops it.
+  // Waits for the export in progress; a signal to the process stops it.
   void finish();
-  // Gives up what has begun, and leaves nothing of it.
+  // Cancels the export in progress and removes its files.
   void stop();
 
  private:
@@ -58,7 +58,7 @@ class Exports {
   std::int64_t last_step_ = -1;  // of the run
   Console& console_;
   FileProgress* files_;
-  std::int64_t step_ = -1;  // of the export under way
+  std::int64_t step_ = -1;  // of the export in progress
   std::stop_source stop_;
   std::future<Written> under_way_;
 };

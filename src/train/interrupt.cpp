@@ -1,4 +1,4 @@
-// Signal handler that sets a flag and prints a line.
+// A signal handler that sets a flag and prints a line.
 #include "train/interrupt.h"
 
 #include <atomic>
@@ -10,12 +10,12 @@
 namespace trireme {
 namespace {
 
-std::atomic<int> pending_signal = 0;  // handlers may use it: it needs no lock
+std::atomic<int> pending_signal = 0;  // async-signal-safe, because it is lock-free
 static_assert(std::atomic<int>::is_always_lock_free);
 
 std::atomic<bool> speaks = false;
 
-// Nothing else may be called in a handler.
+// Uses only async-signal-safe functions.
 void say(std::string_view words) {
   if (speaks) (void)!::write(STDERR_FILENO, words.data(), words.size());
 }
@@ -40,7 +40,7 @@ void InterruptGuard::speak() {
 }
 
 InterruptGuard::~InterruptGuard() {
-  pending_signal = 0;  // signals are for one guard only
+  pending_signal = 0;  // signals apply to one guard only
 }
 
 int InterruptGuard::pending() {

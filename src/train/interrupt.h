@@ -1,4 +1,4 @@
-// Signals that ask a run to save and stop.
+// Handling of signals that ask a run to save and stop.
 #pragma once
 
 #include <string_view>
@@ -13,9 +13,9 @@ inline constexpr std::string_view stopping_words =
 inline constexpr std::string_view signalled_words =
     "\ntrireme: a signal asks for an end: stopping after the step at hand, which is then saved\n";
 
-// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
-// walltime) are noted instead of ending the process, unless they were ignored. A second SIGINT ends
-// it immediately.
+// During its lifetime, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
+// time limit) are recorded instead of ending the process, unless they were ignored. A second SIGINT
+// ends it immediately.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -25,7 +25,7 @@ class InterruptGuard {
   static int pending();
 
   // Makes this process announce on standard error, as soon as a signal arrives, what it will do:
-  // for the one process of a job that prints.
+  // for the only process of a job that prints.
   static void speak();
 
  private:

@@ -1,4 +1,4 @@
-// Each slice of a rank is a tensor of its own in these checkpoints: other ranks cannot use it.
+// Each slice of a rank is a separate tensor in these checkpoints: other ranks cannot use it.
 #include "train/local_checkpoints.h"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ std::vector<SourceSlice> sources(Engine& engine) {
   return slices;
 }
 
-// Describes the contents and the owner of such a checkpoint.
+// Describes the contents and the owner of a local checkpoint.
 std::string layout_text(const Config& config, Engine& engine, int rank) {
   std::string text = fmt::format("{} {} {}", engine.mesh().text(), rank, config.optimizer.name);
   for (const TargetSlice& slice : targets(engine))
@@ -64,8 +64,8 @@ std::string read_identity(const fs::path& path) {
 
 }  // namespace
 
-// A run that is restarted from the beginning in the same folder has another one; so has a copy of
-// the run.
+// Returns the folder, which depends on the run: a run restarted from scratch in the same folder has
+// a different one, and so has a copy of the run.
 const fs::path& LocalCheckpoints::folder() {
   if (!folder_.empty()) return folder_;
   const fs::path run = fs::absolute(config_.run.dir).lexically_normal();
@@ -98,7 +98,7 @@ std::vector<LocalCheckpoints::Saved> LocalCheckpoints::usable(std::int64_t share
       reader.verify(&ThreadPool::global(), 0, 1, files_);
       usable.push_back({step, static_cast<std::int64_t>(hash64(texts.at("branch")))});
     } catch (const std::exception&) {
-      continue;  // it cannot be used, and others can
+      continue;  // unusable, but others may be usable
     }
   }
   return usable;

@@ -1,5 +1,5 @@
-// Checkpoints on a disk of each node, between those in the run's folder: quick to write, and gone
-// with the node.
+// Frequent checkpoints on each node's local disk, in addition to those in the run's folder: fast to
+// write, but lost with the node.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace trireme {
 
-// Every rank stores all that it owns in a folder of its own, as a checkpoint that no other rank can
-// read: none needs another one's disk. All methods are collective.
+// Every rank stores everything that it owns in its own folder, as a checkpoint that only this rank
+// can read: no rank needs another node's disk. All methods are collective.
 class LocalCheckpoints {
  public:
   // All outlive it.
@@ -25,15 +25,15 @@ class LocalCheckpoints {
 
   bool active() const { return config_.checkpoint.local_interval > 0; }
 
-  // The newest step that every rank has whole and undamaged, of this run on this layout, and which
-  // came after the checkpoint `shared` in the run's folder (-1: after none) and after no other.
+  // Returns the newest step that is intact on every rank, belongs to this run and layout, and
+  // directly follows the checkpoint `shared` in the run's folder (-1: follows none).
   std::optional<std::int64_t> newest(std::int64_t shared);
   // The run resumes from `step`: later saves belong to an abandoned branch.
   void forget_after(std::int64_t step);
-  // Loads that one.
+  // Loads the local checkpoint of `step`.
   CheckpointState load(std::int64_t step);
-  // Saves; the two newest stay. `shared` as above. Returns what went wrong, on rank 0, or "": the
-  // run does not depend on these.
+  // Saves, keeping the two newest ones. `shared` as above. Returns an error message, on rank 0, or
+  // "": errors are not fatal, because the run does not depend on local checkpoints.
   std::string save(CheckpointState state, std::int64_t shared);
 
  private:

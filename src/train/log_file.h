@@ -1,4 +1,4 @@
-// Files that only grow, a record at a time: metrics, event files, the log.
+// Append-only files of records: metrics, event files, the log.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-// Appends all of the record or, where that fails, nothing: no half a record stays in the file.
+// Appends the whole record or, on failure, nothing: no partial record stays in the file.
 inline void append_record(File& file, std::string_view record) {
   const std::uint64_t before = file.size();
   try {

@@ -1,4 +1,4 @@
-// Medians of a window that is small enough to be sorted in each step.
+// Medians of a window, small enough to be sorted in each step.
 #include "train/loss_spikes.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr double normal_deviations = 1.4826;  // in the median distance from the median
+constexpr double normal_deviations = 1.4826;  // standard deviation / MAD
 constexpr double least_deviation = 1e-3;      // of the median
 
 double median_of(std::vector<double> values) {
@@ -76,7 +76,7 @@ void LossSpikes::saved(std::int64_t step) {
   if (!active()) return;
   spikes_ = 0;
   saves_.push_back(step);
-  // Only the newest save that is old enough for every future spike counts.
+  // Only the newest save that is old enough for any future spike matters.
   while (saves_.size() > 1 && saves_[1] + back_steps_ <= step + 1) saves_.erase(saves_.begin());
 }
 
@@ -90,7 +90,7 @@ std::optional<std::int64_t> LossSpikes::rollback_step(std::int64_t step) const {
 
 void LossSpikes::rolled_back(const LossSpikes& then, std::int64_t step) {
   losses_ = then.losses_;
-  // Later saves belong to a branch that the run has abandoned.
+  // Later saves belong to an abandoned branch of the run.
   std::erase_if(saves_, [step](std::int64_t saved) { return saved > step; });
 }
 

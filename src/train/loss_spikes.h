@@ -1,4 +1,4 @@
-// Spikes of the loss: detection, and how a run continues after one.
+// Loss spikes: detection and recovery.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +11,41 @@
 
 namespace trireme {
 
-// Decides by losses and counts only, which are the same on all ranks and in every run: a repeated
-// run has the same spikes and continues in the same way.
+// Decisions depend only on losses and counts, which are the same on all ranks and in every run: a
+// repeated run finds the same spikes and recovers in the same way.
 class LossSpikes {
  public:
   LossSpikes() = default;  // finds none
   explicit LossSpikes(const TrainConfig& config);
 
   bool active() const { return policy_ != SpikePolicy::none; }
-  // A loss that is not finite is a spike. Another one is where it stands that many standard
-  // deviations above the median of the last losses, once there is a whole window of them. The
-  // deviation is that of a normal distribution with the same median distance from the median, and
-  // at least a thousandth of the median.
+  // A non-finite loss is a spike. So is one that exceeds the median of the recent losses by this
+  // many standard deviations, once a full window of losses exists. The deviation is estimated from
+  // the median absolute deviation, as for a normal distribution, and is at least a thousandth of
+  // the median.
   bool is_spike(double loss) const;
   // "the loss 9.81 is 23.1 standard deviations above the median of the last 128 (3.21)"
   std::string text(double loss) const;
 
-  // The update of a step with this loss was done.
+  // Records the loss of a step whose update was applied.
   void add(double loss);
-  // It was not, since it is a spike. Throws Error where that has happened too often, and no end is
-  // in sight.
+  // Records the loss of a step that was skipped as a spike. Throws Error if this happened too often
+  // without recovery.
   void add_spike(double loss);
 
-  // A checkpoint of the run's own plan was saved. Others, as of a run that is interrupted, would
-  // not be there in another run, and are no places to go back to.
+  // Records a checkpoint saved on the run's regular schedule. Others, e.g. on interruption, would
+  // not exist in another run and are not rollback targets.
   void saved(std::int64_t step);
-  // The step to roll back to after a spike in that step: the newest such checkpoint that is old
-  // enough. Nothing if only the step is skipped.
+  // Returns the step to roll back to after a spike in `step`: the newest such checkpoint that is
+  // old enough. Empty if the step is only skipped.
   std::optional<std::int64_t> rollback_step(std::int64_t step) const;
-  // The states are those of that checkpoint again, which had these spikes.
+  // Records the rollback to that checkpoint, whose state of spikes was `then`.
   void rolled_back(const LossSpikes& then, std::int64_t step);
 
-  // Text that a checkpoint keeps of it.
+  // Serializes the state for checkpoints.
   std::string json() const;
-  // Restores from that, if it fits this run's configuration. Rejects (exit code 2) what json()
-  // cannot have written.
+  // Restores the state from json()'s text, if it fits this run's configuration. Rejects (exit code
+  // 2) text that json() cannot have written.
   void restore(const std::string& json);
 
  private:
@@ -59,7 +59,7 @@ class LossSpikes {
   double sigma_ = 0;
   std::int64_t back_steps_ = 0;
   std::deque<double> losses_;        // of steps that were taken, the newest last
-  std::vector<std::int64_t> saves_;  // steps of the plan's checkpoints that may be gone back to
+  std::vector<std::int64_t> saves_;  // regular checkpoints that are rollback targets
   int spikes_ = 0;                   // since the last step that was taken (skip) or saved (back)
 };
 

@@ -14,7 +14,7 @@ double cosine_fall(double ratio) {
   return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0);
 }
 
-// From 1 at ratio 0 to 0 at ratio 1.
+// Annealing factor: 1 at ratio 0, 0 at ratio 1.
 double anneal_fall(AnnealStyle anneal, double ratio) {
   switch (anneal) {
     case AnnealStyle::exponential:
@@ -29,8 +29,8 @@ double anneal_fall(AnnealStyle anneal, double ratio) {
   return 1.0;
 }
 
-// Share of the way from min_lr to max_lr at `place` after the warm-up, which ended at `begin`, of a
-// decay that ends at `end`.
+// Decay factor between min_lr (0) and max_lr (1) at `place`, for a decay from `begin`, the end of
+// the warm-up, to `end`.
 double share(const LrSchedule& schedule, double place, double begin, double end) {
   const double ratio = (place - begin) / (end - begin);
   switch (schedule.style) {
@@ -46,12 +46,12 @@ double share(const LrSchedule& schedule, double place, double begin, double end)
       return cosine_fall(ratio);
     case DecayStyle::constant:
     case DecayStyle::inverse_sqrt:
-      break;  // have no share
+      break;  // no factor
   }
   fail("internal error: no share of the learning rate for {}", schedule.style);
 }
 
-// Learning rate at `place`, as above.
+// Learning rate at `place`; arguments as in share().
 double decayed(const LrSchedule& schedule, double place, double begin, double end) {
   if (schedule.style == DecayStyle::constant) return schedule.max_lr;
   if (place > end) return schedule.min_lr;

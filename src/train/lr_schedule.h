@@ -1,5 +1,5 @@
-// Learning rate as a pure function of samples, or of samples and tokens, with Megatron's warm-up
-// and decay.
+// Learning rate as a pure function of samples, or of samples and tokens, with the warm-up and decay
+// of Megatron.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace trireme {
 
-// Lengths are in samples, so that the batch size may change during a run. All lengths count from
-// the start of the run; the decay includes the warm-up.
+// Lengths are in samples, so that the batch size may change during a run, and count from the start
+// of the run; the decay includes the warm-up.
 struct LrSchedule {
   double max_lr = 0;
   double min_lr = 0;
@@ -25,15 +25,15 @@ struct LrSchedule {
   DecayStyle style = DecayStyle::linear;
   AnnealStyle anneal = AnnealStyle::exponential;
 
-  // Learning rate of a step that begins after `samples` samples and `tokens` tokens. The trainer
-  // counts only samples of steps that were taken: a step skipped for an fp16 overflow does not
-  // advance a schedule in samples. Tokens are all that were read, as in Megatron-DeepSpeed.
+  // Returns the learning rate of a step that starts after `samples` samples and `tokens` tokens.
+  // The trainer counts only samples of applied steps: a step skipped on fp16 overflow does not
+  // advance a schedule in samples. Tokens include all that were read, as in Megatron-DeepSpeed.
   double operator()(std::int64_t samples, std::int64_t tokens = 0) const;
 };
 
-// The schedule that a valid configuration describes. Lengths in iterations are multiplied by
-// `global_batch_size`. `tokens_of` gives the tokens that the run has read after a number of
-// samples; it is asked only for a decay in tokens after a warm-up in samples.
+// Creates the schedule of a valid configuration. Lengths in iterations are multiplied by
+// `global_batch_size`. `tokens_of` returns the tokens read after a number of samples; it is called
+// only for a decay in tokens after a warm-up in samples.
 LrSchedule make_lr_schedule(const OptimizerConfig& optimizer, const TrainConfig& train,
                             std::int64_t global_batch_size,
                             const std::function<std::int64_t(std::int64_t)>& tokens_of = {});

@@ -1,4 +1,4 @@
-// Writing and repairing metrics.jsonl.
+// Writes and repairs metrics.jsonl.
 #include "train/metrics.h"
 
 #include <fmt/format.h>
@@ -22,15 +22,15 @@ struct JsonValue {
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const {
     if (!std::isfinite(value)) return "null";
-    std::string text = fmt::format("{}", value);  // the shortest that reads back to the same bits
-    // Readers must not take 1.0 or 1e20 for an integer of another precision.
+    std::string text = fmt::format("{}", value);  // shortest round-trip representation
+    // Readers must not mistake 1.0 or 1e20 for an integer.
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     return text;
   }
   std::string operator()(std::string_view value) const { return json_string(value); }
 };
 
-// Whether a line is one of ours and not above `last_step`.
+// Whether a line is valid and its step is at most `last_step`.
 bool is_kept(std::string_view line, std::int64_t last_step) {
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object()) return false;

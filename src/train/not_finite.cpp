@@ -1,4 +1,4 @@
-// An observer that looks at every output.
+// An observer that checks every output.
 #include "train/not_finite.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ constexpr std::int64_t backward_begins = std::int64_t{1} << 32;
 constexpr std::int64_t before_all = -2, embedding = -1, head = std::int64_t{1} << 31;
 constexpr std::size_t text_bytes = 256;
 
-// Rises along the model.
+// Sort key along the model.
 std::int64_t place_of(const Launch& launch) {
   if (launch.layer >= 0) return launch.layer;
   return launch.graph.input() == no_value ? embedding : head;
@@ -23,7 +23,7 @@ std::int64_t place_of(const Launch& launch) {
 
 }  // namespace
 
-// Index of the first value that is not finite, or -1; -1 too for integers.
+// Index of the first non-finite value, or -1; always -1 for integers.
 std::int64_t NotFiniteSearch::first_bad(DType dtype, const void* data, std::int64_t count) {
   const bool is_float =
       dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;

@@ -1,4 +1,4 @@
-// Finds the op after which the first number is not finite.
+// Search for the op that produced the first non-finite value.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace trireme {
 
 class NotFiniteSearch : public Observer {
  public:
-  // `index`: room for one number in device memory. Both outlive this.
+  // `index`: space for one number in device memory. Both arguments must outlive this object.
   NotFiniteSearch(Device& device, std::int64_t* index) : device_(device), index_(index) {}
 
-  // Parameters come before any op.
+  // Checks the parameters, which precede all ops.
   void look_at_masters(Optimizer& optimizer, const Stage& stage);
   void after(const Launch& launch) override;
 
-  // The first finding along the model among those of all ranks, which call this together.
+  // Returns the first finding along the model over all ranks. Collective.
   std::string first_of_all(Communicator& world) const;
 
  private:
@@ -27,7 +27,7 @@ class NotFiniteSearch : public Observer {
   Device& device_;
   std::int64_t* index_;
   std::string found_;
-  // Findings are compared by this: parameters, then forward by layer, then backward from the end.
+  // Sort key of findings: parameters, then forward by layer, then backward from the end.
   std::int64_t order_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Timed events around each launch, and tokens without a meaning.
+// Timed events around each launch, and random tokens.
 #include "train/op_times.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Times each kind of op in training steps on random tokens: for `trireme bench` and `trireme
+// Per-op timing of training steps on random tokens: for `trireme bench` and `trireme
 // profile`.
 #pragma once
 
@@ -22,18 +22,18 @@ struct OpTime {
   double bytes = 0;    // read and written, per step
 };
 
-// By the clock of the queue that runs an op: nothing waits, and a step takes as long as without it.
-// Waits of the host for other ranks within an op do not count on a device that does everything at
-// once.
+// Measures by the clock of the queue that runs an op: without waits, so a step takes no longer.
+// Waits of the host for other ranks within an op are excluded on a device that runs everything
+// synchronously.
 class OpTimes : public Observer {
  public:
   explicit OpTimes(const Device& device);
   void before(const Launch& launch) override;
   void after(const Launch& launch) override;
 
-  // Of all ops so far, which the device has finished.
+  // Total seconds of all ops so far, after the device has finished them.
   double seconds();
-  // The same per step and kind, over this many steps.
+  // The totals per op kind, divided by the number of steps.
   std::map<OpKind, OpTime> per_step(int steps);
 
  private:
@@ -49,12 +49,12 @@ class OpTimes : public Observer {
   std::map<OpKind, OpTime> times_;
   std::vector<Timed> timed_;  // not read yet
   Event begin_;
-  double waited_ = 0;  // before the op at hand
+  double waited_ = 0;  // before the current op
 };
 
 bool is_linear(OpKind op);
 
-// A micro-batch of tokens drawn at random; with packed predictions as many as the model expects.
+// Creates a micro-batch of random tokens; with packed predictions, as many as the model expects.
 Batch random_batch(const Config& config, const BuildOptions& build);
 
 double median(std::vector<double> values);

@@ -1,4 +1,4 @@
-// An observer that reads every output.
+// An observer that hashes every output.
 #include "train/pass_hashes.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Orders of one layer and direction lie that close together.
+// Range of the order numbers of one layer and direction.
 constexpr std::int64_t places = std::int64_t{1} << 32;
 constexpr std::int64_t at_embedding = 0, at_first_block = 1, at_head = std::int64_t{1} << 28;
 constexpr std::int64_t way_back = std::int64_t{1} << 29;
@@ -22,7 +22,7 @@ std::int64_t order_of(const Launch& launch) {
   return launch.node.phase == Phase::forward ? along : way_back + at_head - along;
 }
 
-// Whether only the used rows of its buffers of rows for experts are written.
+// Whether an op writes only the used rows of its expert buffers.
 bool has_room_to_spare(OpKind op) {
   using enum OpKind;
   constexpr OpKind roomy[] = {

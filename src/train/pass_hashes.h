@@ -1,5 +1,5 @@
-// Hashes of what the ops of a pass compute: two ranks that compute the same micro-batch have the
-// same.
+// Hashes of the op outputs of a pass: equal on two ranks that compute the same
+// micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace trireme {
 
-// Hash of the output of a launch. Plain data, to be sent.
+// Hash of one launch's output. Trivially copyable, so that it can be sent.
 struct OpHash {
   std::uint64_t hash = 0;
-  // Rises along the model: forward by layer, then backward from the end; within a layer, in the
-  // order of the program.
+  // Increases along the model: forward by layer, then backward from the end; within a layer, in
+  // program order.
   std::int64_t order = 0;
   std::int32_t op = 0, layer = 0;  // layer -1: outside of blocks
   std::int32_t forward = 0, unused = 0;
@@ -29,7 +29,7 @@ class PassHashes : public Observer {
  public:
   explicit PassHashes(Device& device) : device_(device) {}
 
-  // Leaves out rows that experts have received or lack: their buffers have room for more.
+  // Skips the received or missing rows of experts: their buffers are larger than the valid rows.
   void after(const Launch& launch) override;
 
   const std::vector<OpHash>& ops() const { return ops_; }
@@ -41,7 +41,7 @@ class PassHashes : public Observer {
 
 std::uint64_t digest_of(const std::vector<OpHash>& ops);
 
-// The first op, along the model, whose hash is another one; nothing where all agree. Both lists
+// Returns the first op along the model whose hashes differ; empty if all agree. Both lists must
 // come from the same program.
 std::optional<OpHash> first_difference(const std::vector<OpHash>& a, const std::vector<OpHash>& b);
 

@@ -1,4 +1,4 @@
-// Lines and the live bar of a training run.
+// Progress lines and the live bar of a training run.
 #include "train/progress.h"
 
 #include <fmt/format.h>
@@ -60,10 +60,10 @@ std::string progress_bar(std::int64_t done, std::int64_t total, int width) {
 
 namespace {
 
-// A piece of a line of progress, with what separates it from the piece before it.
+// A part of a progress line, with the separator before it.
 struct Piece {
   std::string text;
-  int rank;  // if there is no room for all, those of the lowest ranks stay; 0: always
+  int rank;  // the parts with the lowest ranks stay if space is short; 0: always
 };
 
 std::vector<Piece> pieces_of(const ProgressReport& r) {
@@ -119,7 +119,7 @@ void Progress::draw(std::int64_t iteration, double loss) {
   const double left = elapsed / done * static_cast<double>(iterations_ - iteration);
   const std::string text = fmt::format("  step {}/{}  loss {:.4f}  left {}", iteration, iterations_,
                                        loss, duration_text(left));
-  // A line that wraps could not be erased: brackets and percentage take 7 columns, one stays free.
+  // A wrapped line could not be erased: brackets and percentage take 7 columns, one stays free.
   const int columns = console_.columns();
   const int width = std::min(kWidestBar, columns - static_cast<int>(text.size()) - 8);
   std::string line = width >= 5 ? progress_bar(iteration, iterations_, width) + text : text;

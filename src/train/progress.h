@@ -18,7 +18,7 @@ struct ProgressReport {
   std::int64_t iteration = 0;   // finished
   std::int64_t iterations = 0;  // of the whole run
   double loss = 0;              // token-weighted
-  // Its parts, where the model has several losses.
+  // Components of the loss, if the model has several losses.
   std::vector<std::pair<const char*, double>> parts;
   double lr = 0;
   double grad_norm = 0;          // before clipping
@@ -33,40 +33,40 @@ struct ProgressReport {
   std::int64_t skipped = 0;          // steps without an update, in this interval
 };
 
-// "step 100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.512 s/step, 31.2 samples/s, 51.2k
-// tok/s, 494.50 TFLOP/s, MFU 50.0% | mem 1.5 GiB | left 12m05s". What does not fit into `columns`
-// is left out: memory first; step, loss and the time of a step stay.
+// Formats "step 100/2000 | loss 3.2187, lr 3.00e-04, grad 1.250 | 0.512 s/step, 31.2 samples/s,
+// 51.2k tok/s, 494.50 TFLOP/s, MFU 50.0% | mem 1.5 GiB | left 12m05s". Parts that do not fit into
+// `columns` are dropped, memory first; step, loss and step time always remain.
 std::string progress_line(const ProgressReport& report, std::size_t columns = std::string::npos);
 
-// The same for lines that follow each other. `rank` is that of the least important piece that is
-// shown, at first the lowest. It only falls, so that no piece comes and goes with the digits of
-// others.
+// The same for consecutive lines. `rank` is the rank of the least important part shown, initially
+// the lowest. It only decreases, so that parts do not appear and disappear as the digits of others
+// change.
 inline constexpr int lowest_progress_rank = 10;
 std::string progress_line(const ProgressReport& report, std::size_t columns, int& rank);
 
-// "[=====>    ]  52%": `width` characters between the brackets.
+// Formats "[=====>    ]  52%", with `width` characters between the brackets.
 std::string progress_bar(std::int64_t done, std::int64_t total, int width);
 
-// "48s", "12m05s", "3h07m", "2d04h"; "n/a" for what is not finite.
+// Formats "48s", "12m05s", "3h07m", "2d04h"; "n/a" for non-finite values.
 std::string duration_text(double seconds);
 
-// "512 B", "1.5 GiB".
+// Formats "512 B", "1.5 GiB".
 std::string bytes_text(std::uint64_t bytes);
 
-// "980", "51.2k", "1.30M".
+// Formats "980", "51.2k", "1.30M".
 std::string count_text(double count);
 
 // Not thread-safe. Prints only when it is called.
 class Progress {
  public:
-  // Draws on `console`, which outlives it. `first` is the number of iterations that were done
-  // before this process.
+  // Draws on `console`, which must outlive it. `first` is the number of iterations completed before
+  // this process started.
   Progress(Console& console, std::int64_t first, std::int64_t iterations);
 
-  // After every iteration: redraws the bar, a few times per second at most.
+  // Call after every iteration: redraws the bar, at most a few times per second.
   void tick(std::int64_t iteration, double loss);
 
-  // The line of a log interval: as wide as the terminal, and whole in the file.
+  // Prints the line of a log interval: cut to the terminal's width, complete in the file.
   void report(const ProgressReport& report);
 
  private:
@@ -75,8 +75,8 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   Console& console_;
   bool drawn_ = false;
-  std::size_t columns_ = 0;          // of the last report
-  int rank_ = lowest_progress_rank;  // of the pieces that it showed
+  std::size_t columns_ = 0;          // at the last report
+  int rank_ = lowest_progress_rank;  // of the parts shown then
   std::int64_t first_;
   std::int64_t iterations_;
   Clock::time_point start_ = Clock::now();

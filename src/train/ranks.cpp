@@ -1,4 +1,4 @@
-// Texts of any length through collectives of fixed size: lengths first.
+// Exchanges texts of any length by fixed-size collectives: lengths first.
 #include "train/ranks.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::vector<std::string> gather(Communicator& world, const std::string& text) {
   for (const std::int64_t size : sizes) texts.emplace_back(static_cast<std::size_t>(size), '\0');
   texts[0] = text;
   for (int r = 1; r < world.size(); ++r) {
-    if (sizes[r] == 0) continue;  // all know that: nothing is sent
+    if (sizes[r] == 0) continue;  // known to all ranks: nothing is sent
     transfers.push_back({Transfer::Direction::receive, r, texts[r].data(), sizes[r], DType::u8});
   }
   world.exchange(transfers, "reports of all ranks").wait();

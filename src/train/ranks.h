@@ -1,4 +1,4 @@
-// Texts between the ranks of a job: how they communicate about checkpoints and traces.
+// Exchange of texts between the ranks of a job, for checkpoints and traces.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-// The transport must outlive what is made from it.
+// The transport must outlive the result.
 Ranks checkpoint_ranks(Transport& transport);
 
-// Collective; null: a single rank. Gathers the reports on rank 0 in rank order, and sends what rank
-// 0 passes to all of them.
+// Gathers the reports on rank 0 in rank order, and broadcasts rank 0's argument to all ranks.
+// Collective; null: a single rank.
 std::vector<std::string> reports_of_ranks(Transport* transport, const std::string& report);
 std::string from_rank_0(Transport* transport, const std::string& text);
 

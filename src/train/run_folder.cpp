@@ -1,4 +1,4 @@
-// Files that may fail.
+// The files of a run's folder, whose writes may fail.
 #include "train/run_folder.h"
 
 #include <fmt/chrono.h>
@@ -22,11 +22,11 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// Without a lock: how often this process says that it trains, and how long another one may say
-// nothing.
+// Without a lock: interval at which this process announces that it trains, and maximum silence of
+// another one.
 constexpr std::chrono::seconds between_signs{15}, silence{60};
 
-// The writer of status.json, if it says that a process trains.
+// Returns the writer of status.json, if it states that a process is training.
 std::optional<StatusWriter> who_trains(const fs::path& folder) {
   const fs::path path = folder / "status.json";
   std::error_code error;
@@ -43,7 +43,7 @@ bool is_on_this_machine(const StatusWriter& writer) {
   return writer.host == host;
 }
 
-// Whether it is there, and a process of this program and not one that got the number later.
+// Whether the process is alive, and is a process of this program (not a reused PID).
 bool lives(const StatusWriter& writer) {
   if (writer.pid <= 0 || ::kill(static_cast<pid_t>(writer.pid), 0) != 0) return false;
   std::error_code error;
@@ -107,7 +107,7 @@ void RunFolder::guard_without_lock(const std::function<void()>& say) {
   say();
 }
 
-// The disk may be full for them and have room again later.
+// Failed writes are retried later, since a full disk may get space again.
 void RunFolder::write(const std::string& file, const std::function<void()>& write) {
   const FileProgress::Phase phase(files_, "is writing the files of its log");
   try {
@@ -121,7 +121,7 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
   }
 }
 
-// No process trains here now, whatever status.json says.
+// No process is training here now, whatever status.json says.
 std::string RunFolder::killed_start() const {
   const fs::path path = path_ / "status.json";
   std::error_code error;

@@ -1,4 +1,4 @@
-// A lock on a file that stays there.
+// A lock on a file that is never removed.
 #include "train/run_lock.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace trireme {
 RunLock::RunLock(const std::string& folder) {
   const std::string path = folder + "/lock";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file_ < 0) return;  // the first file that is written there gives the reason
+  if (file_ < 0) return;  // the first write to the folder reports the reason
   if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
   if (errno != EWOULDBLOCK) {
     problem_ = std::strerror(errno);

@@ -1,21 +1,21 @@
-// One process at a time trains in a run's folder.
+// A lock that allows only one process at a time to train in a run's folder.
 #pragma once
 
 #include <string>
 
 namespace trireme {
 
-// Holds the lock of a folder while it lives; the system releases it when the process ends, however
-// it ends.
+// Holds a folder's lock during its lifetime; the system releases it when the process ends in any
+// way.
 class RunLock {
  public:
-  // Refuses (exit code 2) a folder that another process holds.
+  // Rejects (exit code 2) a folder locked by another process.
   explicit RunLock(const std::string& folder);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  // Why the lock is not held, where the file system has no locks; "": it is held.
+  // Why the lock is not held, if the file system does not support locks; "": it is held.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -23,7 +23,7 @@ class RunLock {
   std::string problem_;
 };
 
-// Whether a process holds the lock of the folder now. False where that cannot be told.
+// Whether any process currently holds the folder's lock. False if this cannot be determined.
 bool is_locked(const std::string& folder);
 
 }  // namespace trireme

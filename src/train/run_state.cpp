@@ -1,4 +1,4 @@
-// Counters by their names on disk.
+// Counters by their names in checkpoints.
 #include "train/run_state.h"
 
 namespace trireme {

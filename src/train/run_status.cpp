@@ -1,4 +1,4 @@
-// The file is small: it is rewritten each time.
+// The file is small: it is rewritten in full each time.
 #include "train/run_status.h"
 
 #include <fmt/chrono.h>

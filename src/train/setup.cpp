@@ -1,4 +1,4 @@
-// Translations and refusals.
+// Converts and validates the configuration.
 #include "train/setup.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-// Bytes of this rank's part of a checkpoint, if it is copied before it is written during training.
+// Bytes of this rank's copy of its checkpoint part, if checkpoints are written during training.
 std::int64_t checkpoint_copy_bytes(const Engine& engine, const Config& config) {
   if (!config.checkpoint.async) return 0;
   std::int64_t bytes = 0;
@@ -47,7 +47,7 @@ BuildOptions build_options(const Config& config) {
   build.fp8 = config.fp8;
   build.packed_documents = config.data.reset_attention_mask;
   if (family_of(config.model).samples == SampleKind::masked_words) {
-    // The masks of a sample never exceed this share of it.
+    // Upper bound on the share of masked tokens in a sample.
     build.predictions = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(
                std::ceil(config.data.mask_prob * static_cast<double>(config.model.seq_length))));
@@ -59,7 +59,7 @@ BuildOptions build_options(const Config& config) {
 
 void refuse_foreign_folders(const Config& config) {
   const fs::path run = config.run.dir;
-  if (!saved_steps(run / "checkpoints").empty()) return;  // it resumes from its own
+  if (!saved_steps(run / "checkpoints").empty()) return;  // resumes from its own checkpoint
   const auto refuse = [](const char* key, const fs::path& path, const std::string& foreign) {
     if (!foreign.empty()) fail_input("{} = '{}': {}", key, path.string(), foreign);
   };
@@ -114,9 +114,9 @@ namespace {
 
 constexpr std::int64_t mib = 1 << 20;
 
-// Estimates, since neither is documented and they have not been measured for this program: a
-// context with the code of the kernels is said to take half a GiB, and a world of NCCL one, of 8 to
-// 32 channels with up to 8 MiB for each neighbor.
+// Estimates, since neither is documented or measured for this program: reportedly a context with
+// kernel code takes half a GiB, and an NCCL communicator over all ranks as well, with 8 to 32
+// channels of up to 8 MiB per neighbor.
 MemoryPlan held_by_gpu(DeviceKind device, bool has_peers) {
   MemoryPlan plan;
   plan.add("context of the driver", 512 * mib);
@@ -131,18 +131,18 @@ MemoryPlan held_by_process(const Engine& engine, const Config& config, int threa
   // Attention, and packing for matrix units: 4 MiB each. The rest is stack.
   plan.add(fmt::format("scratch of {} threads", threads), threads * 9 * mib);
 
-  // Batches that are read ahead, and the micro-batches of a step, which stay until its end.
-  // Evaluation reads ahead too.
+  // Prefetched batches, and the micro-batches of a step, which are kept until its end. Evaluation
+  // prefetches too.
   const std::int64_t batch = Batch::bytes(config.train.micro_batch_size, config.model.seq_length);
   const int dp = engine.mesh().degrees().dp();
   const std::int64_t step =
       global_batch_size(config, engine.mesh().size()) / (config.train.micro_batch_size * dp);
   plan.add("batches in memory", (step + 2 * config.data.prefetch + 1) * batch);
 
-  // Each reduction under way stages at most 8 segments of 256 KiB and a sum in double.
+  // Each pending reduction stages at most 8 segments of 256 KiB and a sum in double.
   if (engine.mesh().size() > 1) plan.add("staging of messages", 4 * 4 * mib);
 
-  // An estimate: the program, its libraries and what MPI maps.
+  // Estimate of the program, its libraries and MPI's mappings.
   plan.add("program and libraries", (engine.mesh().size() > 1 ? 160 : 96) * mib);
   return plan;
 }

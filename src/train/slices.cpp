@@ -1,4 +1,4 @@
-// Masters and moments as slices.
+// Exposes masters and moments as slices.
 #include "train/slices.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// The states of a rank, where they are elsewhere than in the memory of its device.
+// Access to a rank's states that are outside its device memory.
 class StatesElsewhere final : public SliceStore {
  public:
   explicit StatesElsewhere(States& states) : states_(states) { states.open(); }
@@ -24,7 +24,7 @@ class StatesElsewhere final : public SliceStore {
   States& states_;
 };
 
-// `wanted(parameter)`: how many of its elements, from the first on.
+// `wanted(parameter)`: number of leading elements to include.
 template <class Byte>
 std::vector<Slice<Byte>> collect(const Stage& stage, Optimizer& optimizer,
                                  const SliceOptions& options,

@@ -1,4 +1,4 @@
-// Which pieces of which named tensors a rank holds: the border between training and checkpoints.
+// Maps a rank's tensors to named slices: the interface between training and checkpoints.
 #pragma once
 
 #include <functional>
@@ -16,23 +16,23 @@ struct SliceOptions {
   bool moments = true;
 };
 
-// A part of a parameter as this rank has it in memory, as a region of the whole parameter without
-// padding, and where it begins after the slice's first element.
+// A part of a parameter in this rank's memory: its region of the full parameter without padding,
+// and its offset from the slice's first element.
 struct PlacedRegion {
   Region region;
   std::int64_t offset = 0;  // elements
 };
 
-// Regions of the whole parameter that elements [begin, end) of a rank's part are; nothing for the
-// padding.
+// Returns the regions of the full parameter covered by elements [begin, end) of a rank's part;
+// padding yields none.
 std::vector<PlacedRegion> regions_of(const ParameterSpec& spec, std::int64_t begin,
                                      std::int64_t end);
 
-// Slices that this rank saves: `saves(parameter)` is true on one of the ranks that hold copies.
-// Valid until something is reallocated.
+// Returns the slices that this rank saves: `saves(parameter)` is true on one of the ranks that hold
+// copies. Valid until a reallocation.
 std::vector<SourceSlice> saved_slices(const Stage& stage, Optimizer& optimizer,
                                       const std::function<bool(const Parameter&)>& saves);
-// Everything that this rank owns, as targets of a load.
+// Returns everything that this rank owns, as load targets.
 std::vector<TargetSlice> loaded_slices(const Stage& stage, Optimizer& optimizer,
                                        const SliceOptions& options);
 

@@ -1,4 +1,4 @@
-// Medians of stages, and a count of windows.
+// Medians by stage, and counts of slow windows.
 #include "train/slow_ranks.h"
 
 #include <fmt/format.h>
@@ -14,11 +14,11 @@ namespace {
 
 constexpr double slow_factor = 1.25;   // of the median
 constexpr double visible_share = 0.1;  // of a step
-constexpr double visible_s = 0.01;  // what less than that costs, any other work on a node costs too
+constexpr double visible_s = 0.01;  // smaller delays cannot be told apart from other work on a node
 constexpr int windows_until_told = 2;
 
-// By stage; of an even number the lower of the two in the middle, so that of two ranks the slower
-// one is compared with the faster one.
+// Median by stage; for an even number the lower median, so that of two ranks the slower one is
+// compared with the faster one.
 std::map<int, double> medians(std::span<const double> seconds, std::span<const int> stages) {
   std::map<int, std::vector<double>> by_stage;
   for (std::size_t r = 0; r < seconds.size(); ++r) by_stage[stages[r]].push_back(seconds[r]);

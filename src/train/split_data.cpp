@@ -1,4 +1,4 @@
-// The order of samples depends on how many a run takes, so a split is opened for all of them.
+// Opens a split for all samples of a run, since their order depends on the total number.
 #include "train/split_data.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The datasets of a run, read as its training reads them.
+// Opens the datasets of a run as training reads them.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace trireme {
 
-// The fewest ranks that [parallel] takes with one data-parallel rank: how many a run had is not
-// part of its configuration.
+// Returns the minimum number of ranks for [parallel], with one data-parallel rank: the
+// configuration does not record how many a run had.
 std::int64_t fewest_ranks_of(const ParallelConfig& parallel);
 
-// Steps for which the order of a run's samples is made.
+// Number of steps for which the sample order of a run is built.
 std::int64_t ordered_steps_of(const Config& config, std::int64_t ranks);
 
-// A split with at least `samples` samples. `config` knows its vocabulary; `eod_id` is the token
-// that ends a document, or -1. Refused (exit code 2): a split without data.
+// Opens a split with at least `samples` samples. The vocabulary of `config` must be known; `eod_id`
+// is the end-of-document token, or -1. Rejects (exit code 2) a split without data.
 std::shared_ptr<const Dataset> open_split(const Config& config, std::int64_t eod_id, Split split,
                                           std::int64_t samples, std::int64_t ranks);
 

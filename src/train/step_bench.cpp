@@ -1,4 +1,4 @@
-// One engine, random tokens, an observer with a clock.
+// Runs an engine on random tokens with a timing observer.
 #include "train/step_bench.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
-// The linear products of one micro-batch: how often each shape runs.
+// Counts the linear products of one micro-batch by shape.
 class ProductCounter : public Observer {
  public:
   using Key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t>;
@@ -44,7 +44,7 @@ class ProductCounter : public Observer {
   std::map<Key, int> counts;
 };
 
-// Time of the products only, on the CPU: each shape once, however many ops have it.
+// Time of the products alone on the CPU: measures each shape once.
 double ceiling_seconds(DType compute, const std::map<ProductCounter::Key, int>& counts) {
   std::vector<LinearShape> shapes;
   for (const auto& [key, count] : counts) {
@@ -114,7 +114,7 @@ StepBench bench_step(const Config& config, int steps, bool products_alone,
       input, [&](std::int64_t) { return &batch; }, &products);
   OpTimes times(device);
   std::vector<double> seconds, outside;
-  // Times the steps without the profile if its waits would slow them down.
+  // Times steps without the profiling observer if its waits would slow them down.
   for (int s = 0; s < (on_cpu ? 0 : steps); ++s) {
     say(fmt::format("step {} of {}", s + 1, steps));
     const Clock::time_point begin = Clock::now();

@@ -1,4 +1,4 @@
-// Engines on random tokens, with observers of ops and of messages.
+// Engines on random tokens, with observers of ops and messages.
 #include "train/step_profile.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Called in whichever thread notices the end of an operation.
+// Called on any thread that detects the end of an operation.
 class MessageTimes : public OperationListener {
  public:
   void completed(const std::string& group, const Label&, std::int64_t sent_bytes, Time begin,
@@ -48,7 +48,7 @@ class MessageTimes : public OperationListener {
   std::map<std::string, MessageTime> times_;
 };
 
-// Writes each op into the trace, below the pass that it belongs to.
+// Writes each op to the trace, nested in its pass.
 class OpSpans : public Observer {
  public:
   OpSpans(const Engine& engine, Trace& trace) : engine_(engine), trace_(trace) {}
@@ -69,7 +69,7 @@ class OpSpans : public Observer {
   Clock::time_point begin_;
 };
 
-// The transport forgets the listener however a step ends.
+// Removes the listener from the transport, however a step ends.
 class Listening {
  public:
   Listening(Transport& transport, OperationListener& listener) : transport_(transport) {
@@ -124,7 +124,7 @@ class Profiler {
         rest.push_back(std::max(0.0, one.seconds - one.waited - (ops.seconds() - before)));
       }
     }
-    // Means, as those of the ops are: the shares of a step add up to it.
+    // Means, as for the ops, so that the parts add up to the step.
     result_.seconds = mean(seconds);
     result_.waited = mean(waited);
     result_.rest = mean(rest);
@@ -146,7 +146,7 @@ class Profiler {
     options.device = &device;
     return options;
   }
-  // All ranks begin together, so that no one waits for what another does between two steps.
+  // All ranks start together, so that none waits for another's work between steps.
   Step step(Observer* observer) {
     transport_.world().barrier("the begin of a profiled step").wait();
     const double waited = seconds_waited();
@@ -156,7 +156,7 @@ class Profiler {
     device_.queue().synchronize();
     return {std::chrono::duration<double>(Clock::now() - begin).count(), seconds_waited() - waited};
   }
-  // One more step, for the course of what is in flight and for the trace.
+  // Runs one more step, to record memory in flight and the trace.
   void record(bool with_ops) {
     std::optional<OpSpans> spans;
     ActiveTrace active(transport_.place().rank, [&](Trace* trace) {

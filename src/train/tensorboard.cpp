@@ -1,4 +1,4 @@
-// The wire format of event files: protobuf messages by hand inside TFRecord frames.
+// The wire format of event files: hand-written protobuf messages in TFRecord frames.
 // Sources: tensorflow/core/util/event.proto, summary.proto and lib/io/record_writer (formats only).
 #include "train/tensorboard.h"
 
@@ -49,7 +49,7 @@ std::string host_name() {
   return name.data();
 }
 
-// A name that no other file of the folder has, also when two runs start within a second.
+// Returns a file name unique in the folder, even if two runs start within the same second.
 fs::path new_path(const fs::path& folder) {
   const auto seconds = static_cast<std::int64_t>(now());
   for (int number = 0;; ++number) {
@@ -69,7 +69,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// The first complete and valid record at the beginning of `bytes`; empty if there is none.
+// Returns the first complete and valid record of `bytes`; empty if there is none.
 std::string_view first_record(std::string_view bytes) {
   constexpr std::size_t kFrame = 16;  // length, its checksum, the checksum of the bytes
   if (bytes.size() < kFrame) return {};
@@ -80,7 +80,7 @@ std::string_view first_record(std::string_view bytes) {
   return record == tfrecord(record.substr(12, size)) ? record : std::string_view{};
 }
 
-// The step of an event that event_head() began.
+// Returns the step of an event written with event_head().
 std::int64_t step_of(std::string_view event) {
   constexpr std::size_t kStep = 10;  // after the wall time and the key of the step
   std::uint64_t step = 0;
@@ -93,8 +93,8 @@ std::int64_t step_of(std::string_view event) {
   return static_cast<std::int64_t>(step);
 }
 
-// Cuts an event file at the first record that is torn or belongs to a step above `last_step`. What
-// is counted in samples follows the event of its step and falls with it.
+// Truncates an event file at the first record that is torn or has a step above `last_step`. Events
+// counted in samples follow the event of their step and are removed with it.
 void cut(const fs::path& path, std::int64_t last_step) {
   const std::string bytes = read_file(path);
   std::string_view rest = bytes;

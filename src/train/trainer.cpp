@@ -1,4 +1,4 @@
-// The loop over the steps of a run, and how it ends.
+// The training loop of a run, and how it ends.
 #include "train/trainer.h"
 
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ void Trainer::Parts::train_one_step() {
   last = engine.train_step(input, next);
   const std::int64_t samples = batches.batch_size(consumed_samples);
   loss_scale.update(!last.finite);
-  // Another loss scale may help; otherwise a step that is not finite is a spike like others.
+  // Another loss scale may help; otherwise a non-finite step is handled like any spike.
   const bool overflowed = !last.finite && loss_scale.is_dynamic() && !loss_scale.is_stuck();
   const bool is_spike = !last.taken && !overflowed && spikes.active();
   if (!last.finite && !overflowed && !is_spike && config.train.check_nan)
@@ -133,12 +133,12 @@ void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatche
       consumed_samples + samples - 1);
 }
 
-// The step counts as done and its data as read: the result is the same whether the run got here
-// directly or was killed on the way and computed these steps again.
+// Counts the step as done and its data as consumed: the result is the same whether the run came
+// here directly or was killed and recomputed these steps.
 void Trainer::Parts::after_spike() {
   checkpoints.finish();
   const double loss = last.loss.mean();
-  // Gradients may be infinite where the loss is not.
+  // Gradients may be non-finite even if the loss is finite.
   const double judged = last.finite ? loss : std::numeric_limits<double>::quiet_NaN();
   const std::string why = fmt::format("step {}: {}", step, spikes.text(judged));
   spikes.add_spike(judged);
@@ -178,7 +178,7 @@ void Trainer::Parts::check_for_corruption() {
   const Clock::time_point begin = Clock::now();
   CorruptionGuard::Finding found = corruption.compare_states();
   const double hashing = seconds_since(begin);
-  // The last step's first micro-batch, or where stages pass them on, all of them.
+  // The first micro-batch of the last step or, with pipeline stages, all of them.
   if (found.what.empty() && last_samples > 0) {
     const std::int64_t before = consumed_samples - last_samples;
     engine.set_length(curriculum.length(step - 1));
@@ -208,8 +208,8 @@ void Trainer::Parts::check_for_corruption() {
                                                  {"guard_hash_bytes", corruption.hashed_bytes()}});
 }
 
-// With this guard nothing is saved that was not checked. What the run began from may have been
-// saved without it.
+// With the guard, nothing is saved unchecked. Only the checkpoint from which the run started may
+// have been saved without it.
 void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
   checkpoints.finish();
   const std::vector<std::string> hosts =
@@ -244,7 +244,7 @@ bool Trainer::Parts::wants_to_stop() {
   return InterruptGuard::pending() != 0 || (leads() && limit > 0 && seconds_since(started) > limit);
 }
 
-// The same on all ranks.
+// Returns the same result on all ranks.
 std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
   const std::int64_t every = config.train.exit_interval;
   if (last.stop) {
@@ -271,19 +271,19 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 TrainSummary Trainer::Parts::run() {
   const std::int64_t locally_every = config.checkpoint.local_interval;
   bool locally_due = false;
-  if (step == total_steps && step > 0) checkpoints.save(*this);  // it came from a local one
+  if (step == total_steps && step > 0) checkpoints.save(*this);  // it was loaded from a local one
   if (step < total_steps)
     console.print_now(fmt::format("step {}/{} is running", step + 1, total_steps));
   while (step < total_steps && !stop) {
     take_step();
     const bool last_step = step == total_steps;
     if (valid_loader && (last_step || step % config.train.eval_interval == 0)) evaluate();
-    if (last_step) test();  // before the last save, so that its lines exist whenever the save does
+    if (last_step) test();  // before the last save, so that its lines exist if the save does
     if (!last_step) stop = reason_to_stop();
     const std::int64_t every = config.checkpoint.interval;
     save_due |= every > 0 && step % every == 0;
-    // A skipped step may be the first of many that no scale can save: their result must not
-    // replace good checkpoints.
+    // A skipped step may be the first of many that no scale can fix: it must not replace good
+    // checkpoints.
     locally_due |= locally_every > 0 && step % locally_every == 0;
     const bool planned = save_due && last.taken;
     if (last_step || stop || planned) {
@@ -310,8 +310,8 @@ void Trainer::Parts::save(bool planned) {
     save_due = false;
     spikes.saved(step);
   }
-  folder.sync();  // a resume finds the lines of all steps that it does not repeat
-  // checkpoint.keep must not remove the checkpoint that is being exported.
+  folder.sync();  // a resume must find the lines of all steps not repeated
+  // checkpoint.keep must not remove a checkpoint while it is being exported.
   checkpoints.finish();
   exports.finish();
   checkpoints.save(*this);
@@ -361,8 +361,8 @@ TrainSummary Trainer::Parts::summary() {
 }
 
 void Trainer::Parts::note_failure(const std::exception& error) {
-  if (std::exchange(failed, true)) return;  // the first one is the reason
-  // Only where the folder is this run's: it is once any rank has come past begin().
+  if (std::exchange(failed, true)) return;  // the first failure is the reason
+  // Only if the folder is this run's, which holds once any rank has passed begin().
   if (leads() ? !folder.locked() : !progress) return;
   console.record(fmt::format("{} trireme: {}", time_of_day(), error.what()));
   write_status("failed",

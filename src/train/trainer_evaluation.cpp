@@ -1,4 +1,4 @@
-// Evaluation of a trainer on data that it does not train on.
+// Evaluation of a model on validation and test data.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// "3.2187, perplexity 24.99"; where the model has several losses, "8.5999 (words 7.9065, order
-// 0.6934), perplexity of the words 2714.82".
+// Formats "3.2187, perplexity 24.99"; with several losses, "8.5999 (words 7.9065, order 0.6934),
+// perplexity of the words 2714.82".
 std::string loss_text(const LossSum& sum, std::span<const Loss> losses) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
@@ -48,7 +48,7 @@ void Trainer::Parts::evaluate() {
   const std::int64_t from = earlier * evaluation_samples();
   const LossSum sum = evaluate_on(*valid_loader, from);
   valid_loss = sum.mean();
-  // With a dynamic loss scale the steps decide how much longer to try.
+  // With a dynamic loss scale, training steps decide how long to keep trying.
   if (!std::isfinite(valid_loss) && t.check_nan && !loss_scale.is_dynamic()) {
     checkpoints.finish();
     fail(
@@ -74,8 +74,8 @@ bool Trainer::Parts::has_test() const {
          !options.train_data;
 }
 
-// The data is opened here, so that a start needs nothing of it. By now the model is trained: what
-// cannot be tested is no reason to fail.
+// The data is opened only here, so that a start does not depend on it. The model is already
+// trained, so failing to test it is not an error.
 void Trainer::Parts::test() {
   if (!has_test()) return;
   std::string problem;

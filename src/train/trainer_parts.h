@@ -1,4 +1,4 @@
-// The parts of a trainer, shared by its sources; no other file includes it.
+// Internal parts of the trainer, shared by its source files only.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,12 +34,12 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Says how long each part of the start took, to who asks for LogLevel::debug.
+// Reports how long each part of the start-up took, at LogLevel::debug.
 class StartUp {
  public:
-  // `console` outlives it. The first part begins now.
+  // `console` must outlive it. The first part begins now.
   explicit StartUp(Console& console) : console_(console) {}
-  // Reports what has happened since the last call.
+  // Reports the part that has ended: everything since the last call.
   void done(const std::string& what) {
     const Clock::time_point now = Clock::now();
     console_.debug(fmt::format("start-up: {} ({:.3f} s)", what,
@@ -52,7 +52,7 @@ class StartUp {
   Clock::time_point last_ = Clock::now();
 };
 
-// Its own counters are where the run is.
+// Inherits the run's position and counters.
 struct Trainer::Parts : RunState {
   Parts(Config c, std::FILE* out, const TrainerOptions& options, Transport* transport);
 
@@ -65,16 +65,16 @@ struct Trainer::Parts : RunState {
   void open_data();
   void open_own_data();
   void open_data_in_turn();
-  // Results of opening the data on the first rank: success, the order of the samples, and whether
-  // any are for validation.
+  // Results of opening the data on rank 0: success, the sample order, and whether there are
+  // validation samples.
   struct Opened {
     std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
   };
-  // The first rank opens without waiting for others; `describe` stores what it found. Its failure
-  // is in `failure` on that rank.
+  // Rank 0 opens the data without waiting for other ranks; `describe` stores the results. Its
+  // exception is stored in `failure` on that rank.
   Opened open_first(const std::function<void()>& open, const std::function<void(Opened&)>& describe,
                     std::exception_ptr& failure);
-  // Null where no data is for testing; a problem is a sentence, the first rank's.
+  // Returns null without test data; `problem` is a sentence, set on rank 0.
   std::shared_ptr<const Dataset> open_test_data(std::string& problem);
   bool reads_data() const;
   void print_plan();
@@ -85,36 +85,36 @@ struct Trainer::Parts : RunState {
   void agree_on_algorithms();
   void open_loaders();
   LoaderConfig loading() const;
-  // `planned`: not only because the run ends here.
+  // `planned`: scheduled, not only because the run ends here.
   void save(bool planned);
   void save_locally();
 
-  // Tokens that the run has read after this many samples.
+  // Number of tokens read by the run after this many samples.
   std::int64_t tokens_after(std::int64_t samples) const;
-  // Steps of the whole run as iters or samples define them, from its position; and as train.tokens
-  // ends it.
+  // Steps of the full run by train.iters or samples, from its current position; and as limited by
+  // train.tokens.
   std::int64_t steps_in_order() const;
   std::int64_t steps_to_take() const;
-  // By all steps of the run.
+  // Samples of all steps of the run.
   std::int64_t samples_to_consume() const;
   void adjust_to_batch();
 
   // --- one step ---
   StepInput step_input();
   double learning_rate() const;
-  // Micro-batch k of this rank in the step at hand.
+  // Returns this rank's micro-batch k of the current step.
   const Batch* micro_batch(std::int64_t k);
   void take_step();  // and reports it
   void train_one_step();
   [[noreturn]] void refuse_not_finite(const StepInput& input, const MicroBatches& next,
                                       std::int64_t samples);
   void after_spike();
-  // Throws where ranks do not have in common what they must have.
+  // Throws if values that ranks must share differ.
   void check_for_corruption();
   [[noreturn]] void refuse_corruption(const CorruptionGuard::Finding& found);
   void after_step();
   void report();
-  // Shows how long a step takes before the first log interval is over.
+  // Reports the step time before the first log interval has ended.
   void report_first_step();
   std::int64_t next_report() const;  // the step of the next line
   void name_slow_ranks();
@@ -136,14 +136,14 @@ struct Trainer::Parts : RunState {
   void trace(bool ended);
   void write_status(const std::string& state, const std::string& reason, bool durable = true);
 
-  bool leads() const { return rank.rank == 0; }  // prints and writes what is not a checkpoint
+  bool leads() const { return rank.rank == 0; }  // prints, and writes all but checkpoints
 
   const TrainerOptions options;
-  std::optional<InterruptGuard> guard;  // from the start: opening the data may take long
+  std::optional<InterruptGuard> guard;  // declared early: opening the data may take long
   Config config;
   Transport* transport;  // null: a single rank
   RankOf rank;
-  // File work of this rank, for ranks that wait for it; the transport shares it.
+  // File activity of this rank, for ranks that wait for it; shared with the transport.
   const std::shared_ptr<FileProgress> files = std::make_shared<FileProgress>();
   Console console;
   StartUp start_up{console};
@@ -152,33 +152,33 @@ struct Trainer::Parts : RunState {
   BatchSchedule batches;
   Curriculum curriculum;
   LrSchedule lr_schedule;
-  std::int64_t ordered_steps;  // as iters or samples say; the order of the data depends on them
-  std::int64_t total_steps;    // fewer where train.tokens ends the run
+  std::int64_t ordered_steps;  // by iters or samples; determines the order of the data
+  std::int64_t total_steps;    // fewer if train.tokens ends the run earlier
   std::shared_ptr<const Dataset> train_data, valid_data;
   Engine engine;
   Tuning tuning;
   CorruptionGuard corruption;
   CheckpointKeeper checkpoints;
-  Exports exports;  // of the first rank
+  Exports exports;  // used on rank 0
   const std::span<const Loss> losses;
 
   std::optional<Loader> loader, valid_loader;
   std::optional<Progress> progress;
   std::optional<ActiveTrace> recording;
-  std::deque<Batch> step_batches;  // which stay where they are
+  std::deque<Batch> step_batches;  // deque: elements must not move
 
-  // Since the last report.
+  // Accumulated since the last report.
   struct Interval {
     LossSum loss;
     double seconds = 0, tokens = 0, samples = 0;
-    double own_seconds = 0;  // without waits for other ranks
+    double own_seconds = 0;  // excluding waits for other ranks
     std::int64_t steps = 0, skipped = 0;
   } interval;
   SlowRanks slow_ranks;
   StepResult last;
-  std::optional<Stop> stop;          // why it ends early
+  std::optional<Stop> stop;          // why the run ends early
   std::string ended_by_caller;       // options.reason_to_end
-  std::int64_t rolled_back_to = -1;  // in the last step; -1: it went forward
+  std::int64_t rolled_back_to = -1;  // in the last step; -1: no rollback
   double last_lr = 0, last_seconds = 0, last_tokens = 0, last_waited = 0;
   std::int64_t last_samples = 0;
   std::optional<double> test_loss;

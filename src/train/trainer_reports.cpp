@@ -1,4 +1,4 @@
-// Output of a trainer for people and tools.
+// Output of the trainer for users and tools.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -119,7 +119,7 @@ void Trainer::Parts::after_step() {
   if (config.run.precision != Precision::fp16 && spikes.active())
     line.push_back({"skipped_steps", skipped});
   if (rolled_back_to >= 0) line.push_back({"went_back_to", rolled_back_to});
-  std::string hash;  // the line refers to it
+  std::string hash;  // must outlive the line, which refers to it
   if (const std::int64_t every = config.train.hash_interval; every > 0 && step % every == 0) {
     hash = hash_to_text(weights_hash(engine, transport));
     line.push_back({"parameter_hash", std::string_view(hash)});
@@ -135,7 +135,7 @@ void Trainer::Parts::after_step() {
   progress->tick(step, last.loss.mean());
 }
 
-// Whole numbers are as good as others to TensorBoard; it has no texts.
+// TensorBoard stores integers as floats, and no texts.
 void Trainer::Parts::log(std::span<const Metric> metrics) {
   if (!leads()) return;
   folder.write_metrics(step, metrics);
@@ -197,7 +197,7 @@ void Trainer::Parts::report() {
   interval = {};
 }
 
-// Two numbers of each rank travel here, and a name where there is one to tell.
+// Sends two numbers per rank, and a host name only if there is one to report.
 void Trainer::Parts::name_slow_ranks() {
   if (rank.size == 1) return;
   const auto steps = static_cast<double>(interval.steps);
@@ -210,7 +210,7 @@ void Trainer::Parts::name_slow_ranks() {
     seconds.push_back(all[2 * static_cast<std::size_t>(r)]);
     stages.push_back(engine.mesh().place_of(r).pp);
   }
-  // All ranks judge by the first one's clock: they must agree.
+  // All ranks use rank 0's clock, because they must agree.
   const std::optional<SlowRank> slow = slow_ranks.judge(seconds, stages, all[1], interval.steps);
   if (!slow) return;
   const std::vector<std::string> hosts =
@@ -221,7 +221,7 @@ void Trainer::Parts::name_slow_ranks() {
   }
 }
 
-// Begins and ends the recording of the steps that train.trace_steps names.
+// Starts and stops recording of the steps given by train.trace_steps.
 void Trainer::Parts::trace(bool ended) {
   const auto& steps = config.train.trace_steps;
   if (steps.empty()) return;
@@ -246,7 +246,7 @@ void Trainer::Parts::trace(bool ended) {
 void Trainer::dump_graphs(const std::string& folder) const {
   const Engine& engine = parts_->engine;
   const int rank = parts_->rank.rank;
-  // Ranks of the same stages have the same graphs.
+  // Ranks with the same stages have the same graphs.
   if (engine.mesh().place_of(rank).tp > 0 || engine.mesh().dp_index(rank) > 0) return;
   make_folders(folder);
   for (int c = 0; c < engine.chunks(); ++c) {

@@ -1,5 +1,5 @@
-// Start of a trainer: rejects what cannot work, opens the data, agrees with the other ranks,
-// allocates, and loads a checkpoint.
+// Start of a trainer: rejects invalid input, opens the data, agrees with the other ranks, allocates
+// memory, and loads a checkpoint.
 #include <algorithm>
 #include <future>
 
@@ -33,14 +33,14 @@ RankOf rank_of(const Transport* transport) {
   return transport ? RankOf{transport->place().rank, transport->place().size} : RankOf{};
 }
 
-// A library of collectives on GPUs chooses the order of a sum for each group of ranks.
+// A GPU collective library chooses the summation order separately for each group of ranks.
 bool sums_are_the_same_on_all_ranks(const Config& config) {
   const ParallelConfig& p = config.parallel;
   return config.run.device == DeviceKind::cpu || p.numerics == Numerics::exact ||
          (p.tp == 1 && p.ep * p.expert_tp == 1);
 }
 
-// The answer of a rank that is busy with files to those that wait for it.
+// Tells waiting ranks that a rank is busy with file operations.
 ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
   return [files = std::move(files)] {
     const FileProgress::State now = files->state();
@@ -53,7 +53,7 @@ ActivitySource activity_of(std::shared_ptr<const FileProgress> files) {
   };
 }
 
-// The id that ends a document, or -1.
+// Returns the end-of-document id, or -1.
 std::int64_t end_of_documents(Config& config, Console& console) {
   std::string note;
   const std::int64_t id = resolve_vocabulary(config, note);
@@ -143,7 +143,7 @@ std::int64_t Trainer::Parts::samples_to_consume() const {
       .samples;
 }
 
-// The run so far may have had another batch: what is left is counted from where it is.
+// The batch size may have changed: remaining steps are counted from the current position.
 void Trainer::Parts::adjust_to_batch() {
   if (batches.samples(step) == consumed_samples) return;
   const std::int64_t before = ordered_steps;
@@ -169,7 +169,7 @@ void Trainer::Parts::adjust_to_batch() {
   if (ordered_steps != before || train_data->size() < in_all) open_data_in_turn();
 }
 
-// Better refused now than killed by the system in the first step.
+// Fails now rather than being killed by the OS in the first step.
 void Trainer::Parts::check_memory() const {
   const std::int64_t on_host = planned_on_host(engine, config).total(),
                      ranks = transport ? transport->place().local_size : 1;
@@ -215,8 +215,8 @@ bool Trainer::Parts::reads_data() const {
   return false;
 }
 
-// The first rank builds what is cached next to the data; the others that read it find it. However
-// long that takes, no rank waits for another longer than a moment, so that the watchdog does not
+// Rank 0 builds the caches next to the data; other ranks find them. However long that
+// takes, no rank blocks on another for more than a moment, so that the watchdog does not
 // fire.
 Trainer::Parts::Opened Trainer::Parts::open_first(const std::function<void()>& open,
                                                   const std::function<void(Opened&)>& describe,
@@ -293,7 +293,7 @@ std::shared_ptr<const Dataset> Trainer::Parts::open_test_data(std::string& probl
   return data;
 }
 
-// Enough of it for the whole run, or the run would fail at its end.
+// Must suffice for the whole run, which would otherwise fail at its end.
 void Trainer::Parts::open_own_data() {
   const auto check = [&](const Dataset& data, std::int64_t samples, const char* what) {
     if (data.seq_length() != config.model.seq_length) {
@@ -327,7 +327,7 @@ void Trainer::Parts::open_data() {
   const SampleCounts counts = sample_counts(config, ordered_steps, rank.size);
   train_data = builder.build(Split::train, counts.train);
   if (!train_data) fail_input("the training split is empty: check data.split and data.path");
-  // The batch may have changed, or the last step may go beyond train.samples.
+  // The batch size may have changed, or the last step may exceed train.samples.
   if (const std::int64_t taken = samples_to_consume(); train_data->size() < taken)
     train_data = builder.build(Split::train, taken);
   if (config.train.eval_interval > 0 && config.train.eval_iters > 0) {
@@ -374,9 +374,9 @@ void Trainer::Parts::begin() {
     folder.lock();
     killed = folder.killed_start();
   }
-  // Before groups are created, which differ if the configuration does.
+  // Call before creating groups, which depend on the configuration.
   check_ranks_agree();
-  // From here on the folder is this run's, whichever rank ends the job.
+  // From here on the folder belongs to this run, whichever rank ends the job.
   if (transport) {
     transport->set_last_output(
         [dir = folder.path()](const LastMessage& message) { mark_failed(dir, message.text); });
@@ -414,7 +414,7 @@ void Trainer::Parts::begin() {
       bytes_to_text(sent.bytes)));
 }
 
-// A checkpoint's record has priority, so that a resumed run computes as before.
+// A checkpoint's record has priority, so that a resumed run computes the same bits.
 void Trainer::Parts::agree_on_algorithms() {
   const fs::path file = folder.path() / "tuning.json";
   Tuning::Record record{checkpoints.loaded_tuning(), "the checkpoint"};

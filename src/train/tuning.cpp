@@ -1,4 +1,4 @@
-// Records as JSON, and the agreement of ranks on one.
+// Serializes tuning records, and makes ranks agree on one.
 #include "train/tuning.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ constexpr std::array byte_types = {Fp8Type::e4m3, Fp8Type::e5m2, Fp8Type::e4m3_f
                                    Fp8Type::e5m2_fnuz};
 constexpr std::array scales = {Fp8Recipe::tensorwise, Fp8Recipe::blockwise};
 
-// The value among `all` that is written as `text`.
+// Returns the value among `all` whose name is `text`.
 template <class Value, std::size_t count, class NameOf>
 Value named(const std::array<Value, count>& all, const std::string& text, const NameOf& name_of) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return text == name_of(value); });
@@ -31,7 +31,7 @@ Value named(const std::array<Value, count>& all, const std::string& text, const 
   return *found;
 }
 
-// Lines of other products have none of it.
+// Records of other products lack these values.
 Fp8Bytes bytes_from(const nlohmann::json& json) {
   if (!json.contains("scales")) return {};
   const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
@@ -61,7 +61,7 @@ bool same_library(const LibraryChoices& a, const LibraryChoices& b) {
   return a.device == b.device && a.library == b.library;
 }
 
-// Adds the missing entries.
+// Adds missing entries.
 void add(LibraryChoices& to, const LibraryChoices& from) {
   to.algorithms.insert(from.algorithms.begin(), from.algorithms.end());
 }

@@ -1,5 +1,5 @@
-// Algorithms that the library of a GPU's vendor uses in a run: written to tuning.json in its folder
-// and into its checkpoints, so that a resumed run computes the same bits.
+// Algorithms chosen by the GPU vendor's library in a run: stored in tuning.json in its folder and
+// in its checkpoints, so that a resumed run computes the same bits.
 #pragma once
 
 #include <string>
@@ -11,25 +11,25 @@
 
 namespace trireme {
 
-// As tuning.json and checkpoints hold them.
+// Serializes to the format of tuning.json and checkpoints.
 std::string to_json(const LibraryChoices& choices);
-// Refused (exit code 2): what to_json() does not write. `name` appears in messages.
+// Rejects (exit code 2) text that to_json() does not write. `name` appears in messages.
 LibraryChoices parse_choices(const std::string& text, const std::string& name);
 
 class Tuning {
  public:
-  // A record on rank 0; the other ranks' are not read. Empty text: none.
+  // The record on rank 0; other ranks' records are ignored. Empty text: no record.
   struct Record {
     std::string text, name;  // the name as in messages: a path
   };
 
-  // All ranks together, when the device has made the products of the run and before any runs: what
-  // the record says, else what the lowest rank that has such a product says, holds for all.
-  // Returns a line for the user where the record is of another device or library and therefore not
-  // used, or an empty one.
+  // Collective; call after the device has prepared the run's products and before they run. For all
+  // ranks, the record's choices apply, or else those of the lowest rank that has the product.
+  // Returns a line for the user if the record is ignored because it is for another device or
+  // library, otherwise "".
   std::string agree(Device& device, Transport* transport, const Record& record);
 
-  // The choices of all ranks, with what this one has added since; empty where no library computes.
+  // Returns the choices of all ranks plus this rank's later ones; "" if no library is used.
   std::string text(const Device& device) const;
 
  private:

@@ -1,4 +1,4 @@
-// The vocabulary of a run, with what the user should know of its tokenizer.
+// Resolves the vocabulary of a run, with notes for the user on its tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// As resolve_vocabulary() of train/setup.h; `note` becomes what the user should know, or "".
+// See resolve_vocabulary() in train/setup.h; `note` receives a note for the user, or "".
 std::int64_t resolve_vocabulary(Config& config, std::string& note);
 
 }  // namespace trireme

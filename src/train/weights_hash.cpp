@@ -1,4 +1,4 @@
-// Each element is hashed where one rank owns it, and the sums of the ranks are added.
+// Each element is hashed on one rank that owns it; the ranks' sums are added.
 #include "train/weights_hash.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t elements_per_task = std::int64_t{1} << 20;
 
-// The parameters among the tensors that this rank saves.
+// Returns the weights among the tensors that this rank saves.
 std::vector<SourceSlice> owned_weights(Engine& engine) {
   std::vector<SourceSlice> weights;
   for (int c = 0; c < engine.chunks(); ++c) {
@@ -32,7 +32,7 @@ std::vector<SourceSlice> owned_weights(Engine& engine) {
   return weights;
 }
 
-// Elements [begin, end) of a slice, and where all of the slice's elements are in the tensor.
+// Elements [begin, end) of a slice, and the region of the full slice in the tensor.
 struct HashTask {
   const SourceSlice* slice;
   std::shared_ptr<const std::vector<Run>> places;

@@ -1,4 +1,4 @@
-// A hash of all parameters in training that does not depend on the layout.
+// A hash of all trained parameters that is independent of the parallel layout.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Over the bits of every parameter as a checkpoint holds it, without padding. Collective, the same
-// on all ranks; null: a single rank.
+// Hashes the bits of every parameter in checkpoint form, without padding. Collective, with the same
+// result on all ranks; null: a single rank.
 std::uint64_t weights_hash(Engine& engine, Transport* transport);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Reading on where the last reading ended, if the bytes before that place are still the same.
+// Continues after the last read, if the bytes before that position are unchanged.
 #include "view/followed_file.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ bool FollowedFile::was_replaced() {
   return true;
 }
 
-// Returns how many bytes of the text are done with.
+// Returns the number of bytes of the text that were consumed.
 std::size_t FollowedFile::hand_over(std::string_view text,
                                     const std::function<void(std::string_view)>& line) {
   std::size_t done = 0;
@@ -66,13 +66,13 @@ bool FollowedFile::read(std::size_t budget, const std::function<void(std::string
       text.resize(std::min<std::uint64_t>(size - offset_, 1 << 20));
       file.read_at(offset_, text.data(), text.size());
       const std::size_t done = hand_over(text, line);
-      if (done == 0) break;  // half a line
+      if (done == 0) break;  // incomplete line
       const std::size_t kept = std::min(done, seam_bytes);
       seam_ = text.substr(done - kept, kept);
       offset_ += done;
       budget -= std::min(budget, done);
     }
-  } catch (const std::exception& error) {  // cut while it was read: the next time tells
+  } catch (const std::exception& error) {  // truncated while reading: the next call detects it
     error_ = error.what();
   }
   return true;

@@ -1,4 +1,4 @@
-// Reads the new lines of a file that another process appends to, each of them once.
+// Follows a file that another process appends to, reading each new line once.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@ namespace trireme {
 
 class FollowedFile {
  public:
-  // The file need not be there yet.
+  // The file may not exist yet.
   explicit FollowedFile(fs::path path) : path_(std::move(path)) {}
 
   const fs::path& path() const { return path_; }
 
-  // Looks at the file. True where it no longer begins with what was read: it was replaced, cut or
-  // removed. The next read() then starts at its first line.
+  // Checks the file. Returns true if its beginning no longer matches what was read: it was
+  // replaced, truncated or removed. The next read() then starts at the first line.
   bool was_replaced();
-  // Hands over whole lines without their ends, at most about `budget` bytes of them; the last one
-  // waits until its end is written. False where there is more to read.
+  // Passes on complete lines without line ends, about `budget` bytes at most; an incomplete last
+  // line is kept back. Returns false if there is more to read.
   bool read(std::size_t budget, const std::function<void(std::string_view)>& line);
 
-  // Fault to report to the viewers of the run, or "".
+  // Error to show to viewers of the run, or "".
   std::string fault() const;
   bool is_there() const { return there_; }
 
  private:
-  // Longer lines are left out: none of ours comes near.
+  // Longer lines are skipped: ours are much shorter.
   static constexpr std::size_t longest_line = 64 << 10;
   // Bytes before the position of the next read that identify the file.
   static constexpr std::size_t seam_bytes = 256;
@@ -38,7 +38,7 @@ class FollowedFile {
   std::size_t hand_over(std::string_view text, const std::function<void(std::string_view)>& line);
 
   fs::path path_;
-  std::uint64_t offset_ = 0;  // of the first line that was not handed over
+  std::uint64_t offset_ = 0;  // of the first line not yet passed on
   std::string seam_;
   std::string error_;
   std::int64_t too_long_ = 0;

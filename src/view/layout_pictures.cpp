@@ -1,4 +1,4 @@
-// The pictures of `trireme plan`, of a run that is there already.
+// The diagrams of `trireme plan` for an existing run.
 #include "view/layout_pictures.h"
 #include "config/run_rules.h"
 

@@ -1,4 +1,4 @@
-// The layout of a run as pictures: what its memory holds, and its pipeline schedule.
+// Diagrams of a run's layout: memory contents and pipeline schedule.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace trireme {
 struct LayoutPictures {
   std::string mesh;              // in words
   std::string memory, schedule;  // SVG; no schedule without a pipeline
-  std::string note;              // why there is no picture
+  std::string note;              // why there is no diagram
 };
 
-// Plans the layout, which takes moments for small models and seconds for large ones. `limit`: bytes
-// of a device, 0 if they are not known. Never throws for what is wrong with a configuration.
+// Plans the layout, which takes milliseconds for small models and seconds for large ones. `limit`:
+// bytes of a device, 0 if unknown. Never throws on an invalid configuration.
 LayoutPictures draw_layout(const Config& config, int ranks, std::int64_t limit);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Lines of JSON, each an object of numbers with a step; all else is counted and left out.
+// Parses JSON lines, each an object of numbers with a step; other lines are counted and skipped.
 #include "view/metric_lines.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::size_t most_series = 48, longest_name = 64, most_incidents = 100;
-// A line that is further ahead is damaged: after it, all others would seem to be late.
+// A larger jump means that the line is damaged: otherwise all later lines would appear to be late.
 constexpr std::int64_t longest_jump = 1'000'000, last_step = std::int64_t{1} << 48;
 
 }  // namespace
@@ -47,7 +47,7 @@ void MetricLines::add_line(std::string_view line, std::uint64_t version) {
     ++damaged_;
     return;
   }
-  // Lines of evaluations have the step of the line before them.
+  // Evaluation lines have the step of the previous line.
   if (step < step_) {
     ++out_of_order_;
     return;

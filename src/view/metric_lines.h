@@ -1,4 +1,4 @@
-// metrics.jsonl and timings.jsonl of a run, followed while they grow: a series for each name.
+// Follows a run's growing metrics.jsonl and timings.jsonl: one series per name.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace trireme {
 
-// Something that happened at a step.
+// An event at a step.
 struct Incident {
   std::int64_t step = 0;
   std::string what;
-  std::uint64_t version = 0;  // of the reading that brought it
+  std::uint64_t version = 0;  // of the refresh that read it
 };
 
 class MetricLines {
@@ -25,16 +25,16 @@ class MetricLines {
   ~MetricLines();
   MetricLines(MetricLines&&) noexcept;
 
-  // Reads new lines; new points get `version`. True if the file was replaced and all points are
-  // forgotten. Reads at most about `budget` bytes.
+  // Reads new lines, about `budget` bytes at most; new points get `version`. Returns true if the
+  // file was replaced and all points were discarded.
   bool refresh(std::uint64_t version, std::size_t budget);
 
   const SeriesByName& series() const { return series_; }
-  // Losses that are not finite and steps that were skipped, the first ones.
+  // The first non-finite losses and skipped steps.
   const std::vector<Incident>& incidents() const { return incidents_; }
   std::vector<std::string> notes() const;
   bool is_there() const { return file_.is_there(); }
-  bool is_whole() const { return whole_; }  // false: the budget was not enough
+  bool is_whole() const { return whole_; }  // false: stopped at the budget
 
  private:
   struct Parser;

@@ -1,4 +1,4 @@
-// A file that was opened without following a link is opened again through /proc, by its descriptor.
+// Files opened without following links are reopened through /proc by descriptor.
 #include "view/own_file.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ bool is_own_file(const fs::path& path) {
 }
 
 File open_own_file(const fs::path& path) {
-  // Opening a pipe would block until it has a writer.
+  // Opening a pipe would block until it is opened for writing.
   const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const std::string name = path.filename().string();
   if (fd < 0 && errno == ELOOP) fail("{} is a symbolic link, which is not followed", name);

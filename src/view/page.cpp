@@ -1,4 +1,4 @@
-// src/view/page, as CMake has put it into page_files.inc.
+// The files of src/view/page, as embedded by CMake in page_files.inc.
 #include "view/page.h"
 
 #include <string_view>
@@ -16,7 +16,7 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   text.replace(at, what.size(), by);
 }
 
-// Escapes JSON for a script element, so that no text in it closes the element.
+// Escapes JSON for a script element, so that its text cannot close the element.
 std::string inside_script(const std::string& json) {
   std::string safe;
   safe.reserve(json.size());

@@ -1,4 +1,4 @@
-// The files of the page, which are part of the program.
+// The page's files, embedded in the program.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ std::string page_html();
 std::string page_css();
 std::string page_script();
 
-// The page in one file, with data for it (JSON) inside.
+// Returns the page as a single file with its data (JSON) embedded.
 std::string page_alone(const std::string& data);
 
 }  // namespace trireme

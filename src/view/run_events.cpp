@@ -1,4 +1,4 @@
-// Lines of log.txt by how they begin; those of plans, bars and steps are no events.
+// Classifies lines of log.txt by prefix; those of plans, bars and steps are not events.
 #include "view/run_events.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Beginning {
   Kind kind;
 };
 
-// Beginnings of a line without its time of day. The first match counts.
+// Line prefixes after the time of day. The first match counts.
 constexpr std::array<Beginning, 13> beginnings = {{
     {"model: ", Kind::start},
     {"resumed from ", Kind::start},

@@ -1,5 +1,5 @@
-// Events of a run, read from its log: starts and restarts, saves, steps that were skipped, stops,
-// warnings, errors.
+// Events of a run, parsed from its log: starts and restarts, saves, skipped steps, stops, warnings,
+// errors.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace trireme {
 struct RunEvent {
   enum class Kind { start, restart, save, skip, stop, warning, error };
   Kind kind = Kind::start;
-  std::string time;        // of day, as the log has it; "" where it has none
+  std::string time;        // time of day from the log; "" if it has none
   std::int64_t step = -1;  // -1: the line names none
   std::string text;
-  std::uint64_t version = 0;  // of the reading that brought it
+  std::uint64_t version = 0;  // of the refresh that read it
 
   const char* name() const;
 };
@@ -26,10 +26,10 @@ class RunEvents {
  public:
   explicit RunEvents(const fs::path& log) : file_(log) {}
 
-  // True if the log was replaced.
+  // Returns true if the log was replaced.
   bool refresh(std::uint64_t version, std::size_t budget);
 
-  // The newest; of warnings that repeat themselves all count.
+  // The newest events; repeated warnings are counted.
   const std::deque<RunEvent>& events() const { return events_; }
   std::int64_t starts() const { return starts_; }
   std::int64_t forgotten() const { return forgotten_; }

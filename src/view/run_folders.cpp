@@ -1,4 +1,4 @@
-// A folder of a run is known by the files that a run writes first.
+// Run folders are recognized by the files that a run writes first.
 #include "view/run_folders.h"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ bool is_run(const fs::path& folder) {
   return false;
 }
 
-// Folders that a run fills itself, and which may look like runs.
+// Subfolders that a run creates, some of which look like run folders.
 bool is_part_of_a_run(const fs::path& folder) {
   const std::string name = folder.filename().string();
   return name.starts_with('.') || name == "checkpoints" || name == "samples" || name == "exports";
 }
 
-// Looks for runs below folders, at any depth, those nearest to the top first.
+// Searches folders for runs at any depth, breadth first.
 class RunFinder {
  public:
   void look_below(const fs::path& top, const std::function<void(const fs::path&)>& add) {
@@ -34,7 +34,7 @@ class RunFinder {
     for (; !waiting.empty(); waiting.pop_front()) {
       const fs::path folder = waiting.front();
       std::error_code error;
-      // A link may lead back to where it was found.
+      // Symbolic links may form cycles.
       if (!seen_.insert(fs::canonical(folder, error)).second || error) continue;
       if (is_run(folder)) add(folder);
       for (fs::path& sub : folders_in(folder)) waiting.push_back(std::move(sub));

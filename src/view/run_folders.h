@@ -1,4 +1,4 @@
-// Which folders hold the runs that a user has named.
+// Finds the run folders that the user's arguments refer to.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ inline constexpr std::size_t most_runs = 32;
 struct FoundRuns {
   std::vector<fs::path> folders;  // at most most_runs
   std::size_t left_out = 0;
-  bool gave_up = false;  // there were too many files and folders to look at all
+  bool gave_up = false;  // stopped searching: too many files and folders
 };
 
-// Each of `named` is the folder of a run, or one with such folders below it, at any depth; there
-// may be none yet. Refused (exit code 2): what is not a folder.
+// Each of `named` is a run's folder, or contains run folders at any depth, perhaps none yet.
+// Rejects (exit code 2) paths that are not folders.
 FoundRuns find_runs(const std::vector<fs::path>& named);
 
-// As short as they can be told apart: `wide` and `deep`, or `a/wide` and `b/wide`.
+// Returns the shortest distinguishing names: `wide` and `deep`, or `a/wide` and `b/wide`.
 std::vector<std::string> short_names(const std::vector<fs::path>& folders);
 
 }  // namespace trireme

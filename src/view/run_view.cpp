@@ -1,4 +1,4 @@
-// Files of a run's folder, one by one; each may be missing, damaged or half written.
+// Reads the files of a run's folder, each of which may be missing, damaged or incomplete.
 #include "view/run_view.h"
 
 #include <fmt/format.h>
@@ -38,8 +38,8 @@ std::int64_t seconds_of(fs::file_time_type time) {
   return std::chrono::duration_cast<std::chrono::seconds>(since).count();
 }
 
-// Whether the process that wrote the status is certainly no more. Asking the lock would hold it for
-// a moment, in which no run could start.
+// Whether the process that wrote the status has certainly ended. Testing the lock would hold it
+// briefly, during which no run could start.
 bool is_gone(const Json& status) {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
@@ -51,7 +51,7 @@ bool is_gone(const Json& status) {
          errno == ESRCH;
 }
 
-// Numbers where numbers belong, and texts where texts do.
+// Keeps only members of the expected types.
 RunStatusText understood(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   RunStatusText status;
@@ -75,7 +75,7 @@ RunStatusText understood(const std::string& text) {
   return status;
 }
 
-// Keys that differ from the defaults, as TOML.
+// Non-default keys, as TOML.
 std::string config_json(Config config) {
   Config defaults;
   Json json = Json::object();
@@ -86,7 +86,7 @@ std::string config_json(Config config) {
   return text_of(json);
 }
 
-// Files of a checkpoint's folder, all together.
+// Total size of the files in a checkpoint folder.
 std::uint64_t bytes_in(const fs::path& folder) {
   std::uint64_t bytes = 0;
   std::size_t entries = 0;
@@ -152,7 +152,7 @@ RunView::RunView(const fs::path& folder, const MachineSpeed* speed)
       events_(folder / "log.txt"),
       status_file_(folder / "status.json"),
       config_file_(folder / "config.toml"),
-      // No page may take what another process told it for this one's.
+      // A page must not mix data of this process with data of another one.
       generation_(
           static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) >>
           10) {}
@@ -179,7 +179,7 @@ void RunView::refresh() {
 }
 
 void RunView::read_status() {
-  // A process that is gone changes no file.
+  // A process that has ended changes no files.
   if (!status_file_.has_changed() && !status_.running) return;
   const int before = ranks();
   try {
@@ -232,7 +232,7 @@ void RunView::list_folder() {
     std::ranges::sort(files_);
     list_checkpoints();
     list_samples();
-  } catch (const std::exception& error) {  // what is removed while it is listed
+  } catch (const std::exception& error) {  // files removed while being listed
     folder_note_ = error.what();
   }
   const auto tie = [](const SavedCheckpoint& a, const SavedCheckpoint& b) {
@@ -260,7 +260,7 @@ void RunView::list_checkpoints() {
   }
 }
 
-// Texts that someone has put into the run's folder: what the model wrote at some step.
+// Lists texts in the run's folder: samples written by the model at some step.
 void RunView::list_samples() {
   const OwnFolder folder(folder_ / "samples");
   if (!folder.is_open()) return;

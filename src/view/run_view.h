@@ -1,4 +1,4 @@
-// A run's folder as the page shows it: all that is in it, read again where it has changed.
+// The state of a run's folder as shown by the page; reloaded when files change.
 #pragma once
 
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace trireme {
 
-// A file that is read as a whole when it has changed.
+// A file that is reread in full when it has changed.
 class WatchedFile {
  public:
   explicit WatchedFile(fs::path path) : path_(std::move(path)) {}
-  // True where it is not what it was: take a look at text().
+  // Returns true if the file has changed since the last call: reread text().
   bool has_changed();
-  // Nothing if there is no such file; throws Error if it cannot be read.
+  // Empty if the file does not exist; throws Error if it cannot be read.
   std::optional<std::string> text() const;
   const fs::path& path() const { return path_; }
 
@@ -34,32 +34,32 @@ class WatchedFile {
 struct SavedCheckpoint {
   std::int64_t step = 0;
   std::uint64_t bytes = 0;
-  std::int64_t time = 0;  // when it was complete, in seconds since 1970
+  std::int64_t time = 0;  // completion time, in seconds since 1970
 };
 
 // Contents of status.json.
 struct RunStatusText {
-  std::string json = "{}";  // the object, with the members that are known
+  std::string json = "{}";  // the object, with known members only
   std::string note;
   bool running = false;
-  int ranks = 0;  // 0: it does not say
+  int ranks = 0;  // 0: not stated
 };
 
 class RunView {
  public:
-  // `speed`: of the machine whose peak utilization is counted with, and which outlives this; null:
-  // not known.
+  // `speed`: the machine whose peak defines utilization; must outlive this object; null:
+  // unknown.
   explicit RunView(const fs::path& folder, const MachineSpeed* speed = nullptr);
 
   const fs::path& folder() const { return folder_; }
-  // Reads what is new. What can be wrong with the files becomes a note; nothing throws.
+  // Reads new data. Problems with files are reported as notes; never throws.
   void refresh();
 
-  // The changes for a page that has the reading `version` of this `generation`; everything, if it
-  // has another generation. Members of a JSON object, without its brackets.
+  // Returns the changes since reading `version` of this `generation`; everything, if the page has
+  // another generation. The text is members of a JSON object, without braces.
   std::string update(std::uint64_t generation, std::uint64_t version) const;
 
-  // The configuration that layouts are drawn for; nothing if config.toml cannot be used.
+  // The configuration for drawing layouts; empty if config.toml is unusable.
   const std::optional<Config>& config() const { return config_; }
   int ranks() const;
   // Changes when config() or ranks() do.

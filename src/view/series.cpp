@@ -1,4 +1,4 @@
-// Points that join in pairs when there are too many of them.
+// Points, merged in pairs when there are too many.
 #include "view/series.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Short texts of many numbers: most of what the page is sent.
+// Compact encoding of many numbers, which are most of what is sent to the page.
 #include "view/series_json.h"
 
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ void add_list(std::string& text, const char* name, Points points, const Value& v
   text += ']';
 }
 
-// Whether points hide more than a hundredth of the picture's height.
+// Whether aggregation hides more than a hundredth of the plot's height.
 bool hides_much(Points points) {
   double low = INFINITY, high = -INFINITY, widest = 0;
   for (const SeriesPoint& point : points) {
@@ -59,7 +59,7 @@ std::string member(const std::string& name, const Series& series, std::size_t fr
   }
   text += ']';
   if (is_counter(name)) {
-    // Exact: positions on the axis are worked out from them.
+    // Exact, since axis positions are computed from them.
     text += ",\"mean\":[";
     for (const SeriesPoint& point : points)
       fmt::format_to(std::back_inserter(text), "{}{:.10g}", &point == points.data() ? "" : ",",

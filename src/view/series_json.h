@@ -1,4 +1,4 @@
-// Series as JSON for the page: steps as differences, values with the digits that a picture shows.
+// Series as JSON for the page: delta-encoded steps, values rounded to plot precision.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace trireme {
 
 using SeriesByName = std::map<std::string, Series, std::less<>>;
 
-// "loss":{"at":0,"steps":[1,1,1],"mean":[...],"low":[...],"high":[...]} for each series with points
-// that changed after `version`: those from number `at` on replace what the page has from there. The
-// first step is a step, the others are what is added to it. Counters have no low and high, and the
-// last value of each point as its mean. `low` and `high` are absent where they say nothing more.
+// Returns "loss":{"at":0,"steps":[1,1,1],"mean":[...],"low":[...],"high":[...]} for each series
+// with points changed after `version`: points from index `at` on replace those of the page. The
+// first of `steps` is absolute, the others are increments. Counters have no low and high, and their
+// mean is the last value of each point. Redundant `low` and `high` are omitted.
 std::vector<std::string> series_members(std::initializer_list<const SeriesByName*> all,
                                         std::uint64_t version);
 

@@ -1,4 +1,4 @@
-// dlopen of the plug-in.
+// Loads the HTTP plug-in with dlopen.
 #include "view/server.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A web server for this machine only, with the HTTP plug-in.
+// A local web server, through the HTTP plug-in.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-// Listens on that port of 127.0.0.1; 0: on any that is free. Refused (exit code 2) with what to do:
-// a port that is taken. fail()s where the plug-in cannot be loaded.
+// Listens on a port of 127.0.0.1; 0: any free port. Rejects (exit code 2), with advice, a port in
+// use. Calls fail() if the plug-in cannot be loaded.
 std::unique_ptr<HttpServer> listen_on_loopback(int port, HttpHandler handler);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Paths, and JSON made of what the runs say.
+// Request paths, and JSON built from the runs.
 #include "view/site.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto look_every = std::chrono::seconds(10);
-// However many browsers ask.
+// Limit on the refresh rate, for any number of browsers.
 constexpr auto refresh_every = std::chrono::milliseconds(900);
 constexpr const char* plain = "text/plain; charset=utf-8";
 constexpr const char* json_type = "application/json";
@@ -27,7 +27,7 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// "localhost", "127.0.0.1" and "[::1]", with any port: a tunnel may end at another one.
+// "localhost", "127.0.0.1" and "[::1]", with any port, since tunnels may use other ports.
 bool is_this_machine(std::string_view host) {
   const std::size_t colon = host.rfind(':');
   const bool with_port = colon != std::string_view::npos && host.find(']', colon) == host.npos &&
@@ -36,12 +36,12 @@ bool is_this_machine(std::string_view host) {
   return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
 }
 
-// A page's copy of a run.
+// Version of a run that a page already has.
 struct Known {
   std::uint64_t generation = 0, version = 0;
 };
 
-// "0:17:3,1:17:9": run, generation and version. What is not of that form is not known.
+// Parses "0:17:3,1:17:9": run, generation and version. Invalid texts are treated as unknown.
 std::map<std::uint64_t, Known> known_of(const std::string& have) {
   std::map<std::uint64_t, Known> known;
   const char* at = have.data();
@@ -178,7 +178,7 @@ HttpReply WebSite::answer(const HttpRequest& request) {
 
 std::string WebSite::report() {
   const std::lock_guard lock(mutex_);
-  // Long files are read in several turns.
+  // Long files are read in several iterations.
   do {
     refreshed_ = {};
     refresh();

@@ -1,4 +1,4 @@
-// Pages and data of some runs: answers to requests, and the report, which needs no server.
+// Web pages and data of runs: request handling, and the static report, which needs no server.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@ namespace trireme {
 
 class WebSite {
  public:
-  // Runs below `named` (run_folders.h), which are looked for again from time to time. `machine`:
-  // whose peak utilization is counted with.
+  // Shows the runs below `named` (run_folders.h), rescanned periodically. `machine`: its peak
+  // defines utilization.
   WebSite(std::vector<fs::path> named, std::optional<Machine> machine);
 
-  // GET of the known paths, by the names of this machine: otherwise a web site could make a browser
-  // read them. Everything else is rejected with a line that says why. Never throws; thread-safe.
+  // Answers GET of known paths under host names of this machine only, so that web sites cannot read
+  // them through a browser. All else is rejected with an explanation. Never throws; thread-safe.
   HttpReply answer(const HttpRequest& request);
 
-  // A self-contained page with everything that is known now.
+  // Returns a self-contained page with all current data.
   std::string report();
 
   std::size_t runs() const { return runs_.size(); }

@@ -1,4 +1,4 @@
-// Reads a run's files line by line and writes as it reads.
+// Converts a run's files line by line.
 #include "view/wandb_export.h"
 
 #include <fmt/chrono.h>
@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The object of a line, and its step; null for a line that is torn or not ours.
+// A line's object and its step; null for a torn or invalid line.
 struct Line {
   Json values;
   std::int64_t step = 0;
@@ -55,14 +55,14 @@ SecondsOfSteps read_seconds(const fs::path& timings) {
   return seconds;
 }
 
-// The whole configuration: an object for each section.
+// The full configuration: one object per section.
 std::vector<WandbItem> config_items(const fs::path& path) {
   if (!fs::exists(path)) return {};
   Config config = parse_config(read_file(path), path.string());
   std::map<std::string, Json> sections;
   for (const Field& field : all_fields()) {
     const std::string text = toml_value(field.slot(config));
-    const Json value = Json::parse(text, nullptr, false);  // TOML's values are JSON's, but for inf
+    const Json value = Json::parse(text, nullptr, false);  // TOML values are valid JSON, except inf
     sections[field.section][field.name] = value.is_discarded() ? Json(text) : value;
   }
   std::vector<WandbItem> items;
@@ -76,7 +76,7 @@ double changed_at(const fs::path& path) {
   return static_cast<double>(about.st_mtime);
 }
 
-// Collects the lines of a step, writes it when the next one begins, and keeps the newest values.
+// Collects the lines of a step, writes them when the next one begins, and keeps the newest values.
 class Rows {
  public:
   Rows(WandbFile& file, const SecondsOfSteps& seconds, double start)

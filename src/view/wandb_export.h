@@ -1,4 +1,4 @@
-// The folder of a run as an offline run of Weights & Biases, which `wandb sync` sends.
+// Exports a run's folder as an offline run of Weights & Biases, to be uploaded by `wandb sync`.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct WandbOptions {
 struct WandbExport {
   fs::path folder;
   std::int64_t rows = 0;           // steps
-  std::int64_t damaged = 0;        // lines of the metrics that were left out
-  std::int64_t first_damaged = 0;  // its number, from 1
-  bool unfinished = false;         // as status.json says: it trains, or was killed
+  std::int64_t damaged = 0;        // invalid lines of the metrics, which were skipped
+  std::int64_t first_damaged = 0;  // number of the first one, from 1
+  bool unfinished = false;         // by status.json: still training, or killed
 };
 
-// Every step of metrics.jsonl becomes a row with its values to the last bit; what is not finite
-// (null) is left out. Times come from timings.jsonl: training without pauses between starts.
-// Nothing stays of what could not be written. Refused (exit code 2): a folder that is not that of a
-// run, one to write that is there already.
+// Each step of metrics.jsonl becomes a row with exact values; non-finite ones (null) are omitted.
+// Times come from timings.jsonl: training time without pauses between starts. On errors no partial
+// output remains. Rejects (exit code 2) a folder that is not a run's, and an output folder that
+// already exists.
 WandbExport export_to_wandb(const fs::path& run, const WandbOptions& options);
 
 }  // namespace trireme

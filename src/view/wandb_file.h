@@ -1,4 +1,4 @@
-// Weights & Biases' files of offline runs (.wandb), written without its program.
+// Writer for Weights & Biases' offline run files (.wandb), independent of its library.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ struct WandbRun {
   double start = 0;                       // seconds since 1970
 };
 
-// A file of LevelDB's log format: blocks of 32 KiB, records cut into pieces at their ends, each
-// with a CRC-32 of its type and bytes. Each record is a message of Weights & Biases. Format only:
-// wandb/proto/wandb_internal.proto and what wandb 0.31 writes.
+// A file in LevelDB's log format: blocks of 32 KiB, records split at block ends, each fragment with
+// a CRC-32 of type and data. Each record is a Weights & Biases message. Format reference:
+// wandb/proto/wandb_internal.proto and the files of wandb 0.31.
 class WandbFile {
  public:
-  // A new file, with the header that says who wrote it.
+  // Creates a file with the header that identifies the writer.
   explicit WandbFile(const fs::path& path);
 
   void write_run(const WandbRun& run, std::span<const WandbItem> config);
-  // A row of the history: the values of one step.
+  // Appends one step's values to the history.
   void write_row(std::int64_t step, std::span<const WandbItem> values);
   void write_summary(std::span<const WandbItem> values);
-  // `seconds`: of the whole run.
+  // `seconds`: duration of the full run.
   void write_exit(int code, double seconds);
-  // Writes what is buffered, durably. Nothing may follow.
+  // Flushes buffered data durably. Must be the last call.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// What goes wrong in the Arrow library, and what this plug-in refuses, as exceptions, which never
+// Exceptions for errors of the Arrow library and for input that this plug-in rejects; they never
 // leave the plug-in.
 #pragma once
 

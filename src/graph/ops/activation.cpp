@@ -1,4 +1,4 @@
-// Element-wise activations, and gated ones, which halve the width.
+// Element-wise activations, and gated ones, whose output has half the input's width.
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"

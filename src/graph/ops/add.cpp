@@ -1,4 +1,4 @@
-// Addition with dropout of the second addend, dropout by itself, multiplication by a number, and
+// Addition with dropout of the second addend, standalone dropout, multiplication by a scalar, and
 // slices of rows.
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
@@ -55,7 +55,7 @@ void launch_scale(const Launch& l) {
   });
 }
 
-// inputs: x; the output is a part of it
+// inputs: x; the output is a view of it
 void infer_slice(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   const std::int64_t first = node.as<SliceAttributes>().first_row;

@@ -1,4 +1,4 @@
-// Attention over a sequence, its gradient, and attention against a cache.
+// Attention over a sequence, its gradient, and attention with a KV cache.
 #include "backend/cpu/workspace.h"
 #include "backend/gpu_workspace.h"
 #include "graph/ops/attention_shape.h"

@@ -1,4 +1,4 @@
-// The shape of attention as kernels take it, from a node's attributes.
+// The shape of attention that kernels take, built from a node's attributes.
 #pragma once
 
 #include "graph/ops/support.h"
@@ -11,7 +11,7 @@ inline AttentionShape shape_of(const AttentionRule& rule) {
   return shape;
 }
 
-// Pairs of positions of a sequence that see each other. Only causal attention has windows.
+// Number of (query, key) pairs that are not masked. Only causal attention has windows.
 inline double pairs_of(const AttentionRule& a) {
   const auto seq = static_cast<double>(a.seq);
   if (!a.causal) return seq * seq;
@@ -20,7 +20,7 @@ inline double pairs_of(const AttentionRule& a) {
   return 0.5 * seq * (seq + 1) - 0.5 * hidden * (hidden + 1);
 }
 
-// With the operands of these numbers; -1: none.
+// The arguments are operand indices; -1: absent.
 inline AttentionShape shape_at_run(const Launch& l, int first_visible, int sample_ids,
                                    int lengths) {
   const auto& a = l.node.as<AttentionAttributes>();

@@ -1,6 +1,6 @@
-// Collectives among the ranks of a group, each with its dual: identity and all-reduce, all-gather
-// and reduce-scatter (the f and g of Shoeybi et al. 2019, Korthikanti et al. 2022), all-to-all and
-// itself.
+// Collectives over a group's ranks, each with its dual: identity and all-reduce, all-gather and
+// reduce-scatter (the f and g of Shoeybi et al. 2019, Korthikanti et al. 2022), all-to-all (its own
+// dual).
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
@@ -12,7 +12,7 @@ ValueId emit_grad(GradientBuilder& b, OpKind op, CollectiveAttributes attributes
   return b.emit(Phase::input_grad, op, attributes, {dy}).outputs[0];
 }
 
-// inputs: x; the output is x itself under a name of its own, which keeps its gradient apart
+// inputs: x; the output is a view of x with a separate gradient
 void infer_identity(Graph& g, Node& node) {
   node.outputs[0] = g.new_view(node.inputs[0], g.value(node.inputs[0]).shape, 0);
 }
@@ -26,7 +26,7 @@ void gradient_identity(GradientBuilder& b, const Node& node) {
   b.add_grad(x, emit_grad(b, OpKind::all_reduce, attributes, dy));
 }
 
-// inputs: x; in place the output shares its memory
+// inputs: x; with in_place the output shares its memory
 void infer_reduce(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   if (node.as<CollectiveAttributes>().in_place) {
@@ -42,7 +42,7 @@ void gradient_reduce(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], b.grad(node.outputs[0]));
 }
 
-// The type whose sums the ranks make: integers select bits, -0 among them.
+// Type in which ranks sum: `selects` uses integers, which preserve the bits, including -0.
 DType summed_type(const Launch& l) {
   const DType dtype = l.output_value(0).dtype;
   if (!l.node.as<CollectiveAttributes>().selects) return dtype;
@@ -103,7 +103,7 @@ void launch_scatter(const Launch& l) {
   group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), summed_type(l));
 }
 
-// inputs: x [rows, columns]; the output: the rows of this rank
+// inputs: x [rows, columns]; output: this rank's rows
 void launch_own(const Launch& l) {
   const Value& y = l.output_value(0);
   const auto* all = static_cast<const std::byte*>(l.in[0]);
@@ -143,7 +143,7 @@ const OpDefinition all_reduce_op{.name = "all_reduce",
                                  .infer = infer_reduce,
                                  .gradient = gradient_reduce,
                                  .launch = launch_reduce};
-// Cheap in memory, which is what counts: all ranks' rows are gathered again instead of kept.
+// Cheap in memory, which matters here: the backward pass gathers again instead of saving all rows.
 const OpDefinition all_gather_op{.name = "all_gather",
                                  .infer = infer_gather,
                                  .gradient = gradient_gather,

@@ -1,11 +1,11 @@
-// Attention of context-parallel ranks, each with two chunks of every sequence.
+// Attention of context-parallel ranks, each of which has two chunks of every sequence.
 //
-// Gathered: keys and values of all ranks come to each one, which attends with its own queries. In
-// the backward pass queries and their gradients come too, so that a rank makes the whole gradient
-// of its keys: nothing is summed over ranks, and no bit depends on their number. (Llama 3, section
-// 3.3.2, gathers keys and values and sums their gradients over the ranks.)
-// Exchanged (Jacobs et al. 2023, "DeepSpeed Ulysses"): ranks exchange positions for heads, and each
-// has whole sequences of its part of the heads.
+// All-gather: each rank gathers all keys and values and attends with its own queries. The backward
+// pass also gathers queries and their gradients, so that a rank computes the complete gradient of
+// its keys: nothing is summed over ranks, and the bits do not depend on their number. (Llama 3,
+// section 3.3.2, gathers keys and values and sums their gradients over the ranks.) All-to-all
+// (Jacobs et al. 2023, "DeepSpeed Ulysses"): ranks exchange positions for heads; each gets full
+// sequences for its share of the heads.
 #include "backend/cpu/workspace.h"
 #include "graph/ops/attention_shape.h"
 #include "graph/ops/context_orders.h"
@@ -37,8 +37,8 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape.heads(), context.chunk});
 }
 
-// The queries of a rank see half of all keys, on average, however many ranks there are; those of a
-// rank whose chunk begins a sequence see a little less of a window.
+// On average a rank's queries attend to half of all keys, for any number of ranks; with a window, a
+// rank with the first chunk of a sequence attends to slightly fewer.
 double products(const AttentionAttributes& a) {
   return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) *
          pairs_of(a) / a.context_ranks;

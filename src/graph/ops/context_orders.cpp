@@ -1,4 +1,4 @@
-// Strides of each order.
+// Strides of each reordering.
 #include "graph/ops/context_orders.h"
 
 #include <utility>

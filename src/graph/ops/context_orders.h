@@ -1,12 +1,12 @@
-// The orders that values of context-parallel ranks change between.
+// Reorderings of values between the layouts of context-parallel ranks.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace trireme::ops {
 
-// Share of a context-parallel rank: sequences have 2 * ranks chunks, of which rank r has the chunks
-// r and 2 * ranks - 1 - r, one after the other.
+// Share of a context-parallel rank: sequences have 2 * ranks chunks; rank r holds chunks r and 2 *
+// ranks - 1 - r, in this order.
 struct ContextShape {
   std::int64_t ranks, batch, chunk;
 
@@ -16,16 +16,16 @@ struct ContextShape {
 
 // [ranks * own rows, columns], as gathered, to [batch * seq, columns].
 ReorderAttributes whole_sequences(const ContextShape& s, std::int64_t columns);
-// Back again.
+// Inverse of whole_sequences().
 ReorderAttributes parts_of_sequences(const ContextShape& s, std::int64_t columns);
 // Statistics [ranks * batch * groups * 2 * heads, chunk], as gathered, to
 // [batch * groups * heads, seq].
 ReorderAttributes whole_statistics(const ContextShape& s, std::int64_t groups, std::int64_t heads);
-// [rows, parts * columns] to [parts * rows, columns]: part k of the columns lies together.
+// [rows, parts * columns] to [parts * rows, columns]: makes each part of the columns contiguous.
 ReorderAttributes columns_apart(std::int64_t rows, std::int64_t parts, std::int64_t columns);
-// Back again.
+// Inverse of columns_apart().
 ReorderAttributes columns_together(std::int64_t rows, std::int64_t parts, std::int64_t columns);
-// Takes the last `kept` of each of `groups` groups of `whole` columns: [rows, groups * kept].
+// Takes the last `kept` columns of each of `groups` groups of `whole` ones: [rows, groups * kept].
 ReorderAttributes ends_of_groups(std::int64_t rows, std::int64_t groups, std::int64_t whole,
                                  std::int64_t kept);
 

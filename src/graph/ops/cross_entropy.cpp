@@ -1,6 +1,6 @@
-// Softmax cross-entropy in steps, between which ranks that share a vocabulary communicate:
-// statistics of the local logits, these merged over the ranks, the loss of each token, the gradient
-// in place.
+// Softmax cross-entropy in steps, with communication between vocabulary-parallel ranks:
+// statistics of the local logits, their merge over ranks, the loss of each token, and the
+// gradient in place.
 #include <algorithm>
 
 #include "graph/ops/definitions.h"
@@ -42,14 +42,14 @@ void launch_stats(const Launch& l) {
   });
 }
 
-// inputs: largest, sum, target's logit of the local logits, or of each leaf; outputs: the same of
+// inputs: largest, sum, target's logit of the local logits, or of each leaf; outputs: the same over
 // all ranks' logits
 void infer_merge(Graph& g, Node& node) {
   for (int i = 0; i < 3; ++i)
     add_output(g, node, i, g.accumulate(), {g.value(node.inputs[i]).shape.back()});
 }
 
-// Sums and target's logits travel together.
+// Sums and target logits are reduced in one message.
 std::int64_t workspace_merge(const Target&, const Graph& g, const Node& node) {
   const std::int64_t leaves = node.as<SoftmaxMergeAttributes>().leaves;
   const std::int64_t both = 2 * g.value(node.inputs[0]).shape.back() * size_of(g.accumulate());
@@ -164,7 +164,7 @@ const OpDefinition token_loss_op{
     .name = "token_loss", .infer = infer_loss, .gradient = gradient_loss, .launch = launch_loss};
 const OpDefinition cross_entropy_grad_op{
     .name = "cross_entropy_grad", .infer = infer_grad, .launch = launch_grad};
-// Only fuse() makes it.
+// Created only by fuse().
 const OpDefinition classifier_op{.name = "classifier", .launch = launch_classifier};
 
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,

@@ -20,7 +20,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   const auto attributes = node.as<EmbeddingAttributes>();
   b.emit(Phase::weight_grad, OpKind::embedding_grad, attributes,
          {node.inputs[0], dy, b.graph().gradient_of(node.inputs[1])});
-  for (const int index : {2, 4}) {  // positions and types: every rank has all of their tables
+  for (const int index : {2, 4}) {  // positions and types: their tables are replicated
     if (node.inputs[index + 1] == no_value) continue;
     b.emit(Phase::weight_grad, OpKind::embedding_grad, EmbeddingAttributes{attributes.seq, 0},
            {node.inputs[index], dy, b.graph().gradient_of(node.inputs[index + 1])});

@@ -1,4 +1,4 @@
-// The rows' way to their experts and back.
+// Dispatch of rows to experts, and combination of the results.
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
@@ -36,7 +36,7 @@ void launch_dispatch(const Launch& l) {
   });
 }
 
-// Of rows by expert, the places of choices among them, and where experts begin.
+// Shape of a permutation, from its operands: sorted rows, places of choices and expert offsets.
 PermuteShape permutation(const Value& by_expert, const Value& places, const Value& offsets) {
   return {.rows = places.shape[0],
           .cols = by_expert.shape[1],
@@ -45,7 +45,7 @@ PermuteShape permutation(const Value& by_expert, const Value& places, const Valu
           .experts = offsets.shape.count() - 1};
 }
 
-// --- spread; inputs: x, places, offsets
+// --- permute_rows; inputs: x, places, offsets
 void infer_permute(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   require(x.shape.rank() == 2 && g.value(node.inputs[1]).shape[0] == x.shape[0], g, node,

@@ -1,5 +1,5 @@
-// Both operands are made such that what is summed over lies together, as all units for 8 bits read
-// them: for gradients they are transposed as they are rounded.
+// Both operands are stored with the summed dimension contiguous, as all 8-bit matrix units require:
+// for gradients they are transposed during quantization.
 #include "graph/ops/fp8_bytes.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@ bool is_tensorwise(const Graph& g) {
   return g.fp8().recipe == Fp8Recipe::tensorwise;
 }
 
-// The rows of each call, in which every operand has one scale, or whole blocks; 0: there is no such
-// cut. Blocks of exact numerics have calls of their own.
+// Number of rows of each call, such that every operand has one scale per call, or whole blocks; 0:
+// not possible. Blocks of exact numerics are separate calls.
 std::int64_t rows_of_call(const Graph& g, Product product, const Fp8Operands& o) {
   const std::int64_t block = RowBlocks(g, o.a.rows).rows;
   if (is_tensorwise(g)) {
@@ -25,7 +25,7 @@ std::int64_t rows_of_call(const Graph& g, Product product, const Fp8Operands& o)
   return o.b.rows % fp8_block == 0 ? block : 0;
 }
 
-// How the inverses of scales lie (Kernels<T>::fp8_inverse_scales).
+// Memory layout of the inverse scales (Kernels<T>::fp8_inverse_scales).
 struct ScaleTable {
   std::int64_t chunk, ld, count;
 
@@ -39,7 +39,7 @@ std::int64_t in_fours(std::int64_t count) {
   return (count + 3) / 4 * 4;
 }
 
-// Scales of rows: sequence by sequence, or block by block of the summed dimension.
+// Scales of rows: by sequence, or by block of the summed dimension.
 ScaleTable scales_of_rows(const Graph& g, Product product, const Fp8Tiles& tiles,
                           std::int64_t rows) {
   if (is_tensorwise(g)) return {tiles, 0, 1};
@@ -54,7 +54,7 @@ ScaleTable scales_of_weight(const Graph& g, Product product, const Fp8Tiles& til
 }
 
 struct BytesInScratch {
-  std::int64_t rows;  // of a call
+  std::int64_t rows;  // per call
   ScaleTable scales_a, scales_b;
   std::int64_t largest = 0, inverse_a = 0, inverse_b = 0, bytes_a = 0, bytes_b = 0, rest = 0;
 
@@ -74,7 +74,7 @@ struct BytesInScratch {
   }
 };
 
-// Call `number` of what has rows.
+// Part `number` of an operand that is split by rows.
 Fp8Operand part_of(const Graph& g, const Fp8Operand& all, const Fp8Tiles& tiles,
                    const ScaleTable& scales, std::int64_t rows, std::int64_t number) {
   const std::int64_t first = number * rows;

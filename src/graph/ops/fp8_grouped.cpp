@@ -1,5 +1,5 @@
-// A scale's group never depends on which other rows are present: an expert's rows of a micro-batch,
-// or of an exact block (GroupedShape::blocks), enter a product together on every layout.
+// Scales never depend on which other rows are present: an expert's rows of a micro-batch, or of an
+// exact block (GroupedShape::blocks), are multiplied together in every layout.
 #include "graph/ops/fp8_grouped.h"
 
 #include "backend/cpu/workspace.h"
@@ -8,7 +8,7 @@
 namespace trireme::ops {
 namespace {
 
-// All rows of a group share a scale, or blocks along the dimension that the product sums over.
+// One scale for all rows of a group, or one per block along the summed dimension.
 Fp8Tiles tiles_of_groups(const Fp8Products& fp8, std::int64_t cols, const GroupedShape& shape,
                          Fp8Type type, bool over_rows) {
   Fp8Tiles tiles{shape.rows,
@@ -98,7 +98,7 @@ std::shared_ptr<const GroupedProduct> make_grouped(Device& device, const Graph& 
 
 std::int64_t grouped_workspace(const Target& target, const Graph& g, Product product,
                                const GroupedShape& shape) {
-  const auto plain = [&](DType type) {  // GPUs' own kernels need none
+  const auto plain = [&](DType type) {  // GPU kernels need no scratch
     const bool on_cpu = target.device == DeviceKind::cpu;
     return on_cpu ? cpu::grouped_workspace(target, type, product, shape) : 0;
   };

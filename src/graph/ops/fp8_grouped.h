@@ -1,5 +1,5 @@
-// Products of experts as a graph asks for them: plain, or in fp8, where each expert's weight and
-// its rows are rounded as matrices of their own.
+// Grouped products of experts as a graph requests them: unquantized, or in FP8, where each expert's
+// weight and rows are quantized as separate matrices.
 #pragma once
 
 #include "graph/ops/support.h"
@@ -8,7 +8,7 @@ namespace trireme::ops {
 
 std::shared_ptr<const GroupedProduct> make_grouped(Device&, const Graph&, Product,
                                                    const GroupedShape&);
-// Its scratch for each call.
+// Scratch bytes that each call needs.
 std::int64_t grouped_workspace(const Target&, const Graph&, Product, const GroupedShape&);
 
 }  // namespace trireme::ops

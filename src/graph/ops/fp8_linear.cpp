@@ -1,5 +1,5 @@
-// Which tiles of each operand share a scale (docs/decisions/fp8.md), and the product in scratch: of
-// bytes where the device's library has one, else of the numbers that they mean.
+// Scale tiles of each operand (docs/decisions/fp8.md), and the product of operands in scratch: of
+// bytes if a device library supports them, otherwise of their values.
 #include "graph/ops/fp8_linear.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace trireme::ops {
 namespace {
 
-// Activations or their gradient: one scale for each sequence, or for each block along the
-// dimension that the product sums over: columns, or in a weight's gradient rows, which then come in
-// blocks of positions that follow each other and are summed at once.
+// Tiles of activations or their gradient: one scale per sequence, or per block along the summed
+// dimension. That is columns or, for a weight gradient, rows, which then must be in blocks of
+// consecutive positions summed together.
 Fp8Tiles tiles_of_rows(const Graph& g, const Shape& shape, Fp8Type type, bool over_rows) {
   const Fp8Products& fp8 = g.fp8();
   const std::int64_t rows = shape[0], cols = shape[1];
@@ -27,7 +27,7 @@ Fp8Tiles tiles_of_rows(const Graph& g, const Shape& shape, Fp8Type type, bool ov
   return {rows, cols, run, fp8_block, 1, type, fp8.power_of_2_scales};
 }
 
-// The operands in the order of the node.
+// Returns the operands in the order of the node.
 Fp8Operands operands_of(DeviceKind device, const Graph& g, const Node& node, Product product) {
   const Shape& first = g.value(node.inputs[0]).shape;
   const Shape& second = g.value(node.inputs[1]).shape;
@@ -41,7 +41,7 @@ Fp8Operands operands_of(DeviceKind device, const Graph& g, const Node& node, Pro
   return {device, g, a, b, product == Product::forward ? second[0] : second[1], !sums};
 }
 
-// One scale for what ranks have parts of.
+// Takes the maximum over ranks that hold parts of the same tile, so that they share a scale.
 void share_largest(const Launch& l, float* largest, std::int64_t count) {
   const Fp8Products& fp8 = l.graph.fp8();
   if (fp8.recipe != Fp8Recipe::tensorwise) return;
@@ -56,7 +56,7 @@ void launch_as(const Launch& l, Product product) {
   const Fp8Operands o = operands_of(l.device.target().device, g, l.node, product);
   const bool sums = product == Product::weight_grad;
   const bool in_blocks = sums && g.exact_block() > 0;
-  auto* const gradient = static_cast<std::byte*>(l.workspace);  // of one block
+  auto* const gradient = static_cast<std::byte*>(l.workspace);  // for one block
   std::byte* const scratch =
       gradient + (sums ? block_gradient_bytes(g, l.output_value(0).shape.count()) : 0);
   const Fp8Rounded<T> rounded(l.device, l.queue, o, scratch);

@@ -1,13 +1,13 @@
-// Products of linear layers in fp8 (Graph::fp8): both operands are rounded into scratch, as numbers
-// in the type of arithmetic, and multiplied there, so that what is added up is what a matrix unit
-// would add up.
+// FP8 products of linear layers (Graph::fp8): both operands are quantized into scratch, stored as
+// numbers of the arithmetic type, and multiplied there, so that the summands equal those of an FP8
+// matrix unit.
 #pragma once
 
 #include "graph/ops/fp8_operands.h"
 
 namespace trireme::ops {
 
-// Scratch of a product with `shape` for each call; without that of a block's gradient.
+// Scratch bytes of a product with `shape` per call, without the gradient of one block.
 std::int64_t fp8_workspace(const Target&, const Graph&, const Node&, Product,
                            const LinearShape& shape);
 // Prepares the data of launch_fp8().

@@ -1,5 +1,5 @@
-// The two operands of a product in fp8 (Graph::fp8): which tiles share a scale
-// (docs/decisions/fp8.md), and where the rounded numbers lie in scratch.
+// The two operands of an FP8 product (Graph::fp8): the tiles that share a scale
+// (docs/decisions/fp8.md), and the layout of the rounded numbers in scratch.
 #pragma once
 
 #include "base/line_parts.h"
@@ -12,14 +12,14 @@ constexpr std::int64_t fp8_block = 128;  // of the blockwise recipe (DeepSeek-AI
 inline bool is_fp8(const Graph& g) {
   return g.fp8().recipe != Fp8Recipe::none;
 }
-// The type in which rounded operands lie in scratch and are multiplied. bf16 holds every one of
-// them where scales are powers of two, and then GPUs multiply with their matrix units.
+// The type in which rounded operands are stored in scratch and multiplied. bf16 represents all of
+// them exactly if scales are powers of two; GPUs then use their bf16 matrix units.
 inline DType fp8_product_type(DeviceKind device, const Graph& g) {
   const bool fits = g.compute() == DType::bf16 && g.fp8().power_of_2_scales;
   return fits && device != DeviceKind::cpu ? DType::bf16 : g.accumulate();
 }
 
-// Weights of one or several matrices, one below the other: each has one scale, or one for each
+// Tiles of one or several weight matrices stacked vertically: one scale per matrix, or one per
 // square block.
 inline Fp8Tiles tiles_of_weights(const Fp8Products& fp8, const Shape& shape,
                                  std::int64_t matrices) {
@@ -36,12 +36,12 @@ inline Fp8Tiles tiles_of_weights(const Fp8Products& fp8, const Shape& shape,
 
 struct Fp8Operands {
   Fp8Tiles a, b;
-  std::int64_t result_cols;  // its rows are those of a
+  std::int64_t result_cols;  // its rows are the rows of a
   DType type;                // of the product
-  bool stores;               // the result is an activation of another type
+  bool stores;               // the result is an activation of a different type
   std::int64_t largest = 0, rounded_a = 0, rounded_b = 0, made = 0, rest = 0;  // bytes
 
-  // `stored`: the result is an activation, and not the gradient of a weight.
+  // `stored`: the result is an activation, not a weight gradient.
   Fp8Operands(DeviceKind device, const Graph& g, const Fp8Tiles& first, const Fp8Tiles& second,
               std::int64_t cols, bool stored)
       : a(first),
@@ -59,7 +59,7 @@ struct Fp8Operands {
   }
 };
 
-// The scratch of a running product, in which T becomes the type of the product.
+// The scratch of a running product, which converts T to the type of the product.
 template <class T>
 class Fp8Rounded {
  public:

@@ -1,4 +1,4 @@
-// Linear layers of experts: rows that are sorted by expert, each with the weight of its expert.
+// Grouped linear layers of experts: rows sorted by expert, each using its expert's weight.
 #include "graph/ops/definitions.h"
 #include "graph/ops/fp8_grouped.h"
 #include "graph/ops/ops.h"
@@ -19,7 +19,7 @@ GroupedShape shape_of(const Graph& g, const Node& node) {
           blocks};
 }
 
-// Scratch for the gradient of one group, where gradients are summed as integers.
+// Scratch bytes for the gradient of one group, if gradients are summed as integers.
 std::int64_t block_bytes(const Graph& g, const GroupedShape& shape) {
   return block_gradient_bytes(g, shape.in * shape.out);
 }
@@ -50,7 +50,7 @@ void launch(const Launch& l) {
               l.workspace);
 }
 
-// Counted for the most rows that may arrive.
+// Counted for the maximum number of rows.
 template <Product product>
 double flops(const Graph& g, const Node& node) {
   const GroupedShape shape = shape_of<product>(g, node);
@@ -69,8 +69,8 @@ void infer_forward(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0] / groups});
 }
 
-// Rows that were spread for this layer are spread once more for the gradient of the weight: so they
-// need not be kept from one pass to the other.
+// Permutes the rows again for the weight gradient, so that permuted rows need not be saved between
+// the passes.
 ValueId permute_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
     if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
@@ -102,7 +102,7 @@ void infer_input_grad(Graph& g, Node& node) {
              {g.value(node.inputs[0]).shape[0], g.value(node.inputs[1]).shape[1]});
 }
 
-// The gradient of the weight comes last, and is the output.
+// The weight gradient is the last operand and also the output.
 void infer_weight_grad(Graph&, Node& node) {
   node.outputs[0] = node.inputs[3];
   node.inputs[3] = no_value;

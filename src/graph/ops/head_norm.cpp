@@ -1,6 +1,6 @@
-// RMSNorm of queries and keys, head by head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3) or over
-// all heads of a position (OLMo 2, arXiv:2501.00656). Ranks that share the heads of a position add
-// up the sums that such a norm and its gradient need, two numbers for each row.
+// RMSNorm of queries and keys, per head (Dehghani et al. 2023, arXiv:2302.05442; Qwen3) or over all
+// heads of a position (OLMo 2, arXiv:2501.00656). In the latter case ranks that share a position's
+// heads sum two numbers per row for the norm and its gradient.
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
@@ -43,7 +43,7 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 1, g.accumulate(), {shape.rows, shape.norms()});
 }
 
-// It says all of the gradient with respect to qkv, that by way of the sums included.
+// Emits the full gradient of qkv, including the path through the sums.
 void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const auto& a = node.as<HeadNormAttributes>();
@@ -79,7 +79,7 @@ void infer_grad(Graph& g, Node& node) {
   node.inputs[6] = node.inputs[7] = no_value;
 }
 
-// Copies of a leaf's heads, of one block of rows: dx, dy, x and rstd.
+// Copies of the heads of one leaf, for one block of rows: dx, dy, x and rstd.
 struct LeafScratch {
   HeadNormShape leaf;
   std::int64_t activations = 0, norms = 0;  // bytes of each
@@ -110,7 +110,7 @@ std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& no
          LeafScratch(g, node).bytes() + own;
 }
 
-// The gradients of the weights go to dquery and dkey.
+// Writes the weight gradients to dquery and dkey.
 template <class T>
 void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t first_row,
                       Acc<T>* dquery, Acc<T>* dkey, bool accumulate, void* workspace) {
@@ -130,7 +130,7 @@ void launch_grad_rows(const Launch& l, const HeadNormShape& shape, std::int64_t 
                                 .workspace = static_cast<Acc<T>*>(workspace)});
 }
 
-// The gradients of one block of rows, leaf by leaf: each adds to the weights' by itself.
+// Gradients of one block of rows, leaf by leaf: each adds to the weight gradients separately.
 template <class T>
 void launch_grad_leaves(const Launch& l, const LeafScratch& scratch, std::int64_t first_row,
                         const HeadNormGradOperands<T>& of_weights, bool overwrite,
@@ -178,7 +178,7 @@ void launch_grad(const Launch& l) {
       return launch_grad_rows<T>(l, shape, 0, l.output<A>(1), l.output<A>(2), l.accumulate,
                                  l.workspace);
     }
-    // Block by block: the gradients of the weights lie in front of the kernel's own scratch.
+    // By blocks: the weight gradients are placed before the kernel's own scratch.
     shape.rows = blocks.rows;
     const std::int64_t queries = block_gradient_bytes(l.graph, shape.query_weights());
     const std::int64_t both = queries + block_gradient_bytes(l.graph, shape.key_weights());

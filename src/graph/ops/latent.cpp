@@ -1,4 +1,4 @@
-// The heads of latent attention: queries, keys and values are put together as attention reads them.
+// Assembles queries, keys and values of latent attention in the layout of attention.
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
@@ -6,8 +6,8 @@
 namespace trireme::ops {
 namespace {
 
-// Copies of `width` columns of each head of each row. A head begins every `dst` or `src` columns; a
-// row every `dst_row` or `src_row`.
+// Copies `width` columns of each head of each row. Heads are `dst` or `src` columns apart; rows
+// `dst_row` or `src_row`.
 struct HeadColumns {
   std::int64_t row = 0, head = 0, first = 0;
 };
@@ -79,7 +79,7 @@ void launch(const Launch& l) {
   });
 }
 
-// inputs: dqkv; outputs: dq, dkv, dkey_rope, which all heads have a part in
+// inputs: dqkv; outputs: dq, dkv, dkey_rope, which is summed over all heads
 void infer_grad(Graph& g, Node& node) {
   const auto& a = node.as<LatentAttributes>();
   const std::int64_t rows = g.value(node.inputs[0]).shape[0];

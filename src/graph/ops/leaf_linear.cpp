@@ -1,5 +1,5 @@
-// The three products of a linear layer leaf by leaf. Whatever the number of ranks, a product has
-// the same shape and reads and writes adjacent memory: cut columns are copied.
+// The three products of a linear layer, leaf by leaf. For any number of ranks, products have the
+// same shapes and contiguous operands: columns of a leaf are copied.
 #include "graph/ops/leaf_linear.h"
 
 #include <bit>
@@ -28,15 +28,15 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 
-// One of the products: what its leaves are, and what its scratch holds, in this order.
+// One of the products: its leaves and the layout of its scratch.
 struct Leaves {
   LeafCut cut;
   LinearShape whole, leaf;  // of one block of rows
   std::int64_t units;       // products: of each leaf, or of each leaf of each block of outputs
-  bool sums;                // they are added up
+  bool sums;                // whether the units are summed
   std::int64_t row_blocks;
-  // Bytes: the weight with each leaf's columns together, the leaf's part of the operand that is cut
-  // by columns, and the results, which are sums or one leaf's.
+  // Bytes: the weight with contiguous columns of each leaf, the leaf's part of the operand that is
+  // split by columns, and the results: sums, or those of one leaf.
   std::int64_t weight = 0, operand = 0, result = 0;
 
   Leaves(const Graph& g, const Node& node, Product product, const LinearShape& shape)
@@ -64,7 +64,7 @@ struct Leaves {
     for (std::int64_t* bytes : {&weight, &operand, &result}) *bytes = round_up(*bytes, alignment);
   }
 
-  // First column or row of a unit among those that are cut. Those of one leaf follow each other.
+  // First column or row of a unit in the split dimension. The units of a leaf are consecutive.
   std::int64_t begin(std::int64_t unit) const {
     const std::int64_t width = cut.of_inputs ? leaf.in : leaf.out;
     return (unit % cut.blocks * cut.count + unit / cut.blocks) * width;
@@ -87,7 +87,7 @@ class Run {
     if (leaves_.weight > 0) pack_weight();
   }
 
-  // y or dx, whose columns are the units'.
+  // y or dx, whose columns belong to the units.
   void apart(const T* x, T* y, const T* bias) {
     const std::int64_t width = leaves_.cut.of_inputs ? leaves_.whole.in : leaves_.whole.out;
     const std::int64_t part = leaves_.cut.of_inputs ? leaves_.leaf.in : leaves_.leaf.out;
@@ -104,7 +104,7 @@ class Run {
     }
   }
 
-  // y or dx, the sum over the units of all ranks and then the bias. `x` has their columns.
+  // y or dx: the sum over the units of all ranks, then the bias. `x` has the units' columns.
   void sum(const T* x, T* y, const T* bias) {
     const std::int64_t width = leaves_.cut.of_inputs ? leaves_.whole.out : leaves_.whole.in;
     const std::int64_t x_width = leaves_.cut.of_inputs ? leaves_.whole.in : leaves_.whole.out;
@@ -112,7 +112,7 @@ class Run {
     const DType dtype = l_.graph.accumulate();
     A* const sums = reinterpret_cast<A*>(result_);
     for (std::int64_t b = 0; b < leaves_.row_blocks; ++b) {
-      // Its memory reaches into that of blocks which are made later.
+      // Its memory extends into that of blocks that are computed later.
       LeafTree tree(l_, dtype, block, sums + b * block);
       for (std::int64_t unit = 0; unit < leaves_.units; ++unit) {
         const T* const part = part_of(x + b * block_rows() * x_width, x_width, unit);
@@ -125,7 +125,7 @@ class Run {
     kernels<T>(l_).store_sums(l_.queue, y, sums, bias, count / width, width);
   }
 
-  // The gradient of the weight, block by block: `made` has room for one.
+  // Adds the weight gradient, block by block: `made` has room for one block.
   void add_weight_gradients(const T* dy, const T* x, A* made) {
     const auto& [rows, in, out] = leaves_.whole;
     for (std::int64_t b = 0; b < leaves_.row_blocks; ++b) {
@@ -149,7 +149,7 @@ class Run {
  private:
   std::int64_t block_rows() const { return leaves_.whole.rows; }
 
-  // `width` columns of each row.
+  // Copies `width` columns of each row.
   template <class Element>
   void copy(Element* dst, std::int64_t dst_ld, std::int64_t dst_first, const Element* src,
             std::int64_t src_ld, std::int64_t src_first, std::int64_t width, std::int64_t rows) {

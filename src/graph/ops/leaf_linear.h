@@ -1,4 +1,4 @@
-// Linear layers and sums in leaves (LeafCut): the order of a sum is that of one binary tree, on any
+// Linear layers and sums over leaves (LeafCut): the order of summation is one binary tree, for any
 // number of ranks.
 #pragma once
 
@@ -8,18 +8,18 @@
 
 namespace trireme::ops {
 
-// Adds up terms that are made one after another: the tree over them keeps the sum of each complete
-// subtree on the left of the next term, which memory[count] each hold. At last `memory` begins with
-// the sum.
+// Sums terms that are computed one after another as a binary tree. `memory` holds the sums of the
+// complete subtrees to the left of the next term, `count` elements each; after the last term it
+// begins with the total.
 class LeafTree {
  public:
-  // Pieces of `count` elements that `memory` must have for this many terms.
+  // Number of buffers of `count` elements that `memory` must hold for this many terms.
   static std::int64_t buffers(std::int64_t terms);
 
   LeafTree(const Launch& launch, DType dtype, std::int64_t count, void* memory)
       : launch_(launch), dtype_(dtype), count_(count), memory_(static_cast<std::byte*>(memory)) {}
 
-  // Where the next term is to be made, and that it is there.
+  // Address for the next term, and the notice that the term has been written there.
   void* next() const { return piece(kept_); }
   void take();
 
@@ -31,11 +31,11 @@ class LeafTree {
   std::int64_t count_;
   std::byte* memory_;
   std::int64_t taken_ = 0;
-  int kept_ = 0;  // pieces in use
+  int kept_ = 0;  // buffers in use
 };
 
-// Of a linear layer's product whose attributes have leaves; `whole` is the shape of the layer's
-// part here, of one exact block of rows.
+// For the product of a linear layer with leaves; `whole` is the shape of this rank's part of the
+// layer, for one exact block of rows.
 std::int64_t leaf_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                             const LinearShape& whole);
 std::shared_ptr<const void> prepare_leaves(Device& device, const Graph& g, const Node& node,

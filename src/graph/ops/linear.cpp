@@ -20,7 +20,7 @@ bool has_leaves(const Node& node) {
   return node.as<LinearAttributes>().leaves.count > 0;
 }
 
-// The shape of the product that a node computes; all three products have the same of a layer.
+// Shape of the product that a node computes; the same for all three products of a layer.
 template <Product product>
 LinearShape shape_of(const Graph& g, const Node& node) {
   const bool is_weight_grad = product == Product::weight_grad;
@@ -55,7 +55,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
   return device.linear(g.compute(), product, shape);
 }
 
-// Block `number` of the rows of an operand.
+// Returns block `number` of the rows of an operand.
 template <class Byte>
 Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t number) {
   return begin + number * rows * value.shape.back() * size_of(value.dtype);

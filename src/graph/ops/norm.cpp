@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, by themselves or after a residual addition.
+// LayerNorm and RMSNorm, standalone or fused with a residual addition.
 #include "backend/cpu/kernels.h"
 #include "backend/gpu_workspace.h"
 #include "graph/ops/definitions.h"
@@ -94,7 +94,7 @@ std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& no
   return 2 * block_gradient_bytes(g, x.shape[1]) + own;
 }
 
-// Block by block: the gradients of weight and bias lie in front of the kernel's own scratch.
+// By blocks: the gradients of weight and bias are placed before the kernel's own scratch.
 template <class T>
 void launch_grad_blocks(const Launch& l) {
   using A = Acc<T>;

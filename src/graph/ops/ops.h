@@ -1,24 +1,24 @@
-// Every op of the forward pass as a function that adds it to a graph and returns its result.
-// Activations are [rows, columns], rows = batch * seq. Shapes are checked by each op's rule.
+// Builders for all forward ops: each adds its op to a graph and returns the result. Activations are
+// [rows, columns], rows = batch * seq. Each op's shape rule checks the shapes.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace trireme::ops {
 
-// [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables
-// after the first may be no_value. `first_id`: ids below it and past the table belong to other
-// ranks and give zeros.
+// [rows, hidden] = table[ids] (+ position_table[positions]) (+ type_table[types]); the tables after
+// the first may be no_value. Ids below `first_id` or past the end of the table belong to other
+// ranks and yield zeros.
 ValueId embedding(Graph& g, ValueId ids, ValueId table, ValueId positions, ValueId position_table,
                   std::int64_t first_id = 0, ValueId types = no_value,
                   ValueId type_table = no_value);
 
-// LayerNorm or RMSNorm; bias may be no_value. zero_centered: what multiplies is 1 + weight.
+// LayerNorm or RMSNorm; bias may be no_value. zero_centered: the scale is 1 + weight.
 ValueId norm(Graph& g, ValueId x, ValueId weight, ValueId bias, NormKind kind, double eps,
              bool zero_centered = false);
 
-// sum = x + dropout(delta), normalized: the residual addition and the norm after it in one pass.
-// `seq`: positions per sequence; 0: rows / batch, which is right where all rows are here.
+// sum = x + dropout(delta), then normalized: fused residual addition and norm. `seq`: positions per
+// sequence; 0: rows / batch, which requires all rows on this rank.
 struct SumAndNorm {
   ValueId sum, normed;
 };
@@ -26,43 +26,43 @@ SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId 
                     double eps, ValueId sample_ids, DropoutRule dropout, std::int64_t seq = 0,
                     bool zero_centered = false);
 
-// x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias the bias is
-// left to another rank, but still gets its gradient.
+// x weight^T + bias; weight is [out, in], bias [out] or no_value. Without adds_bias another rank
+// adds the bias, but this rank still computes its gradient.
 ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, const LinearAttributes& = {});
 
 ValueId activation(Graph& g, ValueId x, ActivationKind kind);
 
-// RMSNorm of each head of the queries and of the keys of qkv, by itself; weights are [head_dim],
-// one for all queries and one for all keys. With all_heads it is over all heads of a row's queries,
-// and over those of its keys, with weights as wide: of all ranks of a group together. Values pass
-// as they are.
+// RMSNorm of each query head and key head of qkv separately; weights are [head_dim], one for all
+// queries and one for all keys. With all_heads the norm spans all query heads of a row, and all its
+// key heads, across all ranks of the group, with weights of that width. Values are copied
+// unchanged.
 ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
                   const HeadNormAttributes& attributes);
 
-// Rotates queries and keys of qkv in place, and multiplies queries by the factor of their position
-// where there are factors.
+// Applies rotary embedding to queries and keys of qkv in place, and scales queries by the factor of
+// their position if query_factor is given.
 ValueId rope(Graph& g, ValueId qkv, ValueId cos, ValueId sin, ValueId positions,
              const RopeAttributes& attributes, ValueId query_factor = no_value);
 
-// The heads of latent attention (DeepSeek-AI 2024, arXiv:2405.04434) as qkv of one query, key and
-// value each: q is [rows, heads * head_dim]; kv has for each head the part of its key that
-// positions do not turn, then its value; key_rope [rows, rope_dim] is the other part of every key.
-// Values are widened to head_dim by zeros.
+// Assembles the heads of latent attention (DeepSeek-AI 2024, arXiv:2405.04434) as qkv with one
+// query, key and value each: q is [rows, heads * head_dim]; kv has, for each head, the non-rotary
+// part of its key, then its value; key_rope [rows, rope_dim] is the rotary part shared by all keys.
+// Values are zero-padded to head_dim.
 ValueId latent_heads(Graph& g, ValueId q, ValueId kv, ValueId key_rope,
                      const LatentAttributes& attributes);
 // The first value_dim columns of each head: [rows, heads * head_dim] to [rows, heads * value_dim].
 ValueId narrow_heads(Graph& g, ValueId context, const LatentAttributes& attributes);
 
 // qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads *
-// head_dim]. first_visible, sample_ids and lengths may be no_value; no position looks at those of
-// its sequence from its length on.
+// head_dim]. first_visible, sample_ids and lengths may be no_value; positions from its length on
+// are masked in each sequence.
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                   const AttentionAttributes& attributes, ValueId lengths = no_value);
 
-// The same among ranks that share sequences (attributes.cut, attributes.context_ranks): qkv has
-// this rank's rows, first_visible those of whole sequences. By gathering keys and values; by
-// exchanging positions for heads, where `rank` is this one's place in the group and the groups of
-// heads divide by its size; or by passing keys and values from rank to rank.
+// Attention with sequences sharded over ranks (attributes.cut, attributes.context_ranks): qkv has
+// the local rows, first_visible covers whole sequences. Three algorithms: all-gather of keys and
+// values; all-to-all from positions to heads (`rank` is this rank's index in the group, and its
+// size divides the groups of heads); or a ring that passes keys and values.
 ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                              const AttentionAttributes& attributes);
 ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
@@ -70,7 +70,7 @@ ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId 
 ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
                        const AttentionAttributes& attributes);
 
-// The same for new positions against a cache (generation); appends to the caches.
+// Attention of new positions against a KV cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
                          ValueId lengths, const AttentionAttributes& attributes);
 
@@ -87,76 +87,76 @@ ValueId soft_cap(Graph& g, ValueId x, double cap);
 // Rows [first_row, first_row + rows) of x, without a copy.
 ValueId slice(Graph& g, ValueId x, std::int64_t first_row, std::int64_t rows);
 
-// [count, columns]: the rows of x with the given numbers (i32 [count]), which may repeat.
+// [count, columns]: gathers the rows of x with the given indices (i32 [count], repeats allowed).
 ValueId gather(Graph& g, ValueId x, ValueId row_numbers);
 
-// Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary] of which `vocab` count. The
-// gradient overwrites the logits; no_value for loss_weights: rows are losses per sample. With a
-// group the columns are the ids [first_id, first_id + vocab) of a vocabulary that all of them
-// share; every rank gets the same losses. `leaves`: see LossAttributes.
+// Cross-entropy per row, f32 [rows]; logits [rows, padded vocabulary], of which `vocab` are real.
+// The gradient overwrites the logits. Without loss_weights, rows are losses per sample. With a
+// group, the columns are ids [first_id, first_id + vocab) of a vocabulary sharded over its ranks;
+// every rank gets the same losses. `leaves`: see LossAttributes.
 ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_weights,
                       std::int64_t vocab, std::int64_t first_id = 0, GraphGroup group = {},
                       std::int64_t leaves = 0);
 
-// A copy of x in another order.
+// Copies x with permuted order.
 ValueId reorder(Graph& g, ValueId x, const ReorderAttributes& order);
 
-// --- mixture of experts
-// Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in].
+// --- mixture of experts ---
+// Router logits, f32 (f64 with f64) [rows, experts]; weight is [experts, in].
 ValueId router(Graph& g, ValueId x, ValueId weight);
-// The experts of each row, rising, and what they weigh: [rows, top_k].
+// The selected experts of each row, in ascending order, and their weights: [rows, top_k].
 struct Routes {
   ValueId weights, chosen;
 };
-// load: of the step before, for a balance loss over the whole batch.
+// `load`: that of the previous step, for a load-balancing loss over the global batch.
 Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias = no_value,
              ValueId load = no_value);
-// Position of each choice among the rows by expert (i32 [rows, top_k], -1: dropped), and start of
-// each expert's rows (i32 [experts + 1]; with blocks of rows, where those of each block do within
-// them: [experts * blocks + 1]).
+// Position of each choice among the rows sorted by expert (i32 [rows, top_k], -1: dropped), and
+// start offset of each expert's rows (i32 [experts + 1]; with blocks of rows, the start of each
+// block within each expert: [experts * blocks + 1]).
 struct Places {
   ValueId places, offsets;
 };
 Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
-// The rows of x by expert, [taken, columns]; zeros after the last one.
+// The rows of x sorted by expert, [taken, columns]; zeros after the last row.
 ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
-// x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets
-// have.
+// x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks` must match the
+// offsets.
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
                        std::int64_t blocks = 1);
-// x times the sigmoid of each row's number, gates [rows, 1].
+// x times the sigmoid of its row's gate; gates are [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
-// a and b in two shares, the softmax of each row's logits [rows, 2].
+// Mixes a and b with the softmax of each row's logits [rows, 2].
 ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
-// What experts that are distributed over a group's ranks make of rows by expert, [taken, in]: the
-// rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
-// experts * in, out of the activation]; offsets are those of all experts.
+// Applies experts sharded over a group's ranks to rows sorted by expert, [taken, in]: rows travel
+// to the ranks of their experts, and the results come back. up is [own experts * wide, in], down
+// [own experts * in, activation's output width]; offsets cover all experts.
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,
                        const RemoteExpertsAttributes& attributes);
-// Per row the sum of what its experts made of it, each by its weight, in the order of experts.
+// Weighted sum of the expert outputs of each row, in ascending order of experts.
 ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places);
 
-// --- collectives among the ranks of a group; with one rank nothing is emitted ---
-// Identity; the gradient is summed over the ranks.
+// --- collectives over a group's ranks; with a single rank nothing is emitted ---
+// Identity in the forward pass; all-reduce of the gradient.
 ValueId grad_all_reduce(Graph& g, ValueId x, GraphGroup group);
-// Sum over the ranks, on all of them; the gradient passes unchanged. In place: x is a value that
-// nothing else reads.
+// All-reduce (sum); the gradient passes unchanged. in_place: no other op may read x
+// afterwards.
 ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place);
-// The rows of all ranks, one after another: [rows * size, columns]. The gradient:
+// Concatenates the rows of all ranks: [rows * size, columns]. Its gradient is a
 // reduce_scatter.
 ValueId all_gather(Graph& g, ValueId x, GraphGroup group);
-// The same for what all ranks compute alike from the rows, whose whole gradient each of them has:
-// rank `own` takes its rows of it.
+// All-gather for consumers that every rank computes identically, so that each rank has the complete
+// gradient: rank `own` takes its rows of it.
 ValueId gather_rows(Graph& g, ValueId x, GraphGroup group, int own);
-// Rank `own` takes its rows of what all ranks have alike. The gradient: all_gather.
+// Takes rank `own`'s rows of a replicated value. Its gradient is an all_gather.
 ValueId local_rows(Graph& g, ValueId x, GraphGroup group, int own);
-// Of each element, +0 on all ranks but one, that one's bits: all rows, or with `scatters` this
-// rank's. The gradients are those of all_reduce and reduce_scatter.
+// Each element is +0 on all ranks but one; returns that rank's bits: all rows, or with `scatters`
+// only the local rows. The gradients are those of all_reduce and reduce_scatter.
 ValueId select_rows(Graph& g, ValueId x, GraphGroup group, bool scatters);
-// This rank's rows of the sum over all ranks: [rows / size, columns]. The gradient: all_gather.
+// The local rows of the sum over all ranks: [rows / size, columns]. Its gradient is an all_gather.
 ValueId reduce_scatter(Graph& g, ValueId x, GraphGroup group);
-// Part k of the rows goes to rank k, and part k of the result comes from it. The gradient: the
-// same.
+// Sends part k of the rows to rank k; part k of the result comes from rank k. Its gradient is the
+// inverse, also an all_to_all.
 ValueId all_to_all(Graph& g, ValueId x, GraphGroup group);
 
 }  // namespace trireme::ops

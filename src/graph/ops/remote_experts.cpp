@@ -1,18 +1,18 @@
-// Experts that are distributed over ranks: rows travel to the ranks of their experts, and what
-// those make of them comes back.
+// Experts sharded over ranks: rows are sent to the ranks of their experts, and the results are sent
+// back.
 //
-// In turn k a rank takes the rows of the rank k places before it, and its own rows are taken by the
-// one k places after it; turn 0 stays at home. A turn has several rounds where more rows arrive
-// than memory was planned for: as many experts at once as fit, each with all its rows. So an expert
-// sees the rows of a micro-batch in one product, whatever the ranks and the balance.
+// In turn k a rank processes rows of the rank k places before it, while the rank k places after it
+// processes its own; turn 0 is local. A turn has several rounds if more rows arrive than memory was
+// planned for: as many experts at once as fit, each with all its rows. An expert thus sees all rows
+// of a micro-batch in one product, for any number of ranks and any balance.
 //
-// Expert tensor parallelism cuts the inner width of an expert over adjacent ranks of the group.
-// Then a row travels to each of them, and their results are added where it came from, in rank
+// Expert tensor parallelism shards the inner width of an expert over adjacent ranks of the
+// group. Rows are then sent to each of them, and the source adds the results in rank
 // order.
 //
-// Outputs of the first product are kept for the backward pass at the ranks of the experts: for as
-// many rows as a rank has itself, which is all if loads are even. Rows beyond that are recomputed,
-// so that an overloaded rank needs no more memory than the others.
+// Outputs of the first product are saved for the backward pass on the experts' ranks: for as many
+// rows as a rank has itself, which is all with balanced load. Further rows are recomputed, so that
+// an overloaded rank needs no more memory than the others.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -27,12 +27,12 @@
 namespace trireme::ops {
 namespace {
 
-// The rows of adjacent experts of an owner, among those of a source.
+// Consecutive experts of an owner, and their rows within a source.
 struct Round {
   std::int64_t row, rows;
 };
 
-// offsets: of all experts' blocks, at the source. Rounds without rows are left out.
+// offsets: of all experts' blocks, at the source. Empty rounds are omitted.
 std::vector<Round> rounds_of(const std::int32_t* offsets, std::int64_t blocks, std::int64_t first,
                              std::int64_t end, std::int64_t most) {
   std::vector<Round> rounds;
@@ -69,14 +69,14 @@ struct Sizes {
   }
   GroupedShape up() const { return {round_rows, width, wide, own, blocks}; }
   GroupedShape down() const { return {round_rows, inner, width, own, blocks}; }
-  // Elements of an expert's larger weight.
+  // Number of elements of an expert's larger weight.
   std::int64_t most_weights() const { return width * std::max(wide, inner); }
-  // Rows that a rank takes where loads are even.
+  // Number of rows that a rank receives with balanced load.
   std::int64_t even_rows() const { return taken * tensor_size; }
   // First expert of a rank, and its rank among those that share them.
   std::int64_t first_expert(int rank) const { return rank / tensor_size * own; }
   std::int64_t tensor_rank(int rank) const { return rank % tensor_size; }
-  // Offsets of a source's rows, and of those that one owner has.
+  // Number of offsets of a source's rows, and of those for one owner.
   std::int64_t offsets() const { return experts * blocks + 1; }
   std::int64_t own_offsets() const { return own * blocks + 1; }
 };
@@ -115,7 +115,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
   return made;
 }
 
-// Layout of the workspace; each part begins on a line of the cache.
+// Layout of the workspace; each part is aligned to a cache line.
 class Scratch : public LineParts {
  public:
   Scratch(const Sizes& s, bool backward, bool fixed_point) {
@@ -125,7 +125,7 @@ class Scratch : public LineParts {
     x = rows(s.width);
     wide = rows(s.wide);
     inner = rows(s.inner);
-    y = rows(s.width);  // backward: the gradient that came, then the one that goes
+    y = rows(s.width);  // backward: the incoming gradient, then the outgoing one
     if (backward) {
       wide_grad = rows(s.wide);
       inner_grad = rows(s.inner);
@@ -155,7 +155,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   return Scratch(s, count == products, sums_integers(g, node)).bytes + most;
 }
 
-// The turns of one pass, in the order in which all ranks take them.
+// The turns of one pass, in the same order on all ranks.
 class Exchange {
  public:
   Exchange(const Launch& l, const Scratch& scratch)
@@ -173,8 +173,8 @@ class Exchange {
   }
   std::int64_t used_rows() const { return offsets_of(group_.rank())[s_.offsets() - 1]; }
 
-  // `inputs`: of rows by expert, and where those of another rank arrive. take(round, pointers to
-  // the rows of each input) leaves its results in `made`; they go to `output`, rows by expert,
+  // `inputs`: rows by expert, and buffers for those of another rank. take(round, pointers to the
+  // rows of each input) stores its results in `made`; they are sent to `output`, rows by expert,
   // summed over tensor ranks.
   struct Input {
     const std::byte* rows;
@@ -222,7 +222,7 @@ class Exchange {
     const std::int64_t first = s_.first_expert(owner);
     return rounds_of(offsets_of(source), s_.blocks, first, first + s_.own, s_.round_rows);
   }
-  // Where what an owner makes of this rank's rows comes: the first part lies in the output.
+  // Buffer for an owner's results of this rank's rows: the first part is written to the output.
   std::byte* results_of(int owner, std::byte* output) const {
     const std::int64_t part = s_.tensor_rank(owner);
     return part == 0 ? output : at(scratch_.partial) + (part - 1) * s_.taken * row_bytes();
@@ -230,7 +230,7 @@ class Exchange {
   void add_partial(std::byte* output) const {
     const std::int64_t count = used_rows() * s_.width, stride = s_.taken * s_.width;
     if (s_.tensor_size == 1 || count == 0) return;
-    // Part k of reduce_parts is that of tensor rank k, and the first is the output.
+    // Part k of reduce_parts is from tensor rank k, and the first is in the output.
     l_.device.state_kernels().reduce_parts(l_.queue, l_.graph.compute(), false, output, output,
                                            at(scratch_.partial) - stride * s_.element, stride,
                                            static_cast<int>(s_.tensor_size), 0, count);
@@ -279,7 +279,7 @@ class Exchange {
   std::vector<std::int32_t> offsets_;
 };
 
-// Products of the rows of a round.
+// Products of the rows of one round.
 class RoundProducts {
  public:
   RoundProducts(const Launch& l, const Exchange& exchange, const Scratch& scratch)
@@ -292,7 +292,7 @@ class RoundProducts {
                   bool accumulate = false) const {
     made_[which]->run(l_.queue, dst, a, b, offsets_, accumulate, workspace_);
   }
-  // Adds the product of each block of an expert's rows to an output in fixed point.
+  // Adds the product of each block of an expert's rows to a fixed-point output.
   void add_blocks(Products which, int output, const Sizes& s, const void* dy, const void* x,
                   void* made) const {
     add_groups(l_, output, *made_[which], shape_of(s, which), dy, x, offsets_, made, workspace_);
@@ -311,7 +311,7 @@ class KeptRows {
  public:
   KeptRows(T* rows, const Sizes& s) : rows_(rows), left_(s.even_rows()), width_(s.wide) {}
 
-  // Null if there is no room for a round.
+  // Null if there is no space for a round.
   T* next(const Round& round) {
     if (round.rows > left_) return nullptr;
     T* const rows = rows_;
@@ -346,7 +346,7 @@ double flops(const Graph& g, const Node& node) {
          static_cast<double>(s.wide + s.inner);
 }
 
-// Computes both gradients together, so that rows travel no more often than they must.
+// Computes both gradients together, so that rows are not sent more often than necessary.
 double flops_grad(const Graph& g, const Node& node) {
   return 2 * flops(g, node);
 }
@@ -374,7 +374,7 @@ void launch(const Launch& l) {
   });
 }
 
-// The rows are spread again: those that arrive are not kept where the experts are.
+// Permutes the rows again: received rows are not saved at the experts' ranks.
 ValueId permute_again(GradientBuilder& b, ValueId x) {
   for (const Node& node : b.graph().forward) {
     if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
@@ -408,7 +408,7 @@ void infer_grad(Graph& g, Node& node) {
   }
 }
 
-// Adds to the gradient of a weight.
+// Adds to a weight gradient.
 void add_weight_grad(const Launch& l, const Exchange& exchange, const Scratch& scratch,
                      const RoundProducts& product, Products which, const void* dy, const void* x) {
   const int output = which == up_weight ? 1 : 2;
@@ -427,7 +427,7 @@ void launch_grad(const Launch& l) {
                                     {l.input<std::byte>(4), exchange.at(scratch.y)}};
   const ActivationKind kind = l.node.as<RemoteExpertsAttributes>().kind;
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    // Only read where it was kept.
+    // Saved rows are only read here.
     KeptRows<T> kept(const_cast<T*>(l.input<T>(5)), s);
     T* const inner = exchange.at<T>(scratch.inner);
     T* const dwide = exchange.at<T>(scratch.wide_grad);

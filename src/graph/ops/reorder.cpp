@@ -1,4 +1,4 @@
-// A copy of a value in another order, for what ranks exchange.
+// A reordering copy, for data that ranks exchange.
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
@@ -23,7 +23,7 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 0, g.value(node.inputs[0]).dtype, {a.rows, a.columns});
 }
 
-// The way back; what was left out has no gradient.
+// The inverse reordering; omitted elements have no gradient.
 void gradient(GradientBuilder& b, const Node& node) {
   ReorderAttributes back = node.as<ReorderAttributes>();
   const Value& x = b.graph().value(node.inputs[0]);

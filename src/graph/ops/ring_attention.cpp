@@ -1,8 +1,8 @@
-// Ring attention of context-parallel ranks (Liu et al. 2023), each with two chunks of every
-// sequence: keys and values pass from rank to rank, and each rank's queries meet those of one rank
-// after the other. In the backward pass the gradients of keys and values travel behind them, in
-// full precision, and come home with the last message. Messages are under way while a turn
-// computes.
+// Ring attention of context-parallel ranks (Liu et al. 2023), each with two chunks of
+// every sequence: keys and values travel from rank to rank, and each rank's queries attend
+// to one rank's keys after the other. In the backward pass the gradients of keys and
+// values follow in full precision, and return with the last message. Messages overlap with
+// computation.
 #include <utility>
 
 #include "backend/cpu/workspace.h"
@@ -47,7 +47,7 @@ struct Scratch : LineParts {
 
 using Passing = std::unique_ptr<RankGroup::Passing>;
 
-// The turns of one pass: in turn k a rank has the keys and values of the rank k places before it.
+// The turns of one pass: in turn k a rank has keys and values of the rank k places before it.
 class Ring {
  public:
   Ring(const Launch& l, const Scratch& scratch, int keys)
@@ -67,7 +67,7 @@ class Ring {
   }
   const std::byte* keys(int turn) const { return turn == 0 ? own_ : arrived_[turn % 2]; }
 
-  // Sends this turn's keys and values on, and takes those of the next turn. Null in the last one.
+  // Sends this turn's keys and values, and receives those of the next turn. Null in the last turn.
   Passing pass_keys(int turn) const {
     if (turn + 1 == turns()) return nullptr;
     return pass(keys(turn), arrived_[(turn + 1) % 2], l_.graph.compute());
@@ -99,7 +99,7 @@ void infer(Graph& g, Node& node) {
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape_of(a).heads(), a.cut.chunk});
 }
 
-// The same as with gathered keys: the pairs of positions are the same.
+// The same as with gathered keys, since the (query, key) pairs are the same.
 double products(const AttentionAttributes& a) {
   return 2.0 * static_cast<double>(a.batch * a.groups * a.queries_per_group * a.head_dim) *
          pairs_of(a) / a.context_ranks;
@@ -112,7 +112,7 @@ double flops_grad(const Graph&, const Node& node) {
   return 7 * products(node.as<AttentionAttributes>());
 }
 
-// On the CPU, the sums of the turns so far.
+// On the CPU, accumulators over the turns.
 std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
   const auto& a = node.as<AttentionAttributes>();
   const AttentionShape shape = shape_of(a);
@@ -139,7 +139,7 @@ void launch(const Launch& l) {
   });
 }
 
-// Keys and values of a rank, apart from its queries.
+// Extracts a rank's keys and values from qkv.
 ReorderAttributes keys_of(const AttentionAttributes& a) {
   return ends_of_groups(local_rows(a), a.groups, (a.queries_per_group + 2) * a.head_dim,
                         2 * a.head_dim);
@@ -171,9 +171,9 @@ std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& no
               : gpu::ring_attention_grad_workspace(g.compute(), shape_of(a)));
 }
 
-// The sums of turn 0 stay at home, and meet what all others made of the same keys at the end. Those
-// of a later turn are added to what the ranks before have made of the same keys, which arrives
-// while they are computed, and are sent on while the next turn computes.
+// The gradient sums of turn 0 stay on this rank, and are combined with those of all other ranks at
+// the end. Sums of later turns are added to those of earlier ranks for the same keys, which arrive
+// while they are computed, and are sent on during the next turn.
 void launch_grad(const Launch& l) {
   const auto& a = l.node.as<AttentionAttributes>();
   const Scratch scratch(l.graph, a, true);

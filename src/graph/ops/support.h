@@ -1,4 +1,4 @@
-// Small helpers that the op definitions share.
+// Small helpers shared by the op definitions.
 #pragma once
 
 #include "backend/device.h"
@@ -28,20 +28,20 @@ inline Dropout dropout_at_run(const DropoutRule& rule, const Launch& launch,
   return dropout;
 }
 
-// The ranks that an op communicates with.
+// Returns the process group with the given kind, which must exist and have the given size.
 inline RankGroup& group_of(const Launch& launch, const GraphGroup& named) {
   RankGroup* group = launch.groups ? (*launch.groups)[named.kind] : nullptr;
   TRIREME_CHECK(group && group->size() == named.size);
   return *group;
 }
-// The group and ranks of a collective op.
+// Returns the process group of a collective op.
 inline RankGroup& group_of(const Launch& launch) {
   return group_of(launch, launch.node.as<CollectiveAttributes>().group);
 }
 
-// The rows of an op as exact numerics cut them: all at once, or in blocks of Graph::exact_block.
+// Row blocks of an op under exact numerics: one for all rows, or blocks of Graph::exact_block.
 struct RowBlocks {
-  std::int64_t rows, count;  // rows of each
+  std::int64_t rows, count;  // rows per block
 
   RowBlocks(const Graph& g, std::int64_t all)
       : rows(g.exact_block() > 0 ? g.exact_block() : all), count(all / rows) {
@@ -49,15 +49,15 @@ struct RowBlocks {
   }
 };
 
-// Scratch in front of a kernel's own where gradients of weights are added block by block: one
-// block's gradients, `elements` of them.
+// Scratch bytes placed before a kernel's own scratch when weight gradients are added block by
+// block: the gradient of one block, with `elements` elements.
 inline std::int64_t block_gradient_bytes(const Graph& g, std::int64_t elements) {
   constexpr std::int64_t alignment = 64;
   if (g.exact_block() == 0) return 0;
   return (elements * size_of(DType::f32) + alignment - 1) / alignment * alignment;
 }
 
-// Adds what a kernel has made of one block to an output, a gradient in fixed point.
+// Adds a kernel's gradient of one block to an output, which is a fixed-point gradient.
 inline void add_block(const Launch& l, int output, const void* made, bool overwrite) {
   l.device.state_kernels().add_fixed_point(l.queue, l.output<std::int64_t>(output),
                                            static_cast<const float*>(made),
@@ -65,8 +65,8 @@ inline void add_block(const Launch& l, int output, const void* made, bool overwr
                                            l.fixed_point.limit, overwrite, l.fixed_point.overflows);
 }
 
-// Adds to an output, a gradient in fixed point, what each block of each group makes. `made`: room
-// for the f32 gradient of one group.
+// Adds the gradients of all blocks of all groups to an output, a fixed-point gradient. `made` has
+// room for the f32 gradient of one group.
 inline void add_groups(const Launch& l, int output, const GroupedProduct& product,
                        const GroupedShape& shape, const void* dy, const void* x,
                        const std::int32_t* offsets, void* made, void* workspace) {
@@ -78,7 +78,7 @@ inline void add_groups(const Launch& l, int output, const GroupedProduct& produc
   });
 }
 
-// Whether dropout needs the sample numbers; the builder passes no_value where it does not.
+// Returns sample_ids if dropout needs them, otherwise no_value.
 inline ValueId ids_if_dropping(const DropoutRule& dropout, ValueId sample_ids) {
   return dropout.probability > 0 ? sample_ids : no_value;
 }

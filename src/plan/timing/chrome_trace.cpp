@@ -1,4 +1,4 @@
-// Stretches of a replay as events of a trace, with a thread for each lane.
+// Converts the intervals of a replay to trace events, one thread per lane.
 #include <map>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// The roofline of kernels, and rings of messages over links and network cards.
+// Roofline model of kernels, and ring collectives over links and network cards.
 #include "plan/timing/costs.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Bytes of the buffer of a collective; `message` has what a rank sends for it.
+// Bytes of the full buffer of a collective; `message` has the bytes sent by one rank.
 double whole_bytes(const RecordedWork& message, const RecordedGroup& group) {
   const auto ranks = static_cast<double>(group.ranks.size());
   return message.bytes * ranks / (ranks - 1) / (message.message == MessageKind::all_reduce ? 2 : 1);
@@ -59,7 +59,7 @@ CostModel::CostModel(const MachineSpeed& machine, const Stack& stack, double eff
   TRIREME_CHECK(ceiling_ > 0 && efficiency > 0);
 }
 
-// The best of the tiles, and of splitting the inner dimension where there are too few of them.
+// The best tile size, with split-K if there are too few tiles.
 double CostModel::product(const RecordedProductShape& shape) const {
   const auto rows = static_cast<double>(shape.rows), columns = static_cast<double>(shape.columns),
              inner = static_cast<double>(shape.inner);
@@ -96,8 +96,8 @@ TimeKind CostModel::kind_of(const RecordedWork& work) const {
 double CostModel::traffic_of(const RecordedWork& work) const {
   if (work.flops > 0 || !*work.op) return work.bytes;
   const std::string_view op = work.op;
-  // Ours reads each logit and writes its gradient over it; statistics of parts of them are a pass
-  // more.
+  // Our kernel reads each logit and overwrites it with its gradient; statistics of logits in parts
+  // need one more pass.
   if (stack_.loss_traffic > 0) {
     if (op == "classifier") return work.bytes * stack_.loss_traffic / (2 * element_);
     if (op == "softmax_stats" || op == "cross_entropy_grad")
@@ -155,8 +155,8 @@ GroupCosts CostModel::costs_of(const RecordedGroup& group) const {
   return costs;
 }
 
-// Collectives go along rings that enter and leave each node once for every device of the group that
-// is on it; the groups that the node's other devices form have the other network cards.
+// A ring enters and leaves each node once per device of the group on that node; groups of the
+// node's other devices use the other network cards.
 double CostModel::transfer(const RecordedWork& message, const RecordedGroup& group,
                            const GroupCosts& costs) const {
   const int devices = machine_.devices;
@@ -167,7 +167,7 @@ double CostModel::transfer(const RecordedWork& message, const RecordedGroup& gro
     const int peer = group.ranks[static_cast<std::size_t>(message.peer)];
     if (own / devices == peer / devices)
       return machine_.node_latency + message.bytes / machine_.pair;
-    // All devices between the two on the node send at the same time.
+    // All devices of the node between the two send at the same time.
     const int at_once = std::min(std::abs(own - peer), devices);
     return machine_.network_latency +
            message.bytes / std::min(machine_.nic, machine_.nics * machine_.nic / at_once);
@@ -181,7 +181,7 @@ double CostModel::transfer(const RecordedWork& message, const RecordedGroup& gro
     half = machine_.network_half;
   }
   if (message.bytes == 0) return latency;
-  // Half of the rate at that size, and not less below it: small messages take other protocols.
+  // Half the rate at that size, but not less for smaller messages, which use other protocols.
   const double slower = 1 + std::min(1.0, half / whole_bytes(message, group));
   return latency + slower * message.bytes / rate;
 }

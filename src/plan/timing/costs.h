@@ -1,4 +1,4 @@
-// How long one kernel and one message of a recorded step take on a machine.
+// Duration of one kernel and one message of a recorded step on a machine.
 #pragma once
 
 #include <array>
@@ -10,20 +10,20 @@
 
 namespace trireme {
 
-// Purpose of a stretch of time.
+// Category of a time interval.
 enum class TimeKind : std::uint8_t {
   products,
   attention,
-  kernels,  // all others of the model
-  states,   // sums of gradients, the optimizer
-  host,     // the host is late
+  kernels,  // all other kernels of the model
+  states,   // gradient reduction, the optimizer
+  host,     // waiting for the host
   tensor,   // messages within layers
   context,
   experts,
   pipeline,
   gradients,
   parameters,
-  offload,  // copies from and to the host's memory
+  offload,  // copies to and from host memory
   totals,
   count,
 };
@@ -31,10 +31,10 @@ inline constexpr std::size_t time_kinds = static_cast<std::size_t>(TimeKind::cou
 const char* name_of(TimeKind kind);
 using TimeByKind = std::array<double, time_kinds>;
 
-// Purpose of a group's messages, by its name.
+// Category of a process group's messages, by its name.
 TimeKind kind_of_group(const std::string& group);
 
-// Common to all messages of a group.
+// Costs common to all messages of a group.
 struct GroupCosts {
   TimeKind kind = TimeKind::gradients;
   int on_node = 1, nodes = 1;  // members on the fullest node, and nodes with members
@@ -42,24 +42,24 @@ struct GroupCosts {
 
 class CostModel {
  public:
-  // `wide`: products are computed in 32 bits. Both outlive the model.
+  // `wide`: products in 32 bits. `machine` and `stack` must outlive the model.
   CostModel(const MachineSpeed& machine, const Stack& stack, double efficiency, bool wide);
 
-  // Seconds of a kernel, a product, a copy or an access of the host, with its launch.
+  // Seconds of a kernel, a product, a copy or a host access, including its launch.
   double work(const RecordedWork& work) const;
   TimeKind kind_of(const RecordedWork& work) const;
-  // Seconds of one of a product's matrices, without what memory and launches add.
+  // Seconds of one matrix product, without memory and launch overhead.
   double product(const RecordedProductShape& shape) const;
 
   GroupCosts costs_of(const RecordedGroup& group) const;
-  // Seconds of a message from its start on all ranks to its end. Of a receive: 0, its sender says.
-  // `costs`: those of its group.
+  // Seconds of a message from its start on all ranks to its end. For a receive: 0, since the sender
+  // has the cost. `costs`: those of its group.
   double message(const RecordedWork& message, const RecordedGroup& group,
                  const GroupCosts& costs) const;
   double message(const RecordedWork& one, const RecordedGroup& group) const {
     return message(one, group, costs_of(group));
   }
-  // Time of the device itself next to a message: passes over gradients and gathered parameters.
+  // Device time in addition to a message: passes over gradients and gathered parameters.
   double beside(const RecordedWork& message, const RecordedGroup& group,
                 const GroupCosts& costs) const;
   double host() const { return host_; }
@@ -71,7 +71,7 @@ class CostModel {
  private:
   double transfer(const RecordedWork& message, const RecordedGroup& group,
                   const GroupCosts& costs) const;
-  // Share of the ceiling that a product of this kind reaches.
+  // Share of the ceiling reached by a product of this kind.
   double share_of(const RecordedWork& product) const;
   // Bytes that a kernel reads and writes.
   double traffic_of(const RecordedWork& kernel) const;

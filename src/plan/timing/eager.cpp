@@ -1,4 +1,4 @@
-// Counted per element of a tensor in 16 bits: what each of PyTorch's kernels reads and writes.
+// Bytes that PyTorch's kernels read and write, per element of a 16-bit tensor.
 #include "plan/timing/eager.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ bool is_op(const RecordedWork& work, std::string_view op) {
 // conversions (6 + 6), the product's two gradients (8 + 16), the square's (24), the sum of both
 // (12).
 constexpr double norm_bytes = 36, norm_grad_bytes = 84;
-// A sum of two tensors, which ours add in the norm or its gradient.
+// Addition of two tensors, which ours fuses into the norm or its gradient.
 constexpr double sum_bytes = 6;
-// A rotation of complex numbers in fp32: there (6), times (8), back (6); its gradient is as much.
+// Complex rotation in fp32: conversion (6), product (8), back (6); its gradient costs the same.
 constexpr double rotation_bytes = 20;
-// SiLU (4) and the product with what it opens (6), ours 6; backward 12 and 6, ours 10.
+// SiLU (4) and its product with `up` (6), 6 in ours; backward 12 and 6, 10 in ours.
 constexpr double activation = 10.0 / 6, activation_grad = 18.0 / 10;
 
 enum class Which { forward, input_grad, weight_grad };
@@ -34,7 +34,7 @@ Which which(const RecordedWork& product) {
                                                                 : Which::forward;
 }
 
-// The dimension of a product that counts the outputs of its weights.
+// The dimension of a product that is its weight's output dimension.
 std::int64_t& outputs_of(RecordedProductShape& shape, Which which) {
   if (which == Which::forward) return shape.columns;
   return which == Which::input_grad ? shape.inner : shape.rows;
@@ -51,8 +51,8 @@ RecordedWork with_bytes(RecordedWork work, double bytes) {
 
 }  // namespace
 
-// The four products of a layer without experts: queries, keys and values, what follows attention,
-// the two of its MLP.
+// The four products of a layer without experts: QKV, attention output, and the two of its
+// MLP.
 std::optional<ForeignKernels::Layer> ForeignKernels::layer_of(const RecordedPiece& forward) {
   std::vector<RecordedProductShape> products;
   double norm = 0;
@@ -91,7 +91,7 @@ std::vector<std::int64_t> ForeignKernels::parts(const RecordedWork& product) con
 }
 
 double ForeignKernels::bytes(const RecordedWork& kernel) const {
-  // In units of a byte per element of the layer's activations.
+  // In units of one byte per element of the layer's activations.
   const double element = layer_->activations / 2;
   const bool adds = kernel.bytes > 7 * element;
   const bool fused = costs_.stack().fused_norm;
@@ -101,8 +101,8 @@ double ForeignKernels::bytes(const RecordedWork& kernel) const {
   if (is_op(kernel, "activation")) return kernel.bytes * activation;
   if (is_op(kernel, "activation_grad")) return kernel.bytes * activation_grad;
   if (is_op(kernel, "rope")) {
-    // Ours counts queries, keys and values in and out. Keys and values of fewer heads are then
-    // repeated for all queries.
+    // Our cost includes reading and writing of queries, keys and values. With fewer KV heads, keys
+    // and values are then repeated for all queries.
     const auto queries = static_cast<double>(layer_->queries),
                keys = static_cast<double>(layer_->keys);
     const double repeated = keys < queries ? 4 * (queries + keys) : 0;
@@ -125,8 +125,8 @@ double ForeignKernels::seconds(const RecordedWork& work) const {
     outputs_of(part.product, kind) = width;
     seconds += costs_.work(part);
   }
-  // Gradients of the same input are summed: one after another, or by whatever compiled kernel reads
-  // them, which then reads more.
+  // Gradients of the same input are added: one by one, or in the compiled kernel that reads them,
+  // which then reads more.
   if (kind == Which::input_grad) {
     const double sums =
         (costs_.stack().eager ? sum_bytes : 2) * static_cast<double>(widths.size() - 1);

@@ -1,5 +1,5 @@
-// Kernels of other stacks for a layer: PyTorch's kernels run one after another where ours are
-// fused, and its products are separate where ours are joined.
+// Layer kernels of other stacks: PyTorch's separate kernels where ours are fused, and its separate
+// products where ours are merged.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@ namespace trireme {
 
 class ForeignKernels {
  public:
-  // Both outlive it. Layers are looked for among the record's pieces.
+  // Both arguments must outlive this object. Layers are found among the record's pieces.
   ForeignKernels(const CostModel& costs, const Record& record);
 
-  // Seconds of a work as the stack runs it.
+  // Seconds of a work item as executed by the stack.
   double seconds(const RecordedWork& work) const;
-  // Seconds of what the backward pass of a layer computes again although ours has kept it, by its
-  // forward pass: products, and other kernels.
+  // Seconds of products and other kernels that the stack's backward pass of a layer recomputes
+  // although ours saves them, by its forward pass.
   struct Again {
     double products = 0, kernels = 0;
   };
@@ -31,7 +31,7 @@ class ForeignKernels {
     double activations = 0;
   };
   static std::optional<Layer> layer_of(const RecordedPiece& forward);
-  // The outputs that the stack has products of their own for; empty: it has one.
+  // Output widths of the stack's separate products; empty: a single product.
   std::vector<std::int64_t> parts(const RecordedWork& product) const;
   double bytes(const RecordedWork& kernel) const;
 

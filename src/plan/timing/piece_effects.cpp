@@ -1,5 +1,5 @@
-// Pieces of a step that repeat: one that waits for nothing but what it starts takes as long every
-// time, so it is replayed once and then applied as a whole.
+// Repeated pieces of a step: a piece that waits only for what it starts always takes the same time,
+// so it is replayed once and then applied as a whole.
 #include <string>
 #include <tuple>
 #include <utility>
@@ -86,7 +86,7 @@ const RankReplay::Effect& RankReplay::effect_of(const WorkKey& key) {
   return effect;
 }
 
-// Applies a whole piece; false if it begins in another state.
+// Applies a whole piece; false if its initial state differs.
 bool RankReplay::apply(const Effect& effect) {
   if (!effect.contained || host_.at + effect.host > compute_.at) return false;
   for (const auto& [name, clock] : effect.lanes)

@@ -1,4 +1,4 @@
-// The cost model's figures for each work, and the extra work of another stack.
+// Costs of each work item by the cost model, and the extra work of another stack.
 #include "plan/timing/rank_costs.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ RankCosts::RankCosts(const CostModel& model, const Record& record)
   price(record.rest(), rest_);
 }
 
-// Whether gradients of micro-batches are added up before they are summed over ranks: fewer sums
-// than half of the backward passes of segments.
+// Whether gradients of micro-batches are accumulated before the reduction over ranks: fewer
+// reductions than half of the segments' backward passes.
 bool RankCosts::adds_up_gradients() const {
   double sums = 0, passes = 0;
   record_.for_each([&](const RecordedWork& work, std::int64_t times) {
@@ -46,7 +46,7 @@ bool RankCosts::adds_up_gradients() const {
   return 2 * sums < passes;
 }
 
-// A stage's message is scattered over the ranks of its tensor group, and gathered by the receiver.
+// Each rank of a tensor group sends a part of the stage's message; the receivers gather it.
 void RankCosts::share_sends() {
   std::size_t tensor = 0;
   while (tensor < groups_.size() && groups_[tensor].kind != TimeKind::tensor) ++tensor;
@@ -87,8 +87,8 @@ WorkCost RankCosts::cost_of(const RecordedWork& work) const {
   return cost;
 }
 
-// Our graph leaves out unused outputs when a backward pass recomputes a layer: adds the difference
-// to the whole forward pass. A sum over ranks has its dual among the gradients too.
+// Our graph omits unused outputs when a backward pass recomputes a layer: adds the difference to
+// the full forward pass. A sum over ranks also has its dual among the gradients.
 void RankCosts::add_dead_ends() {
   for (auto& [key, cost] : pieces_) {
     if (key.pass != backward_pass) continue;
@@ -109,7 +109,7 @@ void RankCosts::add_dead_ends() {
   }
 }
 
-// Adds what the stack recomputes in the backward pass of a layer although ours keeps it.
+// Adds what the stack recomputes in a layer's backward pass although ours saves it.
 void RankCosts::add_what_runs_again() {
   for (auto& [key, cost] : pieces_) {
     if (key.pass != backward_pass) continue;

@@ -1,5 +1,5 @@
-// Cost of everything in the record of a rank on a machine, as a stack runs it: priced once, before
-// anything is replayed.
+// Costs of all work in a rank's record on a machine, as executed by a stack: computed once, before
+// any replay.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The passes of a WorkKey.
+// Pass numbers of a WorkKey.
 enum : int { forward_pass, backward_pass, weight_grad_pass };
 
 struct WorkCost {
@@ -19,7 +19,7 @@ struct WorkCost {
   TimeKind kind = TimeKind::kernels;
 };
 
-// Cost of each work of a piece, and of the device's other work in it.
+// Cost of each work item of a piece, and of the device's other work in it.
 struct PieceCost {
   std::vector<WorkCost> work;
   TimeByKind besides{};
@@ -27,13 +27,13 @@ struct PieceCost {
 
 class RankCosts {
  public:
-  // Both outlive it.
+  // Both arguments must outlive this object.
   RankCosts(const CostModel& model, const Record& record);
 
   const CostModel& model() const { return model_; }
   const PieceCost& piece(const WorkKey& key) const { return pieces_.at(key); }
   const std::vector<WorkCost>& rest() const { return rest_; }
-  // Seconds to put together what came in shares from the stage before; 0: it came whole.
+  // Seconds to reassemble a message sent in parts by the previous stage; 0: sent whole.
   double gather() const { return gather_; }
 
  private:
@@ -48,8 +48,8 @@ class RankCosts {
   const Record& record_;
   const ForeignKernels kernels_;
   std::vector<GroupCosts> groups_;
-  bool adds_up_ = false;  // gradients of micro-batches
-  double senders_ = 1;    // of a message to the next stage: each has a share of it
+  bool adds_up_ = false;  // accumulates gradients of micro-batches
+  double senders_ = 1;    // of a message to the next stage: each sends a part
   double gather_ = 0;
   std::map<WorkKey, PieceCost> pieces_;
   std::vector<WorkCost> rest_;

@@ -1,4 +1,4 @@
-// One work after another: kernels on the compute queue, messages and copies on lanes next to it.
+// Processes work in order: kernels on the compute queue, messages and copies on separate lanes.
 #include "plan/timing/rank_replay.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ int first_rank(const std::vector<const Record*>& programs, int position) {
   return groups.empty() ? position : groups[0].ranks[static_cast<std::size_t>(groups[0].own)];
 }
 
-// Number of positions that have ranks in a group. The ranks that represent a position are equal
-// steps apart, as the pipeline's group has them.
+// Number of positions with ranks in a group. The ranks that represent positions are equally spaced,
+// as in the pipeline's group.
 int positions_in(const RecordedGroup& group, const std::vector<const Record*>& programs) {
   int members = 0;
   for (int p = 0; p < static_cast<int>(programs.size()); ++p)
@@ -24,7 +24,7 @@ int positions_in(const RecordedGroup& group, const std::vector<const Record*>& p
   return members;
 }
 
-// Sums of gradients and gathered parameters have the same links to share.
+// Gradient reductions and parameter gathers share the same links.
 const std::string& lane_of(const std::string& group, TimeKind kind) {
   static const std::string states = "states";
   return kind == TimeKind::gradients || kind == TimeKind::parameters ? states : group;
@@ -86,7 +86,7 @@ Clock RankReplay::end() const {
   return end;
 }
 
-// Notes when the last pass began, after its waits.
+// Records the start time of the last pass, after its waits.
 void RankReplay::note_pass(const WorkKey& key) {
   const std::pair pass{key.chunk, key.pass};
   if (!between_passes_ && pass == last_pass_) return;
@@ -95,9 +95,9 @@ void RankReplay::note_pass(const WorkKey& key) {
   pass_begin_ = compute_;
 }
 
-// When the stack is ready to receive what ours asks for now: some are one pass earlier, before a
-// pass of weight gradients, in V-shaped schedules before any, and in the interleaved one before a
-// forward pass that another backward pass follows.
+// Time at which the stack posts the receive that ours posts now: some stacks are one pass earlier,
+// before a weight gradient pass, in V-shaped schedules before any pass, and in the interleaved one
+// before a forward pass followed by another backward pass.
 const Clock& RankReplay::ready_to_receive() const {
   if (!costs_.model().stack().early_receives) return compute_;
   const int last = last_pass_.second;
@@ -122,8 +122,8 @@ void RankReplay::compute(const RecordedWork& work, const WorkCost& cost) {
   if (!*work.op) keep("compute", begin, compute_.at, [&] { return std::string(work.name); });
 }
 
-// A copy between the device and its host, on a lane of its direction, behind what the device was
-// told to do before. What is read may just have been written.
+// A copy between device and host, on a lane per direction, after all previous work of the device.
+// The data to be read may just have been written.
 void RankReplay::transfer(const RecordedWork& work, const WorkCost& cost) {
   host_.spend(TimeKind::host, costs_.model().host());
   const bool reads = work.kind == Kind::load;
@@ -144,7 +144,7 @@ void RankReplay::spend(TimeKind kind, double seconds) {
   result_.busy[static_cast<std::size_t>(kind)] += seconds;
 }
 
-// False: the stack waits for it immediately, and does not know yet how long.
+// False: the stack blocks on it, and its duration is not yet known.
 bool RankReplay::start(const RecordedWork& work, const WorkCost& cost) {
   Operation& operation = operations_[static_cast<std::size_t>(work.operation)];
   const bool sends = work.message == MessageKind::send;
@@ -189,8 +189,8 @@ void RankReplay::complete(Operation& operation, Clock begin) {
   keep(group.name.c_str(), at, begin.at, [&] { return std::string(operation.work->name); });
 }
 
-// Settles a send, a receive or a collective with other positions. False if its time is not known
-// yet.
+// Computes the time of a send, a receive or a collective with other positions. False if it is not
+// known yet.
 bool RankReplay::settle(Operation& operation) {
   if (operation.flight) {
     const bool sends = operation.work->message == MessageKind::send;

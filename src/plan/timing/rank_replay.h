@@ -1,5 +1,5 @@
-// The replay of one rank's record: times of its compute queue, its host and its lanes of messages
-// and copies, as far as the progress of other ranks is known.
+// Replay of one rank's record: times of its compute queue, its host and its lanes of messages and
+// copies, as far as the progress of other ranks is known.
 #pragma once
 
 #include <map>
@@ -17,33 +17,33 @@ namespace trireme {
 
 class RankReplay {
  public:
-  // All outlive it. `events` gets stretches; may be null.
+  // All arguments must outlive the replay. `events` receives intervals; may be null.
   RankReplay(int position, const std::vector<const Record*>& programs, const CostModel& costs,
              RendezvousTable& rendezvous, std::vector<TimedEvent>* events);
 
   bool is_done() const { return next_ == record_.rest().work.size(); }
-  // Advances until the end or until something that is not known yet; returns whether it moved.
+  // Advances to the end or to an unresolved dependency; returns whether it made progress.
   bool advance();
 
   const RankTime& result() const { return result_; }
   Clock end() const;
 
-  // Seconds of the pieces, each on its own.
+  // Seconds of each piece in isolation.
   std::map<WorkKey, PieceTime> alone();
 
  private:
   using Kind = RecordedWork::Kind;
 
-  // Effect of a piece that begins with free lanes and a host that is ahead: everything happens at
-  // fixed times after its begin.
+  // Effect of a piece that starts with idle lanes and a host that is ahead: everything happens at
+  // fixed times after its start.
   struct Effect {
-    bool contained = false;  // what it starts, it waits for, and it waits for nothing else
+    bool contained = false;  // waits for exactly the operations that it starts
     Clock compute;           // from its begin, as the lanes that it leaves
     std::vector<std::pair<std::string, Clock>> lanes;
     TimeByKind busy{}, waits{};
     double host = 0;
   };
-  // A message on its way: what it is, and once that is known, when it has arrived.
+  // A message in flight: its identity and, once known, its arrival time.
   struct Operation {
     const RecordedWork* work = nullptr;
     WorkCost cost;
@@ -59,7 +59,7 @@ class RankReplay {
   const Effect& effect_of(const WorkKey& key);
   bool apply(const Effect& effect);
 
-  // Works. False: it waits for what is not known yet, and nothing has changed.
+  // Runs a work item. False: it depends on something not yet known, and nothing has changed.
   bool run(const RecordedWork& work, const WorkCost& cost);
   void compute(const RecordedWork& work, const WorkCost& cost);
   void transfer(const RecordedWork& work, const WorkCost& cost);
@@ -85,8 +85,8 @@ class RankReplay {
   std::map<WorkKey, Effect> effects_;
   std::vector<int> members_;                           // by group: positions
   bool has_chunks_ = false, splits_backward_ = false;  // the schedule
-  bool sends_block_ = false;                           // until they are across
-  // The last chunk and kind of pass, and when it began.
+  bool sends_block_ = false;                           // until the transfer is complete
+  // Chunk and kind of the last pass, and its start time.
   std::pair<int, int> last_pass_{-1, -1};
   Clock pass_begin_;
   bool between_passes_ = true;
@@ -98,7 +98,7 @@ class RankReplay {
   RankTime result_;
 };
 
-// Whether the host waits for a work, and whether it enqueues a kernel.
+// Whether the host blocks on a work item, and whether it enqueues a kernel.
 bool host_waits(const RecordedWork& work);
 bool is_kernel(const RecordedWork& work);
 

@@ -1,4 +1,4 @@
-// Messages cross one after another, each when both sides have come to it.
+// Messages are transferred in order, each when both sides have reached it.
 #include "plan/timing/rendezvous.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// Messages and collectives between the ranks of different pipeline positions that one or both sides
-// have reached.
+// Messages and collectives between ranks of different pipeline positions, reached by one or both
+// sides.
 #pragma once
 
 #include <deque>
@@ -14,16 +14,16 @@
 
 namespace trireme {
 
-// A collective of ranks on several pipeline positions.
+// A collective whose ranks span several pipeline positions.
 struct Rendezvous {
   int arrived = 0;
   Clock begin;
 };
 
-// A message from one position to another: it begins when both have come to it, and when the
-// sender's earlier ones are across.
+// A point-to-point message: starts when both sides have reached it and the sender's earlier
+// messages are complete.
 struct Flight {
-  std::optional<Clock> sent, received;  // when the sender and the receiver begin with it
+  std::optional<Clock> sent, received;  // start times of sender and receiver
   WorkCost cost;
   const char *name = "", *lane = "";
   std::optional<Clock> end;
@@ -31,20 +31,20 @@ struct Flight {
 
 class RendezvousTable {
  public:
-  // `events` gets the stretches of messages; may be null.
+  // `events` receives the intervals of messages; may be null.
   explicit RendezvousTable(std::vector<TimedEvent>* events) : events_(events) {}
 
-  // The collective of a group with this number.
+  // Returns the collective of a group with this index.
   Rendezvous& collective(const std::string& group, int number) {
     return collectives_[{group, number}];
   }
 
-  // The next message between two positions, as each side comes to it.
+  // Returns the next message between two positions, as each side reaches it.
   Flight& send(int from, int to, const Flight& begun);
   Flight& receive(int from, int to, const Clock& begin);
-  // Settles the messages of `from` that are known.
+  // Computes the times of all messages of `from` that are determined.
   void settle(int from);
-  // When all that `from` has sent is across.
+  // Time at which all sends of `from` are complete.
   const Clock& end_of_sends(int from);
 
  private:

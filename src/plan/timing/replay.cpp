@@ -1,5 +1,5 @@
-// Each rank advances as far as the messages that it waits for are known; then others take their
-// turn.
+// Each rank advances as far as its incoming messages are known; then the other ranks
+// continue.
 #include "plan/timing/replay.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Replays the recorded steps of all kinds of ranks against a machine: what each queue does when,
-// who waits for whom, and which chain of work decides how long the step takes.
+// Replays the recorded steps of all kinds of ranks on a model of a machine: activity of each queue,
+// waits between ranks, and the critical path of the step.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// A time, with what the chain of work that led to it went to: the parts add up to it.
+// A point in time with the breakdown of the critical path that led to it: parts add up to it.
 struct Clock {
   double at = 0;
   TimeByKind path{};
@@ -19,19 +19,19 @@ struct Clock {
     at += seconds;
     path[static_cast<std::size_t>(kind)] += seconds;
   }
-  // The later of the two decides.
+  // Takes the later of the two.
   void wait_for(const Clock& other) {
     if (other.at > at) *this = other;
   }
 };
 
 struct RankTime {
-  double end = 0;      // when its last work is done
+  double end = 0;      // when its last work is complete
   TimeByKind busy{};   // of the compute queue, by kind
-  TimeByKind waits{};  // of the compute queue for messages, by what they are for
+  TimeByKind waits{};  // of the compute queue for messages, by kind of message
 };
 
-// A stretch of a queue, for pictures.
+// Busy interval of a queue, for diagrams.
 struct TimedEvent {
   int rank;          // pipeline position
   std::string lane;  // of the rank
@@ -45,22 +45,22 @@ struct Replay {
   std::vector<TimedEvent> events;
 };
 
-// `programs`: of one rank of each pipeline position; the others of a position do the same at the
-// same time. With `events` the stretches are kept.
+// `programs`: one rank per pipeline position; the others of a position behave identically.
+// `events`: whether to record the intervals.
 Replay replay(const std::vector<const Record*>& programs, const CostModel& costs,
               bool events = false);
 
-// Seconds of a piece of a step.
+// Seconds of one piece of a step.
 struct PieceTime {
   double compute = 0;  // of the compute queue, and of the messages that it waits for
   double host = 0;     // to enqueue it
 };
 
-// Each piece of a record on its own, with idle queues at its begin: wherever it happens in a step,
-// the compute queue ends it no earlier after it began.
+// Times of each piece in isolation, starting with idle queues: anywhere in a step, the compute
+// queue takes at least this long for it.
 std::map<WorkKey, PieceTime> times_alone(const Record& record, const CostModel& costs);
 
-// The events as a Chrome trace (about:tracing, Perfetto): a process per pipeline position.
+// Formats the events as a Chrome trace (about:tracing, Perfetto): one process per position.
 std::string chrome_trace(const Replay& replay);
 
 }  // namespace trireme

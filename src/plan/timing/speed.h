@@ -1,4 +1,4 @@
-// How fast a machine is: the figures of a machine file, in bytes, flops and seconds.
+// Speed of a machine: the figures of a machine file, in bytes, flops and seconds.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace trireme {
 
-// Rates of matrix products in one type: the nominal rate, the best that is measured, and the speed
-// of the products of gradients relative to those of forward passes.
+// Matrix product rates of one type: nominal peak, best measured rate, and the speed of gradient
+// products relative to forward products.
 struct ProductRate {
   double peak = 0, ceiling = 0;  // flops per second; 0: not known
   double input_grad = 1, weight_grad = 1;
 };
 
-// A block of the result that one unit computes at a time, and the share of the ceiling that kernels
-// with such blocks reach.
+// A tile of the result computed by one unit at a time, and the share of the ceiling reached by
+// kernels with such tiles.
 struct ProductTile {
   double rows = 1, columns = 1, share = 1;
 };
 
-// Bytes per second that each of `devices` ranks on one node sends in a large collective.
+// Bytes per second that each of `devices` ranks on a node sends in a large collective.
 struct BusRate {
   int devices = 2;
   double rate = 0;
@@ -29,12 +29,12 @@ struct BusRate {
 // Fit of a machine and a software stack to one published row.
 struct Fit {
   std::string stack;
-  double efficiency = 1;  // kernels reach this share of what their model says
+  double efficiency = 1;  // kernels reach this share of the modeled speed
   std::string from;
-  double wide_efficiency = 0;  // where products are computed in 32 bits; 0: the same
-  double band = 0.08;          // the error to expect of other layouts, as a share
-  int devices = 0;             // of the largest run that it was compared with; 0: not known
-  // How much longer than predicted a published run of more devices took, as a share; 0: none is
+  double wide_efficiency = 0;  // for 32-bit products; 0: the same
+  double band = 0.08;          // expected relative error for other layouts
+  int devices = 0;             // of the largest run compared; 0: not known
+  // Relative excess over the prediction of a published run on more devices; 0: none is
   // known.
   double beyond = 0;
 };

@@ -44,7 +44,7 @@ Stack with_fused_norm(Stack stack) {
   return stack;
 }
 
-// torch.compile fuses what lies between the products of a layer.
+// torch.compile fuses the ops between the products of a layer.
 Stack compiled(Stack stack) {
   stack.eager = false;
   stack.traffic = 1.3;
@@ -60,9 +60,9 @@ const std::vector<Stack>& all_stacks() {
       // Eager PyTorch with the few fused kernels of Megatron. DeepSpeed sums whole 16-bit buckets
       // by an all-reduce, which has the bytes of a reduce-scatter in 32 bits, after every
       // micro-batch and while nothing else runs; each bucket is copied, divided and flattened.
-      // Where they are not summed at once, autograd adds them up. Its pipeline cuts what it sends
-      // among the ranks of a tensor group (runtime/pipe/engine.py, pipe_partitioned and
-      // grad_partitioned). The loss is in fp32, kernel by kernel, as Megatron-LM's.
+      // Otherwise autograd accumulates them. Its pipeline partitions messages over the ranks of a
+      // tensor group (runtime/pipe/engine.py, pipe_partitioned and grad_partitioned). The loss is
+      // computed in fp32, kernel by kernel, as in Megatron-LM.
       {.name = "megatron-deepspeed",
        .about = "Megatron-DeepSpeed: eager PyTorch, blocking buckets of 16-bit gradients",
        .fit = "megatron-deepspeed",

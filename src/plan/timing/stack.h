@@ -1,5 +1,5 @@
-// Software stacks whose published results the time model is compared with: how the step of each
-// differs from the recorded one. Each has one profile for all of its rows.
+// Software stacks whose published results validate the time model: differences of each stack's step
+// from the recorded step. Each has one profile for all its rows.
 #pragma once
 
 #include <cstdint>
@@ -12,56 +12,56 @@ struct Stack {
   const char* name;
   const char* about;
   const char* fit;  // its fits in machine files have this name
-  // Traffic of kernels that are neither products nor attention, relative to ours: what is fused.
+  // Traffic of kernels other than products and attention relative to ours: the effect of fusion.
   double traffic = 1;
-  // Whether the kernels of layers are those of PyTorch, one after another (plan/timing/eager.h),
-  // instead of ours with `traffic`; and whether norms are fused then all the same.
+  // Whether layers use PyTorch's separate kernels (plan/timing/eager.h) instead of ours with
+  // `traffic`; and whether norms are fused even so.
   bool eager = false, fused_norm = false;
-  // Bytes that the loss and its gradient move for each logit; 0: as ours.
+  // Bytes per logit moved by the loss and its gradient; 0: as ours.
   double loss_traffic = 0;
-  // Whether other kernels run at the measured rate of memory, so that only the speed of products
-  // and attention is fitted. Ours also compute on CPUs.
+  // Whether other kernels run at the measured memory rate, so that only products and attention are
+  // fitted. Ours also compute on CPUs.
   bool memory_at_rate = true;
-  // Whether attention is FlashAttention 2, which is slower on machines that newer ones are made
-  // for.
+  // Whether attention is FlashAttention 2, which is slower on machines that newer versions
+  // target.
   bool flash2 = false;
-  // Host time for a kernel of ours, in seconds; 0: as the machine file says.
+  // Host time per kernel in seconds; 0: from the machine file.
   double host = 0;
-  // Queries, keys and values have products of their own, and so have a gate and what it opens.
+  // Separate products for queries, keys and values, and for gate and up projections.
   bool separate_products = false;
-  // Every second product of a layer (keys, what follows attention, what a gate opens) is computed
-  // again in the backward pass although ours are kept, and so are rotations.
+  // Every second product of a layer (keys, attention output, up projection) is recomputed in the
+  // backward pass although ours are saved, and so are rotations.
   bool every_second_again = false;
-  // Recomputed layers run to their end, although nothing reads what comes last.
+  // Recomputed layers run to the end, although nothing reads the last results.
   bool whole_recomputation = false;
   // Gradients: bytes on the wire relative to ours, passes over them in memory, and whether the
-  // device waits for their sums immediately. Gathered parameters: passes over them.
+  // device blocks on their reduction. Gathered parameters: passes over them.
   double gradient_bytes = 1;
   double gradient_passes = 0, gather_passes = 0;
-  // Passes over what ranks of a tensor group gather or scatter, which lies in another order.
+  // Passes over data gathered or scattered in a tensor group, to reorder it.
   double tensor_passes = 0;
   bool blocking_gradients = false;
-  // A gradient that does not fuse into its product: bytes of memory for each element, where
-  // gradients of micro-batches are added up.
+  // Bytes per element for a gradient that is not fused into its product, if gradients of
+  // micro-batches are accumulated.
   double accumulation_traffic = 0;
-  // Whether a stage computes nothing while it sends: in the schedule 1f1b only, or always.
+  // Whether a stage is idle while it sends: in the 1f1b schedule only, or always.
   enum class Blocking : std::uint8_t { never, in_1f1b, always };
   Blocking blocking_sends = Blocking::never;
-  // Whether each rank of a tensor group sends its share, which the receivers gather again.
+  // Whether each rank of a tensor group sends a part, which the receivers all-gather.
   bool shared_sends = false;
-  // Whether a stage is ready to receive before it needs to (rank_replay.cpp says when).
+  // Whether a stage posts receives before it needs them (rank_replay.cpp decides when).
   bool early_receives = false;
-  // Bytes of an element relative to ours: gradients (4), master weights (4), moments (4 each), and
-  // what is kept of activations.
+  // Bytes per element relative to ours: gradients (4), master weights (4), moments (4 each), and
+  // saved activations.
   double gradient_memory = 1, master_memory = 1, moment_memory = 1, activation_memory = 1;
-  // Bytes of a logit, none of which we keep whole, and of what does not depend on the model.
+  // Bytes per logit, which we never store in full, and bytes independent of the model.
   double logit_memory = 0, runtime_memory = 0;
 
   bool is_own() const { return std::string(name) == "trireme"; }
 };
 
 const std::vector<Stack>& all_stacks();
-// Fails (exit code 2), naming those that are known.
+// Fails (exit code 2), naming the known stacks.
 const Stack& find_stack(const std::string& name);
 
 }  // namespace trireme

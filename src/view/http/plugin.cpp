@@ -57,7 +57,7 @@ class LoopbackServer : public HttpServer {
     response.set_header("Referrer-Policy", "no-referrer");
     response.set_header("Cross-Origin-Resource-Policy", "same-origin");
     response.set_header("Cache-Control", "no-store");
-    // In pieces that the library does not compress: it would take long, for a way of no length.
+    // Sent in chunks so that the library does not compress them: slow, and useless on a local link.
     if (reply->body.empty()) return;
     response.set_content_provider(
         reply->body.size(), reply->type,
