@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Bytes per unit; 0 if unknown. G, GB and GiB are all 2^30: cluster documents use them loosely.
+// Bytes per unit; 0 if unknown. GB is 10^9; G and GiB are 2^30, as cluster documents use them.
 double unit_bytes(std::string_view unit) {
   if (unit.empty() || unit == "B") return 1;
   const std::size_t power = std::string_view("KMGT").find(unit[0]);
