@@ -50,7 +50,7 @@ struct SaveReport {
 //   SaveReport report = writer.commit();             // all ranks together
 //
 // If any rank fails, commit() throws the same error on every rank, the partial folder is removed,
-// and earlier checkpoints and `latest` are unchanged; likewise if the writer is destroyed without
+// and earlier checkpoints and `latest` are unchanged; the same if the writer is destroyed without
 // commit().
 class CheckpointWriter {
  public:

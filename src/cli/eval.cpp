@@ -1,5 +1,5 @@
 // `trireme eval`: loss, perplexity and bits per byte of a trained model on its run's data, on text
-// or on indexed data.
+// or on indexed data; accuracies of tasks.
 #include "generate/evaluation.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/eval_split.h"
+#include "cli/eval_tasks.h"
 #include "cli/text_stream.h"
 #include "data/indexed_dataset.h"
 
@@ -19,6 +20,7 @@ namespace {
 
 struct EvalArguments {
   std::string model, text, data;
+  std::vector<std::string> tasks;
   std::optional<Split> split;
   std::int64_t samples = 0;  // of a split; 0: as many as an evaluation of the run
   DocumentForm documents = DocumentForm::file;
@@ -106,9 +108,14 @@ void evaluate_run(const EvalArguments& a, TrainedModel& model) {
 }
 
 void evaluate(const EvalArguments& a) {
-  const int given = !a.text.empty() + !a.data.empty() + a.split.has_value();
-  if (given > 1) fail_input("give one of --text FILE, --data PREFIX and --split NAME");
+  const int given = !a.text.empty() + !a.data.empty() + !a.tasks.empty() + a.split.has_value();
+  if (given > 1)
+    fail_input("give one of --text FILE, --data PREFIX, --tasks FILE and --split NAME");
   TrainedModel model(a.model, a.overrides);
+  if (!a.tasks.empty()) {
+    if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
+    return evaluate_task_files(model, a.tasks, a.json);
+  }
   if (a.text.empty() && a.data.empty()) return evaluate_run(a, model);
   if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
   model.require_next_token();
@@ -130,7 +137,8 @@ void add_eval(CLI::App& app) {
       {"line", DocumentForm::line}};
   auto* command = app.add_subcommand(
       "eval",
-      "Loss and perplexity on the run's own validation and test data, or on text or indexed data");
+      "Loss and perplexity on the run's own validation and test data, or on text or indexed data; "
+      "accuracies of tasks");
   auto a = std::make_shared<EvalArguments>();
   command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
   const std::vector<std::pair<std::string, Split>> splits = {
@@ -150,6 +158,9 @@ void add_eval(CLI::App& app) {
       ->option_text("file|paragraph|line (default: file)");
   command->add_option("--data", a->data,
                       "Prefix of an indexed dataset; without a tokenizer no bits per byte");
+  command->add_option("--tasks", a->tasks,
+                      "Files of questions, one JSON object per line: accuracy and perplexity by "
+                      "log-likelihood, as lm-evaluation-harness counts");
   command->add_option("--batch", a->options.batch, "Windows per batch")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
@@ -161,6 +172,7 @@ void add_eval(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", a->json, "Print the figures as JSON");
   command->add_option("--set", a->overrides, "section.key=value for the saved configuration");
+  command->footer(task_files_help());
   command->callback([a] { evaluate(*a); });
 }
 

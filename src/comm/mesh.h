@@ -7,7 +7,7 @@
 //   rank = (((pp * dp_replicate + replicate) * dp_shard + shard) * cp + c) * tp + t
 //
 // Expert parallelism reuses these ranks: an expert group is ep x expert_tp consecutive ranks among
-// those that differ along tp, cp and dp_shard, slices of an expert innermost. Likewise, replicated
+// those that differ along tp, cp and dp_shard, slices of an expert innermost. Replicated
 // KV heads are shared by `kv_copies` consecutive members of a tp group.
 #pragma once
 

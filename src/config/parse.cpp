@@ -1,5 +1,6 @@
 // Builds a Config from TOML text and overrides.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -335,6 +336,32 @@ void apply_preset(Config& config) {
   }
 }
 
+// Refuses a preset of the command line where keys of the file would make it another model. Keys
+// that an override sets as well are agreed to.
+void refuse_hidden_preset(const Config& config, const std::string& name,
+                          const std::set<std::string>& in_file,
+                          const std::vector<std::string>& overrides) {
+  const Preset* preset = find_preset(config.model.preset);
+  if (!preset) return;
+  Config published;
+  published.model.preset = config.model.preset;
+  apply_preset(published);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : preset->values) {
+    const auto sets_key = [&](const std::string& text) {
+      return text.starts_with(fmt::format("model.{}=", key));
+    };
+    if (in_file.contains(std::string(key)) && std::ranges::none_of(overrides, sets_key))
+      keys.push_back(fmt::format("model.{}", key));
+  }
+  const std::vector<std::string> hidden = changes(published, config, keys);
+  if (hidden.empty()) return;
+  fail_input(
+      "model.preset = \"{}\" of the command line is not the model that {} makes of it, whose keys "
+      "win: {}. Take these keys out of the file, or give them on the command line as well",
+      preset->name, name, fmt::join(hidden, "; "));
+}
+
 }  // namespace
 
 Config parse_config(const std::string& text, const std::string& name,
@@ -347,7 +374,10 @@ Config parse_config(const std::string& text, const std::string& name,
       fail_input("{}: {}", name, foreign);
   }
   apply_table(config, root, name);
+  const std::set<std::string> in_file = config.model.given;
+  const std::string preset_of_file = config.model.preset;
   for (const std::string& override_text : overrides) apply_override(config, override_text);
+  if (config.model.preset != preset_of_file) refuse_hidden_preset(config, name, in_file, overrides);
   apply_preset(config);
   resolve(config.model);
   return config;

@@ -33,6 +33,7 @@ constexpr const char* kPresets =
 ## Presets
 
 `model.preset` sets the sizes of a published model; keys of `[model]` that the file or an override sets win.
+A preset on the command line is refused where keys of the file would make it another model.
 Presets are architectures alone: without dropout, data, batch sizes and learning rates.
 
 )";

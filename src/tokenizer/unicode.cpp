@@ -103,6 +103,10 @@ void append_lower(char32_t c, std::string& out) {
 
 }  // namespace
 
+void append_title(char32_t c, std::string& out) {
+  append_utf8(static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))), out);
+}
+
 bool is_white_space(char32_t c) {
   return char_classes()[c] == CharClass::space;
 }

@@ -11,6 +11,9 @@ bool is_white_space(char32_t c);
 // The blocks of ideographs around which BERT puts spaces.
 bool is_cjk_ideograph(char32_t c);
 
+// Appends the character that stands for it at the beginning of a capitalized word.
+void append_title(char32_t c, std::string& out);
+
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 
 // Appends `text`, valid UTF-8, in a Unicode normal form.

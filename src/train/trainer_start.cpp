@@ -169,6 +169,19 @@ void Trainer::Parts::adjust_to_batch() {
   if (ordered_steps != before || train_data->size() < in_all) open_data_in_turn();
 }
 
+namespace {
+
+// The driver's context and other programs hold a part of a GPU's memory, perhaps not for long.
+void check_free_memory(const Device& device, std::int64_t planned) {
+  const std::int64_t free = device.free_bytes() + device.allocated();
+  if (device.memory_bytes() == 0 || planned <= free) return;
+  fail("{} has {} left, of {}, and the plan needs {}: end what else uses it, or choose another GPU",
+       device.name(), bytes_to_text(free), bytes_to_text(device.memory_bytes()),
+       bytes_to_text(planned));
+}
+
+}  // namespace
+
 // Fails now rather than being killed by the OS in the first step.
 void Trainer::Parts::check_memory() const {
   const std::int64_t on_host = planned_on_host(engine, config).total(),
@@ -180,7 +193,8 @@ void Trainer::Parts::check_memory() const {
         "use more machines",
         bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
   }
-  const std::int64_t of_device = device_of(config.run.device).memory_bytes();
+  const Device& device = device_of(config.run.device);
+  const std::int64_t of_device = device.memory_bytes();
   const std::int64_t processes = transport && of_device == 0 ? transport->place().local_size : 1;
   const MemoryPlan plan = planned_memory(engine, config);
   const std::int64_t planned = plan.total();
@@ -188,13 +202,13 @@ void Trainer::Parts::check_memory() const {
       config.run.memory.empty() ? -1 : parse_byte_size(config.run.memory, "run.memory");
   const std::int64_t there = of_device > 0 ? of_device : machine_memory_bytes();
   const bool too_much_here = planned * processes > there;
-  if (!too_much_here && (allowed < 0 || planned <= allowed)) return;
+  if (!too_much_here && (allowed < 0 || planned <= allowed))
+    return check_free_memory(device, planned);
   const std::string needed =
       too_much_here
           ? fmt::format("{}{}, and {} has {}", bytes_to_text(planned * processes),
                         processes > 1 ? fmt::format(" for its {} processes", processes) : "",
-                        of_device > 0 ? device_of(config.run.device).name() : "this machine",
-                        bytes_to_text(there))
+                        of_device > 0 ? device.name() : "this machine", bytes_to_text(there))
           : fmt::format("{}, and run.memory allows {}", bytes_to_text(planned),
                         bytes_to_text(allowed));
   const MemoryRegion& largest = *std::max_element(

@@ -57,12 +57,24 @@ TEST(Presets, KeysThatAreSetWin) {
   EXPECT_EQ(file.model.num_kv_heads, 8);
   EXPECT_EQ(file.model.rope_base, 500000);
   EXPECT_EQ(file.model.norm, NormType::rms_norm);
-  const Config command = with("hidden_size = 64", {"model.preset=gpt2-124m", "model.num_heads=4"});
-  EXPECT_EQ(command.model.hidden_size, 64);
+  const Config command = with("num_layers = 12", {"model.preset=gpt2-124m", "model.num_heads=4"});
   EXPECT_EQ(command.model.num_heads, 4);
   EXPECT_EQ(command.model.num_layers, 12);
   // Written out and read again, nothing changes.
   EXPECT_EQ(to_toml(parse_config(to_toml(file), "again")), to_toml(file));
+}
+
+TEST(Presets, OfTheCommandLineAreRefusedWhereTheFileHasAnotherModel) {
+  try {
+    with("hidden_size = 64\nnum_heads = 4", {"model.preset=gpt2-124m", "model.num_heads=4"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("keys win: model.hidden_size: 64, was 768. Take"));
+  }
+  const Config agreed =
+      with("hidden_size = 64", {"model.preset=gpt2-124m", "model.hidden_size=64"});
+  EXPECT_EQ(agreed.model.hidden_size, 64);
+  EXPECT_NO_THROW(with("preset = \"gpt2-124m\"\nhidden_size = 64", {"model.num_heads=4"}));
 }
 
 TEST(Presets, UnknownOnesNameTheNearest) {

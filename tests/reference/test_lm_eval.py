@@ -2,6 +2,7 @@
 which the harness asks a model. Skipped without it: build/reference-venv/bin/pip install lm_eval."""
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,12 @@ def tasks(rng, folder):
     """A choice among continuations, the probability of one, and that of whole texts longer than a window."""
     metrics = lambda *names: [{"metric": name} for name in names]  # noqa: E731
     return [
-        task(folder, "choices", [{"question": text, "choices": texts(rng, 4, (1, 5)), "answer": rng.randrange(4)}
+        task(folder, "choices", [{"context": text, "choices": texts(rng, 4, (1, 5)), "answer": rng.randrange(4)}
                                  for text in texts(rng, 40, (3, 30))],
-             output_type="multiple_choice", doc_to_text="{{question}}", doc_to_choice="{{choices}}", doc_to_target="answer",
+             output_type="multiple_choice", doc_to_text="{{context}}", doc_to_choice="{{choices}}", doc_to_target="answer",
              metric_list=metrics("acc", "acc_norm")),
-        task(folder, "last_word", [{"context": text, "word": rng.choice(WORDS)} for text in texts(rng, 40, (5, 90))],
-             output_type="loglikelihood", doc_to_text="{{context}}", doc_to_target="{{word}}", metric_list=metrics("perplexity", "acc")),
+        task(folder, "last_word", [{"context": text, "target": rng.choice(WORDS)} for text in texts(rng, 40, (5, 90))],
+             output_type="loglikelihood", doc_to_text="{{context}}", doc_to_target="{{target}}", metric_list=metrics("perplexity", "acc")),
         task(folder, "whole", [{"text": text} for text in texts(rng, 10, (40, 300))],
              output_type="loglikelihood_rolling", doc_to_text="", doc_to_target="{{text}}",
              metric_list=metrics("word_perplexity", "byte_perplexity", "bits_per_byte")),
@@ -86,3 +87,16 @@ def test_numbers_of_the_harness(rng, tmp_path, monkeypatch):
     assert len(theirs) >= 7 and ours.keys() == theirs.keys()
     for key, value in theirs.items():
         assert ours[key] == pytest.approx(value, rel=1e-6), key
+    compare_command(tmp_path, theirs)
+
+
+def compare_command(folder, theirs):
+    """`trireme eval --tasks` on the same files."""
+    run = lambda *arguments: subprocess.run([BINARY, *map(str, arguments)], check=True, capture_output=True, text=True)  # noqa: E731
+    run("convert", folder / "model", folder / "run")
+    files = [folder / "choices.jsonl", folder / "last_word.jsonl"]
+    found = json.loads(run("eval", folder / "run", "--tasks", *files, "--set", "run.precision=fp32", "--json").stdout)["tasks"]
+    for file, result in zip(files, found):
+        for (name, key), value in theirs.items():
+            if name == file.stem:
+                assert result[key.split(",")[0]] == pytest.approx(value, rel=1e-6), (name, key)

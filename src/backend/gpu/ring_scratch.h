@@ -19,7 +19,7 @@ struct RingScratch : LineParts {
   std::int64_t sums;           // over the steps so far: results, or query gradients, in fp32
   std::int64_t qkv, ctx;       // of the pair; in the backward pass ctx is the result's gradient
   std::int64_t lse;            // of the pair's queries
-  std::int64_t first_visible;  // likewise, relative to the pair's first key
+  std::int64_t first_visible;  // also relative to the pair's first key
   std::int64_t delta, dqkv;    // backward only
 
   // `element` is the size of the storage type in bytes.

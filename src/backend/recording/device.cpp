@@ -42,7 +42,7 @@ struct Counts {
 constexpr Counts counts_of(std::string_view kernel) {
   if (kernel == "normalize_matrix" || kernel == "scale_matrix") return {0, 2};
   if (kernel == "state copy_rows") return {2, 2};     // skips the strides
-  if (kernel == "state reduce_parts") return {1, 1};  // likewise
+  if (kernel == "state reduce_parts") return {1, 1};  // the same
   if (kernel == "fp8_inverse_scales") return {0, 0};  // negligible
   return {};
 }

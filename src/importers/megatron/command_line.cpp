@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "config/fields.h"
@@ -67,6 +69,16 @@ std::string range_problem(const Flag& flag, const std::string& value) {
                      range.empty() ? "finite" : range);
 }
 
+// Whether Megatron takes an empty text as if the flag was not given. Elsewhere it fails on one, or
+// trains something that the empty text does not say.
+bool may_be_empty(const Flag& flag) {
+  static const std::set<std::string_view> names = {
+      "--save",           "--load",       "--pretrained-checkpoint", "--tensorboard-dir",
+      "--vocab-file",     "--merge-file", "--tokenizer-model",       "--tokenizer-name-or-path",
+      "--data-cache-path"};
+  return names.contains(flag.name) || flag.fate == Fate::ignored;
+}
+
 // Normalizes the value for later code. Returns an error message, or "".
 std::string normalize(const Flag& flag, std::string& value) {
   if (flag.kind == Kind::integer || flag.kind == Kind::integers) {
@@ -80,6 +92,11 @@ std::string normalize(const Flag& flag, std::string& value) {
     if (text.empty()) return fmt::format("'{}' is not a number", shown(value));
     value = text;
     return range_problem(flag, value);
+  }
+  if (flag.kind == Kind::text || flag.kind == Kind::texts) {
+    const bool is_blank = value.find_first_not_of(" \t\n") == std::string::npos;
+    return is_blank && !may_be_empty(flag) ? fmt::format("is empty, and needs {}", value_text(flag))
+                                           : "";
   }
   if (flag.kind != Kind::choice) return "";
   std::vector<std::string> names;

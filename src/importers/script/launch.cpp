@@ -217,8 +217,12 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   const std::int64_t given = option(words, {"--num_gpus", "--num_accelerators"});
   LaunchSize size;
   size.slurm = job_nodes > 0;
+  // DeepSpeed starts nothing where devices are both counted and named, or both taken and left out.
+  const bool counted = given >= 0 || option(words, {"--num_nodes"}) >= 0;
+  const bool filtered = !include.empty() || !exclude.empty();
+  if ((counted && filtered) || (!include.empty() && !exclude.empty())) return {0, 0, size.slurm};
   auto named = named_devices(include.empty() ? exclude : include, hosts);
-  if ((!include.empty() || !exclude.empty()) && !named) return {0, 0, size.slurm};
+  if (filtered && !named) return {0, 0, size.slurm};
   if (!include.empty()) {
     for (auto& [host, chosen] : *named) {
       if (chosen.empty()) chosen = hosts[host];
@@ -246,7 +250,7 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   std::set<std::size_t> counts;
   for (const auto& [host, chosen] : hosts) counts.insert(chosen.size());
   size.per_node = counts.size() == 1 ? static_cast<std::int64_t>(*counts.begin()) : 0;
-  if (given > 0 && include.empty() && exclude.empty()) size.per_node = given;
+  if (given > 0 && !filtered) size.per_node = given;
   return size;
 }
 

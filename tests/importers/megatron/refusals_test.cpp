@@ -76,6 +76,9 @@ TEST(Translate, WrongValuesNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal("--fp16=true"), "--fp16: takes no value, found 'true'");
   EXPECT_EQ(refusal("--lr"), "--lr: lacks its value (X)");
   EXPECT_EQ(refusal("--lr --bf16"), "--lr: lacks its value (X)");
+  EXPECT_EQ(refusal("--step-batch-size-schedule="),
+            "--step-batch-size-schedule: is empty, and needs TEXT");
+  EXPECT_EQ(refusal("--data-path="), "--data-path: is empty, and needs TEXT ...");
   EXPECT_THAT(refusal("--num-layers 99999999999999999999"), HasSubstr("is not an integer"));
   EXPECT_THAT(refusal("--seed nan"), HasSubstr("--seed"));
   EXPECT_THAT(refusal("--lr nan"), HasSubstr("out of range"));

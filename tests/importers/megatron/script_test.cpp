@@ -182,6 +182,10 @@ TEST_F(Script, SizeOfTheLaunch) {
   EXPECT_EQ(size("deepspeed --include localhost:0-3"), std::make_tuple(0, 0, false));
   EXPECT_EQ(size("echo 'worker-0 slots=4' > hosts; deepspeed -H hosts -i worker-7:0"),
             std::make_tuple(0, 0, false));
+  // DeepSpeed starts neither.
+  EXPECT_EQ(size("deepspeed --num_gpus 2 --include localhost:0,1"), std::make_tuple(0, 0, false));
+  EXPECT_EQ(size("deepspeed --include localhost:0,1 --exclude localhost:1"),
+            std::make_tuple(0, 0, false));
   EXPECT_EQ(size("accelerate launch --num_machines 2 --num_processes 16"),
             std::make_tuple(2, 8, false));
   EXPECT_EQ(size("mpirun -np 6 python"), std::make_tuple(1, 6, false));

@@ -1,0 +1,67 @@
+// Prints what generate/tasks.h counts.
+#include "cli/eval_tasks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/stop.h"
+#include "generate/tasks.h"
+
+namespace trireme::cli {
+namespace {
+
+nlohmann::json json_of(const std::string& file, const TaskFile& task, const TaskResult& result) {
+  nlohmann::json json = {{"file", file},
+                         {"shape", task.shape},
+                         {"rows", result.rows},
+                         {"shortened", result.shortened}};
+  for (const TaskMetric& metric : result.metrics) {
+    json[metric.name] = metric.value;
+    if (metric.standard_error) json[metric.name + "_stderr"] = *metric.standard_error;
+  }
+  return json;
+}
+
+std::string text_of(const std::string& file, const TaskResult& result) {
+  std::vector<std::string> parts;
+  for (const TaskMetric& metric : result.metrics) {
+    parts.push_back(metric.standard_error ? fmt::format("{} {:.4f} ± {:.4f}", metric.name,
+                                                        metric.value, *metric.standard_error)
+                                          : fmt::format("{} {:.4f}", metric.name, metric.value));
+  }
+  return fmt::format("{}: {}  ({})", file, fmt::join(parts, "  "), counted(result.rows, "row"));
+}
+
+}  // namespace
+
+std::string task_files_help() {
+  return fmt::format("The rows of a file of tasks have the keys of one of these shapes: {}.",
+                     fmt::join(task_shapes(), "; "));
+}
+
+void evaluate_task_files(TrainedModel& model, const std::vector<std::string>& files, bool json) {
+  std::vector<TaskFile> tasks;
+  for (const std::string& file : files) tasks.push_back(read_task_file(file));
+  nlohmann::json all = nlohmann::json::array();
+  stoppable([&] {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const TaskResult result = evaluate_task(model, tasks[i], files[i]);
+      if (result.shortened > 0)
+        fmt::print(
+            stderr,
+            "note: {}: the context of {} is longer than the model's window and lost its beginning\n",
+            files[i], counted(result.shortened, "row"));
+      if (json) {
+        all.push_back(json_of(files[i], tasks[i], result));
+      } else {
+        fmt::print("{}\n", text_of(files[i], result));
+      }
+    }
+  });
+  if (json) fmt::print("{}\n", nlohmann::json({{"tasks", all}, {"step", model.step()}}).dump());
+}
+
+}  // namespace trireme::cli
