@@ -61,7 +61,7 @@ class ForwardBlock {
       const bool sees = Waves::any() && key < wave_.end && key + Sizes::columns > wave_.begin;
       if (sees) weigh(weights, key);
       copies.template wait_for_all_but<0>();
-      sync_block();  // likewise, with keys and values swapped
+      sync_block();  // the same with keys and values swapped
       if (key + Sizes::columns < block_.end)
         stage<Sizes::columns, d, Waves::threads>(copies, k_, k.from(key + Sizes::columns, 0));
       copies.commit();
