@@ -24,14 +24,14 @@ ModelConfig tiny(const std::string& family) {
   return model;
 }
 
-struct Parts {
+struct PlacedParts {
   Shape shape;
   std::vector<Region> regions;
 };
 
 // What `degree` ranks that share the states of each of `tp` tensor-parallel ranks save together.
-std::map<std::string, Parts> saved_by_all(const ModelConfig& model, int tp, int degree) {
-  std::map<std::string, Parts> all;
+std::map<std::string, PlacedParts> saved_by_all(const ModelConfig& model, int tp, int degree) {
+  std::map<std::string, PlacedParts> all;
   for (int t = 0; t < tp; ++t) {
     for (int d = 0; d < degree; ++d) {
       BuildOptions build;
@@ -46,7 +46,7 @@ std::map<std::string, Parts> saved_by_all(const ModelConfig& model, int tp, int 
       for (const OwnedSlice& slice : layout.owned()) {
         const Parameter& parameter = definition.parameters[slice.parameter];
         if (!parameter.spec.split && t > 0) continue;
-        Parts& parts = all[parameter.name];
+        PlacedParts& parts = all[parameter.name];
         parts.shape = parameter.spec.saved_shape;
         for (const PlacedRegion& placed : regions_of(parameter.spec, slice.begin, slice.end)) {
           EXPECT_LE(placed.offset + placed.region.count(), slice.count());
