@@ -27,9 +27,9 @@ struct ReplayPlan {
   std::int64_t first = 0, last = 0;
   std::int64_t from = 0;  // the first step to compute
   Config config;  // that of the run, but for the overrides and what the run does besides its steps
-  // Than the run's configuration says; without parallel.exact_block another micro-batch, too,
-  // changes the bits of exact numerics.
-  bool other_layout = false, other_micro_batch = false;
+  // What is not as the run's configuration says. Another micro-batch size changes the bits of exact
+  // numerics too without parallel.exact_block, and another parallel.tp without exact_leaves.
+  bool other_layout = false, other_micro_batch = false, other_tensor_ranks = false;
 };
 
 // Refused (exit code 2): a folder that is not a run's, steps that it has not done or from before

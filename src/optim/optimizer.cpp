@@ -132,11 +132,13 @@ std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
 
 namespace {
 
-// Adds the squares of `count` numbers, `at_once` of them before the sum without rounding.
+// Adds the squares of `count` numbers: those of each `at_once` of them to one double, and that to
+// the sum without rounding.
 template <class A>
 void add_squares_of(Device& device, ExactSum* sum, const A* x, std::int64_t count,
                     std::int64_t at_once) {
-  // The kernel's own pieces; and what a device that only records would write down again and again.
+  // The kernel cuts into pieces of the default size itself, and a device that only records would
+  // write down every piece.
   if (at_once == ParameterSpec{}.squares_at_once || !device.computes()) at_once = count;
   for (std::int64_t i = 0; i < count; i += at_once)
     device.kernels<A>().add_squares(device.queue(), sum, x + i, std::min(at_once, count - i));

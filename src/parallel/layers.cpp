@@ -31,12 +31,12 @@ LeafCut leaf_cut(const TensorParallel& tp, bool of_inputs, int blocks = 1) {
   return {tp.leaves > 0 ? tp.local_leaves() : 0, blocks, of_inputs, tp.group()};
 }
 
-// Leaves cut runs of `adjacent` elements of a parameter from it.
+// Each cut between leaves of the parameter falls on a multiple of `adjacent` elements.
 void cut_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t adjacent) {
   if (tp.leaves > 0) spec.squares_at_once = std::gcd(spec.squares_at_once, adjacent);
 }
 
-// The same where they cut `rows` rows, or numbers of a vector.
+// The same where leaves are equal parts of `rows` rows, or of a vector's numbers.
 void cut_row_squares(ParameterSpec& spec, const TensorParallel& tp, std::int64_t rows) {
   if (tp.leaves > 0) cut_squares(spec, tp, rows / tp.leaves * (spec.shape.count() / spec.shape[0]));
 }

@@ -86,7 +86,7 @@ std::int64_t engine_workspace(const Target& target, DType compute, Product produ
   return 0;
 }
 
-// What products of layers leave in Acc<T>.
+// Whether a layer's product leaves its sums in Acc<T>.
 bool sums_in_float(Product product) {
   return product == Product::weight_grad;
 }

@@ -12,7 +12,7 @@ namespace trireme::cpu {
 
 // `compute` is the storage type of activations.
 std::int64_t linear_workspace(const Target&, DType compute, Product, const LinearShape&);
-// Of make_sums().
+// The same for make_sums().
 std::int64_t sums_workspace(const Target&, DType compute, Product, const LinearShape&);
 std::int64_t grouped_workspace(const Target&, DType compute, Product, const GroupedShape&);
 std::int64_t attention_workspace(const Target&, DType compute, const AttentionShape&);

@@ -1,5 +1,5 @@
-// The three products of a linear layer leaf by leaf. Whatever the number of ranks, a product has
-// the same shape and reads and writes adjacent memory: cut columns are copied.
+// The three products of a linear layer, leaf by leaf. On any number of ranks a product has the same
+// shape and reads and writes adjacent memory: columns of one leaf are copied.
 #include "graph/ops/leaf_linear.h"
 
 #include <bit>
@@ -28,15 +28,15 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 
-// One of the products: what its leaves are, and what its scratch holds, in this order.
+// The leaves of one of the products, and what its scratch memory holds.
 struct Leaves {
   LeafCut cut;
   LinearShape whole, leaf;  // of one block of rows
   std::int64_t units;       // products: of each leaf, or of each leaf of each block of outputs
   bool sums;                // they are added up
   std::int64_t row_blocks;
-  // Bytes: the weight with each leaf's columns together, the leaf's part of the operand that is cut
-  // by columns, and the results, which are sums or one leaf's.
+  // Bytes of scratch, in this order: the weight with the columns of each leaf together; one leaf's
+  // columns of the other operand; the results, which are the sums or those of one leaf.
   std::int64_t weight = 0, operand = 0, result = 0;
 
   Leaves(const Graph& g, const Node& node, Product product, const LinearShape& shape)
@@ -55,7 +55,9 @@ struct Leaves {
     if (copies && (sums || of_weight)) operand = leaf.rows * width * element;
     if (sums) {
       const std::int64_t columns = cut.of_inputs ? whole.out : whole.in;
-      result = (row_blocks + LeafTree::buffers(units) - 1) * whole.rows * columns * wide;
+      // One collective adds the sums of all blocks; without one, a block is finished by itself.
+      const std::int64_t kept = cut.group.size > 1 ? row_blocks : 1;
+      result = (kept + LeafTree::buffers(units) - 1) * whole.rows * columns * wide;
     } else if (copies && of_weight) {
       result = cut.of_inputs ? leaf.in * leaf.out * wide : 0;
     } else if (copies) {
@@ -64,7 +66,7 @@ struct Leaves {
     for (std::int64_t* bytes : {&weight, &operand, &result}) *bytes = round_up(*bytes, alignment);
   }
 
-  // First column or row of a unit among those that are cut. Those of one leaf follow each other.
+  // First column or row of a unit. Units are ordered by leaf, then by block.
   std::int64_t begin(std::int64_t unit) const {
     const std::int64_t width = cut.of_inputs ? leaf.in : leaf.out;
     return (unit % cut.blocks * cut.count + unit / cut.blocks) * width;
@@ -110,18 +112,22 @@ class Run {
     const std::int64_t x_width = leaves_.cut.of_inputs ? leaves_.whole.in : leaves_.whole.out;
     const std::int64_t block = block_rows() * width, count = leaves_.row_blocks * block;
     const DType dtype = l_.graph.accumulate();
+    const GraphGroup& ranks = leaves_.cut.group;
     A* const sums = reinterpret_cast<A*>(result_);
     for (std::int64_t b = 0; b < leaves_.row_blocks; ++b) {
-      // Its memory reaches into that of blocks which are made later.
-      LeafTree tree(l_, dtype, block, sums + b * block);
+      // With several ranks, its memory reaches into that of blocks which are made later.
+      A* const sum = ranks.size > 1 ? sums + b * block : sums;
+      LeafTree tree(l_, dtype, block, sum);
       for (std::int64_t unit = 0; unit < leaves_.units; ++unit) {
         const T* const part = part_of(x + b * block_rows() * x_width, x_width, unit);
         product_.run(l_.queue, tree.next(), part, weight_of(unit), nullptr, false, rest_);
         tree.take();
       }
+      if (ranks.size == 1)
+        kernels<T>(l_).store_sums(l_.queue, y + b * block, sum, bias, block_rows(), width);
     }
-    const GraphGroup& ranks = leaves_.cut.group;
-    if (ranks.size > 1) group_of(l_, ranks).sum_in_tree(l_.queue, sums, count, dtype);
+    if (ranks.size == 1) return;
+    group_of(l_, ranks).sum_in_tree(l_.queue, sums, count, dtype);
     kernels<T>(l_).store_sums(l_.queue, y, sums, bias, count / width, width);
   }
 

@@ -1,5 +1,5 @@
-// Linear layers and sums in leaves (LeafCut): the order of a sum is that of one binary tree, on any
-// number of ranks.
+// Linear layers and sums in leaves (LeafCut), which are added in the order of one binary tree on
+// any number of ranks.
 #pragma once
 
 #include <memory>
@@ -8,18 +8,18 @@
 
 namespace trireme::ops {
 
-// Adds up terms that are made one after another: the tree over them keeps the sum of each complete
-// subtree on the left of the next term, which memory[count] each hold. At last `memory` begins with
-// the sum.
+// Adds terms that are made one after another, in the order of a binary tree. The sum of each
+// complete subtree to the left of the next term is kept in a piece of `count` elements; in the end
+// the first piece of `memory` is the sum.
 class LeafTree {
  public:
-  // Pieces of `count` elements that `memory` must have for this many terms.
+  // The number of pieces that `memory` must have for this many terms.
   static std::int64_t buffers(std::int64_t terms);
 
   LeafTree(const Launch& launch, DType dtype, std::int64_t count, void* memory)
       : launch_(launch), dtype_(dtype), count_(count), memory_(static_cast<std::byte*>(memory)) {}
 
-  // Where the next term is to be made, and that it is there.
+  // next() is where the caller makes the next term; take() adds it to the tree.
   void* next() const { return piece(kept_); }
   void take();
 
@@ -34,8 +34,9 @@ class LeafTree {
   int kept_ = 0;  // pieces in use
 };
 
-// Of a linear layer's product whose attributes have leaves; `whole` is the shape of the layer's
-// part here, of one exact block of rows.
+// A product of a linear layer whose attributes have leaves: its scratch memory, what its kernel
+// prepares, and its launch. `whole` is the shape of this rank's part of the layer for one exact
+// block of rows.
 std::int64_t leaf_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                             const LinearShape& whole);
 std::shared_ptr<const void> prepare_leaves(Device& device, const Graph& g, const Node& node,
