@@ -57,6 +57,10 @@ std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) 
     text +=
         ". With parallel.numerics = \"fast\" sums are rounded differently on another layout, and "
         "only the run's own layout repeats its bits";
+  } else if (exact && plan.other_tensor_ranks && parallel.exact_leaves == 0) {
+    text +=
+        ". parallel.tp is not that of the run, and without parallel.exact_leaves it changes the "
+        "bits";
   } else if (exact && plan.other_micro_batch && parallel.exact_block == 0) {
     text +=
         ". train.micro_batch_size is not that of the run, and without parallel.exact_block it "

@@ -206,6 +206,7 @@ ReplayPlan plan_replay(const ReplayRequest& request) {
     locate_tokenizer(plan.config, of_run, fs::absolute(request.run));
   plan.other_layout = is_other_layout(of_run, plan.config);
   plan.other_micro_batch = of_run.train.micro_batch_size != plan.config.train.micro_batch_size;
+  plan.other_tensor_ranks = of_run.parallel.tp != plan.config.parallel.tp;
   keep_batch(plan.config, steps, from);
   only_steps(plan.config, plan.checkpoint);
   return plan;

@@ -26,10 +26,10 @@ struct ReplayPlan {
   fs::path checkpoint;  // empty: start of the run
   std::int64_t first = 0, last = 0;
   std::int64_t from = 0;  // the first step to compute
-  Config config;          // the run's with the overrides, and without its activities besides steps
-  // Whether these differ from the run's configuration; without parallel.exact_block, the
-  // micro-batch size also affects the bits of exact numerics.
-  bool other_layout = false, other_micro_batch = false;
+  Config config;  // that of the run, but for the overrides and what the run does besides its steps
+  // What is not as the run's configuration says. Another micro-batch size changes the bits of exact
+  // numerics too without parallel.exact_block, and another parallel.tp without exact_leaves.
+  bool other_layout = false, other_micro_batch = false, other_tensor_ranks = false;
 };
 
 // Refused (exit code 2): a folder that is not a run's, steps not reached or before its first

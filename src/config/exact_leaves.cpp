@@ -23,8 +23,8 @@ struct Uncovered {
   const char* what;
 };
 
-// Features whose summation order is not fixed by leaves.
-constexpr std::array<Uncovered, 8> kUncovered{{
+// Settings that make a sum whose order leaves do not fix, and what messages call them.
+constexpr std::array<Uncovered, 9> kUncovered{{
     {[](const Config& c) { return c.run.device != DeviceKind::cpu; },
      "run.device other than \"cpu\", whose libraries have orders of their own"},
     {[](const Config& c) { return family_of(c.model).architecture != Architecture::decoder; },
@@ -34,6 +34,8 @@ constexpr std::array<Uncovered, 8> kUncovered{{
     {[](const Config& c) { return c.model.is_latent(); }, "latent attention (model.kv_lora_rank)"},
     {[](const Config& c) { return c.model.qk_norm && c.model.qk_norm_over == NormSpan::all_heads; },
      "model.qk_norm_over = \"all_heads\", a sum over the heads of all ranks"},
+    {[](const Config& c) { return c.model.attention_sinks; },
+     "model.attention_sinks, a number for each head whose squares leaves do not keep apart"},
     {[](const Config& c) { return c.fp8.recipe != Fp8Recipe::none; },
      "fp8.recipe, whose scales follow from each rank's part of a weight"},
     {[](const Config& c) { return c.optimizer.name == OptimizerKind::muon; },

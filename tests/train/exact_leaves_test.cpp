@@ -16,24 +16,46 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Eight query heads in four groups, or four heads; windows, soft caps and norms of heads with some.
+// Eight query heads in four groups, or with "gpt" and "alibi" four heads. Each attribute that some
+// decoder has is in one of them.
 Config leaves_model(const std::string& family, const std::string& precision) {
-  Config config = config_of(precision, 4, family == "gpt" ? "gpt" : "llama");
+  const bool gpt = family == "gpt" || family == "alibi";
+  Config config = config_of(precision, 4, gpt ? "gpt" : "llama");
   ModelConfig& m = config.model;
   m.ffn_hidden_size = 24;
-  if (family != "gpt") {
+  if (family == "alibi") {
+    m.position = PositionEncoding::alibi;
+    m.embedding_norm = true;
+    m.tie_embeddings = false;
+    m.activation = MlpActivation::squared_relu;
+  }
+  if (!gpt) {
     m.num_heads = 8;
     m.num_kv_heads = 4;
     m.head_dim = 4;
     m.qk_norm = true;
   }
-  if (family == "windows") {
-    m.tie_embeddings = true;
+  if (family == "windows") {  // as Gemma 3
+    m.tie_embeddings = m.scale_embedding = true;
+    m.zero_centered_norms = m.zero_centered_qk_norms = true;
+    m.activation = MlpActivation::geglu;
     m.attention_window = 5;
+    m.window_layers = {0, 2};
+    m.rope_base_local = 100;
     m.attention_soft_cap = 20;
     m.logit_soft_cap = 10;
     m.attention_dropout = 0.1;
     m.norm_placement = NormPlacement::both;
+  }
+  if (family == "outputs") {  // as EXAONE 4 and Granite
+    m.norm_placement = NormPlacement::output;
+    m.bias = m.qkv_bias = true;
+    m.rope_percent = 0.5;
+    m.no_rope_layers = {1, 3};
+    m.attention_scale = 0.3;
+    m.embedding_multiplier = 3;
+    m.residual_multiplier = 0.5;
+    m.logit_multiplier = 0.25;
   }
   config.parallel.exact_block = 2;
   config.parallel.exact_leaves = 4;
@@ -61,7 +83,7 @@ void expect_same(const Result& result, const Result& expected) {
 
 TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
   for (const auto& [family, precision] :
-       {std::pair{"gpt", "bf16"}, {"llama", "fp32"}, {"windows", "bf16"}}) {
+       {std::pair{"gpt", "bf16"}, {"llama", "fp32"}, {"windows", "bf16"}, {"outputs", "bf16"}}) {
     SCOPED_TRACE(fmt::format("{} {}", family, precision));
     const Config config = leaves_model(family, precision);
     const Result expected = train(config, 1);
@@ -123,7 +145,7 @@ void try_layouts(int count, int seed) {
   LeafLayouts layouts(seed);
   std::map<std::pair<std::string, std::string>, Result> alone;
   for (int i = 0; i < count; ++i) {
-    const auto family = layouts.one_of(Names{"gpt", "llama", "windows"});
+    const auto family = layouts.one_of(Names{"gpt", "alibi", "llama", "windows", "outputs"});
     const auto precision = layouts.one_of(Names{"bf16", "fp32", "fp16"});
     Config config = leaves_model(family, precision);
     const auto [reference, added] = alone.try_emplace({family, precision});

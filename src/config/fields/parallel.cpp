@@ -73,6 +73,9 @@ std::vector<Field> parallel_fields() {
       FIELD(parallel, exact_block, between(0, kWide), "tokens",
             "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
             "bits depend on no micro-batch size; 0: a whole micro-batch"),
+      FIELD(parallel, exact_leaves, between(0, 1024), "",
+            "equal parts in which exact numerics make each sum that tensor parallelism splits, so "
+            "that bits depend on no tp that divides it; 0: they depend on tp"),
 
       FIELD(offload, optimizer, any(), "",
             "where the states of the optimizer are while a step does not need them; host: the "

@@ -55,7 +55,9 @@ struct Leaves {
     if (copies && (sums || of_weight)) operand = leaf.rows * width * element;
     if (sums) {
       const std::int64_t columns = cut.of_inputs ? whole.out : whole.in;
-      result = (row_blocks + LeafTree::buffers(units) - 1) * whole.rows * columns * wide;
+      // One collective adds the sums of all blocks; without one, a block is finished by itself.
+      const std::int64_t kept = cut.group.size > 1 ? row_blocks : 1;
+      result = (kept + LeafTree::buffers(units) - 1) * whole.rows * columns * wide;
     } else if (copies && of_weight) {
       result = cut.of_inputs ? leaf.in * leaf.out * wide : 0;
     } else if (copies) {
@@ -110,18 +112,22 @@ class Run {
     const std::int64_t x_width = leaves_.cut.of_inputs ? leaves_.whole.in : leaves_.whole.out;
     const std::int64_t block = block_rows() * width, count = leaves_.row_blocks * block;
     const DType dtype = l_.graph.accumulate();
+    const GraphGroup& ranks = leaves_.cut.group;
     A* const sums = reinterpret_cast<A*>(result_);
     for (std::int64_t b = 0; b < leaves_.row_blocks; ++b) {
-      // Its memory extends into that of blocks that are computed later.
-      LeafTree tree(l_, dtype, block, sums + b * block);
+      // With several ranks, its memory reaches into that of blocks which are made later.
+      A* const sum = ranks.size > 1 ? sums + b * block : sums;
+      LeafTree tree(l_, dtype, block, sum);
       for (std::int64_t unit = 0; unit < leaves_.units; ++unit) {
         const T* const part = part_of(x + b * block_rows() * x_width, x_width, unit);
         product_.run(l_.queue, tree.next(), part, weight_of(unit), nullptr, false, rest_);
         tree.take();
       }
+      if (ranks.size == 1)
+        kernels<T>(l_).store_sums(l_.queue, y + b * block, sum, bias, block_rows(), width);
     }
-    const GraphGroup& ranks = leaves_.cut.group;
-    if (ranks.size > 1) group_of(l_, ranks).sum_in_tree(l_.queue, sums, count, dtype);
+    if (ranks.size == 1) return;
+    group_of(l_, ranks).sum_in_tree(l_.queue, sums, count, dtype);
     kernels<T>(l_).store_sums(l_.queue, y, sums, bias, count / width, width);
   }
 

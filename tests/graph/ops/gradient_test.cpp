@@ -377,12 +377,12 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     one.build(g);
     for (const Node& node : g.forward) seen.insert(node.op);
   }
-  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp, tests/train/context_test.cpp and
-  // tests/train/expert_parallel_test.cpp.
+  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp and, in tests/train/,
+  // context_test.cpp, expert_parallel_test.cpp and exact_leaves_test.cpp.
   for (const OpKind collective :
        {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,
         OpKind::all_to_all, OpKind::context_attention, OpKind::ring_attention,
-        OpKind::remote_experts}) {
+        OpKind::remote_experts, OpKind::local_rows}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {
