@@ -108,7 +108,7 @@ class GroupedProduct {
   virtual void run(Queue&, void* dst, const void* a, const void* b, const std::int32_t* offsets,
                    bool accumulate, void* workspace) const = 0;
   // weight_grad, block by block of each group: writes each block's gradient to `made` [out, in] and
-  // calls take(group) before the next one. Groups without rows are skipped or give zeros.
+  // calls take(group) before the next one. Blocks without rows are skipped or give zeros.
   virtual void run_each(Queue&, void* made, const void* a, const void* b,
                         const std::int32_t* offsets, void* workspace,
                         const std::function<void(std::int64_t)>& take) const = 0;

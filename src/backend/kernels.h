@@ -82,7 +82,7 @@ struct HeadNormGradOperands {
   const T *dy, *x;  // x: input of the norm
   const Acc<T>* rstd;
   const T *query_weight, *key_weight;
-  const Acc<T>* sums;  // result of head_sums for dy
+  const Acc<T>* sums;  // head_sums for dy, reduced over all ranks; or null
   Acc<T>* workspace;   // norm_grad_workspace(rows, query_weights()) elements
 };
 
@@ -187,7 +187,7 @@ struct Kernels {
                             const T* kv);
   // delta has the layout of lse: the row-wise dot products of ctx and dctx.
   void (*attention_delta)(Queue&, const AttentionShape&, A* delta, const T* ctx, const T* dctx);
-  // Gradient of the rank's queries, and of its keys and values with respect to all ranks' queries.
+  // Gradient of the rank's queries, and that of its keys and values from the queries of all ranks.
   // dqkv is the rank's; everything else covers whole sequences: qkv [batch * seq, ...], dctx [batch
   // * seq, ...], lse and delta [batch, heads, seq].
   void (*context_attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* qkv,
@@ -289,7 +289,7 @@ struct Kernels {
   // balance loss then uses it in place of the unit's own choices, and dload (+)= this step's
   // choices by plain score, scaled like dbias.
   void (*route_grad)(Queue&, const RouterShape&, const RouterLosses&, const RouteGradOperands<T>&);
-  // Adds these rows to the `counts` of route_grad. plain: `chosen` is by plain score.
+  // Sets counts to these rows' part of those of route_grad. plain: `chosen` is by plain score.
   void (*routed_tokens)(Queue&, const RouterShape&, const RouterLosses&, std::int64_t units,
                         bool plain, std::int64_t* counts, const A* logits,
                         const std::int32_t* chosen);
@@ -338,7 +338,7 @@ struct Kernels {
   // ld] with `chunk` values per row. The rest of a row is zero-filled.
   void (*fp8_inverse_scales)(Queue&, const Fp8Tiles&, const float* largest, float* y,
                              std::int64_t chunk, std::int64_t ld);
-  // y = x + bias, converted to T and broadcast over rows; bias may be null.
+  // y = x + bias, converted to T; the bias is added to every row and may be null.
   void (*store_sums)(Queue&, T* y, const A* x, const T* bias, std::int64_t rows, std::int64_t cols);
 
   // dbias[c] (+)= sum over rows of dy[r][c], rows in fixed order. workspace: bias_grad_workspace.

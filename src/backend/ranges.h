@@ -23,7 +23,7 @@ class ProfilerRange {
   ProfilerRange& operator=(const ProfilerRange&) = delete;
 
   // Reads TRIREME_RANGES (step, pass, segment or op: the finest level to record) and opens the
-  // first library found, or the file in TRIREME_RANGES_LIBRARY. Exits with code 2 if none opens.
+  // first library found, or the file in TRIREME_RANGES_LIBRARY. Fails (exit code 2) if none opens.
   // Call before the first step; repeated calls are harmless.
   static void open_library();
 

@@ -1,4 +1,4 @@
-// Compares hashes among ranks and names the ranks that differ from the majority.
+// Compares hashes among ranks and names the ranks that differ from the most frequent value.
 #include <algorithm>
 #include <map>
 

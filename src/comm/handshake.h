@@ -41,7 +41,7 @@ class Handshake {
   ~Handshake();
 
   const Reach& reach() const { return reach_; }
-  // Keeps answering until the job ends: other ranks may still need this rank's messages.
+  // Keeps answering for this long unless the job ends before: others may still need its messages.
   void serve(double seconds);
 
  private:

@@ -20,7 +20,7 @@ namespace trireme {
 struct MeshDegrees {
   int tp = 1;
   int cp = 1;
-  int ep = 1;            // expert parallelism: ranks, or groups of expert_tp ranks
+  int ep = 1;            // ranks, or groups of expert_tp ranks, with different experts
   int expert_tp = 1;     // tensor parallelism within an expert
   int dp_shard = 1;      // ranks that shard one copy of the states
   int dp_replicate = 1;  // copies of such a group
@@ -28,7 +28,7 @@ struct MeshDegrees {
   int kv_copies = 1;     // divides tp
   bool experts = false;  // the model has experts
 
-  // True if experts' gradients and states are shared by other ranks than those of other parameters.
+  // True if the ranks that share experts' gradients and states are not those that share all others.
   bool experts_apart() const { return experts && (expert_ranks() > 1 || tp > 1); }
   // Number of ranks that together hold a layer's experts; divides tp * cp * dp_shard.
   int expert_ranks() const { return ep * expert_tp; }
@@ -62,7 +62,7 @@ enum class Axes : unsigned {
   dp = dp_shard | dp_replicate,  // ranks that process different samples
   dp_cp = dp | cp,               // ranks with the same parameters, which reduce gradients
   shard_cp = dp_shard | cp,      // ranks that share one copy of the ZeRO states
-  experts = shard_cp | tp,       // ranks with different expert rows, one copy of the states
+  experts = shard_cp | tp,       // ranks with different rows for experts, one copy of their states
   model = tp | pp,               // ranks that together hold one copy of the model
   stage = tp | cp | dp,          // all ranks of one pipeline stage
   world = stage | pp,

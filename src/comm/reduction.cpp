@@ -104,7 +104,7 @@ class PartReduction {
     }
   }
 
-  // Adds one rank's contribution, or stores a segment with all contributions. Returns false if the
+  // Reduces one rank's contribution in, or stores a segment with all of them. Returns false if the
   // next input has not arrived.
   bool step() {
     if (segment_ == segments_.size()) return false;

@@ -74,7 +74,7 @@ struct Activity {
 // Called from another thread while the rank is busy. Must not block.
 using ActivitySource = std::function<Activity()>;
 
-// Counts of a rank's traffic so far, without control messages and the
+// Counts of what a rank has sent so far, without control messages and the
 // network library's own messages.
 struct SentMessages {
   std::int64_t messages = 0, bytes = 0;
@@ -107,7 +107,7 @@ class Transport {
     return nullptr;
   }
 
-  // Traffic of this rank in all groups; zero for a single process.
+  // What this rank has sent in all groups; zero for a single process.
   virtual SentMessages sent() const { return {}; }
 
   // Sets the listener (null: none), which must outlive all pending operations.
@@ -171,7 +171,7 @@ struct Agreement {
 };
 
 // Compares the properties among all ranks of `world` and fails, with the same message on every
-// rank, naming the differing properties and the ranks that deviate from the majority. All ranks
+// rank, naming what differs and the ranks that differ from the most frequent value. All ranks
 // pass the same number of properties in the same order.
 void check_agreement(Communicator& world, const std::vector<Agreement>& properties);
 

@@ -1,5 +1,5 @@
 // Ends the job on failure: the ranks agree on one of them, which prints the
-// message and ends all others.
+// message and ends them all.
 //
 // Election of the reporter: a rank that wants to print asks the first rank that answers, in rank
 // order; each rank grants only one rank. Any polling thread of the asked rank sends the answer, so

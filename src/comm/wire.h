@@ -67,7 +67,7 @@ class Wire {
   virtual void send_control(const ControlMessage& message, int peer) = 0;
   virtual bool receive_control(ControlMessage& message, int& peer) = 0;
 
-  // All ranks are done: the destructor may shut down the wire in order. Otherwise it just drops the
+  // All ranks are done: the destructor may shut down the wire properly. Otherwise it just drops the
   // wire, since other ranks may never get there.
   virtual void leave() {}
   // Exit code of this process if the wire hangs at exit.

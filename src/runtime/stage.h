@@ -254,7 +254,7 @@ class Stage {
   bool allocated_ = false;
   PerRegion<MemoryBlock> blocks_;
   PassProgram forward_, backward_, weight_grad_, evaluate_;
-  std::vector<std::shared_ptr<const void>> prepared_;  // kept for the programs' kernels
+  std::vector<std::shared_ptr<const void>> prepared_;  // made by kernels for the programs
 };
 
 }  // namespace trireme

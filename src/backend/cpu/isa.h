@@ -10,7 +10,7 @@ namespace trireme::cpu {
 bool supports(Isa set);
 
 // Returns whether Isa::amx is emulated: in programs that link the emulation (tests do), if the
-// processor has no AMX or TRIREME_ISA is "amx-emulated". Selected only by TRIREME_ISA.
+// processor has no AMX or TRIREME_ISA is "amx-emulated". isa() is it only if TRIREME_ISA says so.
 bool emulates_amx();
 
 // The best set that the processor supports, regardless of TRIREME_ISA.

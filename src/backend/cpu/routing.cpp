@@ -143,7 +143,7 @@ void weights_grad(const RouterShape& shape, A* dlogits, A* weights, const A* dwe
   }
 }
 
-// Counts each expert's choices by plain score. `plain`: `chosen` was made that way.
+// Counts how often each expert would be chosen by plain score. `plain`: `chosen` is by it.
 template <class A>
 void count_plain(const RouterShape& shape, bool plain, std::int64_t rows, std::int64_t* counts,
                  const A* logits, const std::int32_t* chosen) {

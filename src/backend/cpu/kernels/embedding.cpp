@@ -37,8 +37,8 @@ void embedding(const EmbeddingOperands<T>& o) {
   });
 }
 
-// Sorts the rows by id, stably. The rows of id i are order[start[i]] .. order[start[i + 1]]; rows
-// with other ranks' ids are omitted.
+// Sorts the rows by id, stably. The rows of id i are order[start[i]] to order[start[i + 1] - 1];
+// rows with other ranks' ids are omitted.
 struct RowsById {
   std::int32_t* start;  // [local_ids + 1]
   std::int32_t* order;  // [rows]

@@ -1,5 +1,5 @@
-// Elementwise steps of Newton-Schulz iterations: scaling a matrix to norm 1, adding multiples of
-// two matrices, and converting the result to the shape and type of the update.
+// Steps of Newton-Schulz iterations between their products: scaling a matrix to norm 1, adding
+// multiples of two matrices, and converting the result to the shape and type of the update.
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/table.h"

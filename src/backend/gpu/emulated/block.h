@@ -72,7 +72,7 @@ void sync_block(Place place);
 void sync_wave(Place place);
 
 // Publishes `bytes` of each lane to its wave: lane i's lie at slots + i * slot_bytes until the
-// lane's second next exchange. The last lane to arrive runs `complete`, if any. Does not order
+// lane's next exchange but one. The last lane to arrive runs `complete`, if any. Does not order
 // memory: registers need no ordering.
 struct Exchange {
   const std::byte* slots;

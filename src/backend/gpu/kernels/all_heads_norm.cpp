@@ -133,8 +133,8 @@ shared_heads_sums_kernel(const HeadNormArguments<T> a) {
   if (thread_index() < 2) a.sums[2 * row + thread_index()] = sums.of(thread_index() == 1);
 }
 
-// Gradient of one row, given the sums of products over as many elements; adds to the chunk's
-// partial sums, or starts them.
+// Gradient of one row, given the sums of products and their numbers of elements; adds to the
+// chunk's partial sums, or starts them.
 template <class T>
 GPU_FN void grad_row(const HeadNormArguments<T>& a, std::int64_t row, const TwoSums& sums,
                      const TwoSums& widths, float* query_part, float* key_part, bool begins) {

@@ -1,4 +1,4 @@
-// Attention of a few queries: one block per query and piece of its keys, and one block that
+// Attention of a few queries: one block per query and piece of its keys, then one per query that
 // combines the pieces. Keys are read once per query, mostly from L2 if queries share them; the goal
 // is that a long cache occupies the whole GPU.
 #pragma once

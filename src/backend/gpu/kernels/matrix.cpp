@@ -1,5 +1,5 @@
-// Elementwise steps of Newton-Schulz iterations: scaling a matrix to norm 1, adding multiples of
-// two matrices, and converting the result to the shape and type of the update.
+// Steps of Newton-Schulz iterations between their products: scaling a matrix to norm 1, adding
+// multiples of two matrices, and converting the result to the shape and type of the update.
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/exact_terms.h"
 #include "backend/gpu/kernels/table.h"

@@ -80,7 +80,7 @@ bool has_words_for(const ProductKey& key) {
   return fits && known && scaled && !biased;  // with fp32 results the bias must be bf16
 }
 
-// Workspaces start at multiples of 64 bytes; the libraries require multiples of this.
+// Workspaces start at multiples of 64 bytes; what the libraries get starts at multiples of this.
 constexpr std::uintptr_t workspace_alignment = 256;
 
 // The library's handle and settings.

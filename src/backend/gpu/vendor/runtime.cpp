@@ -231,7 +231,7 @@ void* allocate(std::int64_t bytes) {
   check(code, TRIREME_GPU_TEXT(GPU_API(Malloc)));
   return memory;
 }
-// Ignores errors: release is called while an error, already reported, ends the run.
+// Ignores errors: release may be called while an error, already reported, ends the run.
 void release(void* memory, std::int64_t) {
   static_cast<void>(GPU_API(Free)(memory));
 }
