@@ -152,7 +152,7 @@ struct DataConfig {
   std::string cache_dir;                               // "": next to the data
   std::string tokenizer;                               // kind; see docs/tokenizers.md
   std::string vocab_file, merge_file, tokenizer_model;
-  std::string tokenizer_pattern;  // split pattern for a tiktoken file; "": detected
+  std::string tokenizer_pattern;  // kind of a tiktoken file; "": detected
   std::int64_t prefetch = 4;      // micro-batches to prefetch
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
