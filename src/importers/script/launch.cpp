@@ -151,7 +151,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// Value of the last occurrence of an option as text; "" if not given.
+// Value of the last of these options as text; "" if none is given.
 std::string text_option(const std::vector<std::string>& words,
                         std::initializer_list<const char*> names) {
   std::string value;
