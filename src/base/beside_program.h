@@ -8,8 +8,8 @@
 namespace trireme {
 
 // Finds `file` next to the program or in the lib folder of its installation; if another program has
-// loaded the shared library, next to the library or in its lib folder; or in `built`, the folder of
-// the build (ignored in portable archives). Empty if not found.
+// loaded the shared library, also next to that or in the lib folder of its installation; or in
+// `built`, the build's folder (ignored in portable archives). Empty if not found.
 std::filesystem::path find_beside_program(const std::string& file,
                                           const std::filesystem::path& built);
 

@@ -49,7 +49,7 @@ class File {
 
 // A file written under a temporary name in the same folder and renamed to its final name only when
 // complete, so that a crash leaves either the old or the new content. The destructor removes it
-// unless keep() was called, so that a failure leaves nothing behind.
+// unless it was kept, so that a failure leaves nothing behind.
 class NewFile {
  public:
   // Creates `path` + `suffix`.

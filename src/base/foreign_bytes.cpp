@@ -130,7 +130,7 @@ bool is_page(std::string_view bytes) {
   return false;
 }
 
-// Placeholders: Git LFS pointers, link targets, encrypted files.
+// Placeholders: pointers (Git LFS, Xet, git-annex), link targets, encrypted files.
 std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   const auto begins = [&](std::string_view begin) { return bytes.starts_with(begin); };
   if (begins("version https://git-lfs.github.com/spec/") ||

@@ -9,8 +9,8 @@ namespace trireme {
 
 inline constexpr std::size_t longest_shown = 100;  // bytes
 
-// Returns valid UTF-8: control characters, bidirectional overrides and invalid bytes become '?'.
-// Text longer than `longest` is cut and ends in "...".
+// Returns valid UTF-8: control characters, characters that change the writing direction and invalid
+// bytes become '?'. Text longer than `longest` is cut and ends in "...".
 std::string printable(std::string_view text, std::size_t longest = longest_shown);
 
 // Same for a whole message: no length limit; line breaks and tabs are kept.

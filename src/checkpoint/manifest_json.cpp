@@ -31,7 +31,7 @@ Json shape_to_json(const Shape& shape) {
   return Json(std::vector(shape.begin(), shape.end()));
 }
 
-// JSON has no infinities and NaN; they are written as strings.
+// JSON has no infinities or NaN; they are written as strings.
 Json number_to_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

@@ -16,8 +16,8 @@ namespace trireme {
 std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* progress = nullptr);
 
 // If a save was killed between renaming its checkpoint and writing `latest`, sets `latest` to
-// `checkpoint`, from which the run resumes, and removes partial folders. Requires that no other
-// process writes there. Returns a line for the user, or "".
+// `checkpoint`, from which the run resumes, and removes an unfinished `latest`. Requires that no
+// other process writes there. Returns a line for the user, or "".
 std::string repair_latest(const fs::path& checkpoint);
 
 // Removes a folder file by file, with progress; returns "" or the error.

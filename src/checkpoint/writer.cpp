@@ -160,7 +160,7 @@ std::string CheckpointWriter::clean_up() const {
   for (const fs::path& path : partial_folders(options_.folder)) {
     const auto replaced = replaced_step_of(path.filename().string());
     if (replaced && !fs::exists(options_.folder / step_folder(*replaced)))
-      continue;  // the only checkpoint
+      continue;  // the only one of its step
     const std::string failure = remove_folder(path, ranks_.progress);
     if (!failure.empty()) warning = failure;
   }

@@ -32,8 +32,8 @@ struct ReplayPlan {
   bool other_layout = false, other_micro_batch = false, other_tensor_ranks = false;
 };
 
-// Refused (exit code 2): a folder that is not a run's, steps not reached or before its first
-// checkpoint, overrides that a replay sets itself, spans in which the run rolled back.
+// Refused (exit code 2): a folder that is not a run's, steps not reached or without a line in its
+// metrics, overrides that a replay sets itself, spans in which the run rolled back.
 ReplayPlan plan_replay(const ReplayRequest& request);
 
 // A value of a step that differs from the run's.

@@ -17,7 +17,7 @@ struct RunConfig {
   Precision precision = Precision::bf16;
   StateType gradient_dtype = StateType::fp32;  // of gradient sums; fp32: fp64 with fp64
   DeviceKind device = DeviceKind::cpu;
-  std::string memory;      // limit per process, "64GiB"; "": the machine's
+  std::string memory;      // planned for a process, "64GiB"; "": its share of the machine's
   double peak_tflops = 0;  // per device, for the log; 0: known peak
 };
 
@@ -86,7 +86,7 @@ struct ModelConfig {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: in rotations
   double rope_attention_factor = 0;          // yarn: query/key factor; 0: 0.1 ln(factor) + 1
-  bool rope_truncate = true;                 // yarn: round bounds to whole dimensions
+  bool rope_truncate = true;                 // yarn: round bounds to whole pairs
   std::int64_t rope_original_length = 8192;  // llama3, yarn, rope_query_beta
   double rope_query_beta =
       0;  // queries are scaled by 1 + beta ln(1 + position / original length); 0: off
@@ -152,7 +152,7 @@ struct DataConfig {
   std::string cache_dir;                               // "": next to the data
   std::string tokenizer;                               // kind; see docs/tokenizers.md
   std::string vocab_file, merge_file, tokenizer_model;
-  std::string tokenizer_pattern;  // split pattern for a tiktoken file; "": detected
+  std::string tokenizer_pattern;  // kind of a tiktoken file; "": detected
   std::int64_t prefetch = 4;      // micro-batches to prefetch
   bool reset_position_ids = false;
   bool reset_attention_mask = false;
@@ -186,7 +186,7 @@ struct TrainConfig {
   std::int64_t hash_interval = 0;                // of parameter hashes in the metrics; 0: off
   SpikePolicy spike_policy = SpikePolicy::none;  // for loss spikes
   std::int64_t spike_window = 128;               // number of recent losses to compare with
-  double spike_sigma = 6;                        // threshold, in standard deviations
+  double spike_sigma = 6;                        // standard deviations above their median
   std::int64_t spike_back_steps = 10;            // back: minimum steps to roll back
 };
 

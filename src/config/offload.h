@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Whether an offload target is outside run.device's memory: "host" is on GPUs, "file" always
-// is.
+// Whether data offloaded to `where` leaves run.device's memory: "host" does on GPUs, "file"
+// everywhere.
 bool leaves_memory(const Config& config, OffloadPlace where);
 
 // Refuses contradictions, and conflicts with states and activations offloaded to files.

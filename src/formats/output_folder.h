@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// Empties the folder on destruction unless the conversion is kept. It may be a mounted volume, so
-// the conversion does not write elsewhere and rename.
+// Unless the conversion is kept, the destructor empties a folder that was empty and removes a new
+// one. It may be a mounted volume, so the conversion does not write elsewhere and rename.
 class OutputFolder {
  public:
   explicit OutputFolder(const fs::path& folder) : folder_(folder), existed_(fs::exists(folder)) {

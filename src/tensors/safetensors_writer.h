@@ -32,8 +32,8 @@ class SafetensorsWriter {
   // ranges.
   void write(std::size_t tensor, std::uint64_t offset, const void* bytes, std::uint64_t count);
 
-  // Checks that all declared bytes were written, syncs, closes and renames the file. Without this
-  // call, no file remains.
+  // Checks that as many bytes were written as declared, syncs, closes and renames the file. Without
+  // this call, no file remains.
   void finish();
 
   // The written length field and header, and the size of the finished file.

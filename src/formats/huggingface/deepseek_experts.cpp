@@ -134,7 +134,7 @@ void write_deepseek_experts(HuggingFaceJson& json, const ModelConfig& m) {
   // A group's score is the sum of its best two.
   json["topk_group"] =
       moe.num_groups > moe.top_groups ? std::max<std::int64_t>(1, moe.top_k / 2) : moe.top_groups;
-  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // not for a single score
+  json["norm_topk_prob"] = moe.normalize_weights && moe.top_k > 1;  // ours keeps a single score
   json["routed_scaling_factor"] = moe.scaling_factor;
   json["aux_loss_alpha"] = moe.aux_loss_coeff;
   json["seq_aux"] = moe.aux_loss == BalanceScope::sequence;

@@ -47,8 +47,8 @@ struct HuggingFaceExpertNames {
 
 // Names and storage of the other parts of a layer for llama_names.
 struct HuggingFaceLayerNames {
-  // Norms after attention and around the MLP. Without norms after both, the MLP's norm is
-  // post_attention_layernorm.
+  // Norms after attention and around the MLP. A model without norms after attention and MLP has
+  // post_attention_layernorm before the MLP.
   const char *attention_out_norm = "post_attention_layernorm",
              *mlp_norm = "pre_feedforward_layernorm", *mlp_out_norm = "post_feedforward_layernorm";
   bool qkv_together = false;      // stored as qkv_proj: queries, keys, values

@@ -87,7 +87,7 @@ HuggingFaceJson write_llama(const ModelConfig& m) {
   return json;
 }
 
-// Without a window the model is a Llama, so the readback must show a difference.
+// Without a window the model is a Llama: it is written with one, so that the readback differs.
 HuggingFaceJson write_mistral(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   json["sliding_window"] = m.attention_window > 0 ? m.attention_window : 4096;

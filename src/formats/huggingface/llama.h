@@ -48,7 +48,7 @@ void read_window(const HuggingFaceReader& json, ModelConfig& m);
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m);
 void read_qwen2_moe_window(const HuggingFaceReader& json, ModelConfig& m);
 void refuse_window(const HuggingFaceReader& json);
-// Layers that layer_types assigns a sliding window, counted from 0.
+// Layers (from 0) to which layer_types gives a window. give_window() sets that window.
 std::vector<std::int64_t> read_layer_types(const HuggingFaceReader& json, const ModelConfig& m);
 // Windows enabled by use_sliding_window, in the layers named by layer_types, or without it in
 // `otherwise`.

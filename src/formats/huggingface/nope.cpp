@@ -59,7 +59,7 @@ HuggingFaceJson write_smollm3(const ModelConfig& m) {
   return json;
 }
 
-// If any layer has a window, layers without one have no RoPE.
+// Unless sliding_window is null, layers without a window have no RoPE.
 ModelConfig read_exaone4(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kExaone4);
   m.norm_placement = NormPlacement::output;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr LlamaDefaults kPhi3{.positions = 4096, .norm_eps = 1e-5, .reads_rope = false};
 
-// Its yarn-like scaling is longrope, whose length-dependent factors are not supported.
+// The class takes "yarn" for its longrope, whose length-dependent factors are not supported.
 ModelConfig read_phi3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kPhi3);
   read_window(json, m);

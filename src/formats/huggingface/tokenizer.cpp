@@ -161,7 +161,7 @@ bool lowers_case(const fs::path& folder) {
 }
 
 // Whether tokenizer.json, which loaders prefer, has nothing beyond vocab.json and merges.txt: no
-// added tokens, no normalizer, no tokens added to the text.
+// tokens outside that vocabulary, no normalizer, no tokens added to the text.
 bool is_plain_gpt2(const fs::path& folder) {
   if (!fs::exists(folder / "tokenizer.json")) return true;
   const Json json = parse_file(folder / "tokenizer.json"),

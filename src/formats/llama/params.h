@@ -38,7 +38,7 @@ class LlamaTensors {
 // unknown keys, and contradictions with the tensors.
 ModelConfig read_llama_params(const HuggingFaceReader& json, const LlamaTensors& tensors,
                               std::string& assumed);
-// The file's text for a model. Refused (exit code 2): settings Meta's programs lack, by key.
+// The file's text for a model. Refused (exit code 2), by key: what Meta's programs do not compute.
 std::string llama_params(const ModelConfig& model);
 
 }  // namespace trireme

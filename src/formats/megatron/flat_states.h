@@ -35,7 +35,7 @@ struct MegatronBucket {
   std::int64_t count() const { return tensors[0]->shape[0]; }
 };
 
-// Identifies the buffer of a model chunk in a group of ranks that share optimizer states.
+// The buffer of a model chunk in a group of ranks that share the states of the same parameters.
 struct MegatronBufferId {
   std::int64_t group = 0, chunk = 0;
   auto operator<=>(const MegatronBufferId&) const = default;

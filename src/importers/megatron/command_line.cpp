@@ -42,7 +42,7 @@ bool is_override(const std::string& argument) {
   return std::find(sections.begin(), sections.end(), argument.substr(0, dot)) != sections.end();
 }
 
-// Normalizes Python's number syntax for C++: removes underscores and the plus sign.
+// Normalizes Python's number syntax for C++: no plus sign, no underscores between digits.
 std::string plain_number(const std::string& text) {
   std::string plain;
   for (std::size_t i = text.starts_with('+') ? 1 : 0; i < text.size(); ++i) {

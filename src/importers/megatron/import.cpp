@@ -98,7 +98,7 @@ bool only_prepares(const std::string& command) {
   return false;
 }
 
-// Notes a command that is not available on this machine.
+// Notes what a call lacked on this machine: a folder or a program, or that the command failed.
 void note_absence(const Call& call, Import& result) {
   const std::string where = fmt::format("line {}", call.line);
   const std::string command = fmt::format("{}", fmt::join(call.arguments, " ")).substr(0, 120);

@@ -242,8 +242,8 @@ void weights_of_tokens(Draft& draft) {
       "however many tokens each of them has: add it to agree");
 }
 
-// Refuses folders with checkpoints of another program: a run would start with new weights next to
-// them.
+// Complains about folders with checkpoints of another program: a run would start with new weights
+// next to them.
 void refuse_foreign_checkpoints(Draft& draft) {
   for (const char* flag : {"--load", "--save", "--pretrained-checkpoint"}) {
     const std::string what = draft.has(flag) ? describe_foreign_run(draft.value(flag)) : "";

@@ -13,7 +13,7 @@ namespace {
 struct VendorWord {
   std::string_view text;
   const char* device;
-  bool begins = false;  // prefixes count too: "rocm5"
+  bool begins = false;  // longer words that begin with it count too: "rocm5"
 };
 
 // CUDA_* and NCCL_* are not hints: programs on AMD GPUs use them too.

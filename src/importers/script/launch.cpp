@@ -35,7 +35,7 @@ std::string program_name(const std::string& word) {
   return word.ends_with(".py") ? base_name(word) : file_of_module(word);
 }
 
-// Whether the name is that of a program that trains other kinds of models.
+// Whether the name is that of a program that trains other kinds of models, or trains nothing.
 bool names_another_task(const std::string& name) {
   for (const char* other :
        {"t5",   "bart",    "ict",        "retro",      "vision",    "vit",
@@ -151,7 +151,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// Value of the last occurrence of an option as text; "" if not given.
+// Value of the last of these options as text; "" if none is given.
 std::string text_option(const std::vector<std::string>& words,
                         std::initializer_list<const char*> names) {
   std::string value;

@@ -13,7 +13,7 @@ namespace trireme::script {
 
 struct ScriptOptions {
   std::vector<std::string> arguments;            // $1 ...
-  std::map<std::string, std::string> variables;  // as if set before the script; also for queues
+  std::map<std::string, std::string> variables;  // as if set before the script; queues keep them
   std::int64_t devices = 0;                      // per node; 0: as in #SBATCH lines
   std::chrono::milliseconds limit{20'000};
   std::uint64_t memory = std::uint64_t{2} << 30;  // memory limit of all its processes in bytes

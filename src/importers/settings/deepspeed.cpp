@@ -88,7 +88,7 @@ std::int64_t ranks_of_data(Reader& reader) {
   return ranks / (tp * cp);
 }
 
-// Like DeepSpeed, derives the third of the three numbers from two, and checks consistency.
+// Like DeepSpeed, derives the third number from two and the ranks, and checks that all agree.
 void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
   if (b.global && !b.micro && ranks > 0) {
     const std::int64_t parts = ranks * b.steps.value_or(1);
