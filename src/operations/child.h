@@ -24,7 +24,7 @@ class StopSignals {
 
 struct ChildEnd {
   int code = 0;       // exit code, or minus the signal that killed it
-  bool hung = false;  // had to be killed, long after the end of the run
+  bool hung = false;  // had to be ended, long after the end of the run
 };
 
 // Detects commands that do not exit by themselves, such as launchers that have lost a
