@@ -1,4 +1,4 @@
-// `trireme diff`: compares the tensors and settings of two checkpoints.
+// `trireme diff`: compares the tensors, positions and settings of two checkpoints.
 #include <limits>
 #include <memory>
 #include <string>
@@ -38,7 +38,7 @@ void diff(const DiffOptions& options) {
         options.all_tensors ? std::numeric_limits<std::size_t>::max() : shown_rows;
     print_out(options.as_json ? comparison_json(a, b, found) : comparison_text(a, b, found, rows));
   }
-  // A difference is reported by the exit code only.
+  // Without a message: a difference needs only the exit code.
   if (!found.is_equal()) throw Error(ExitCode::failed, "");
 }
 

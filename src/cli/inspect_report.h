@@ -32,7 +32,7 @@ struct InspectRow {
 
 std::string human_bytes(std::uint64_t bytes);
 
-// Reads the numbers of a row's tensor in pieces, so that its size does not matter.
+// Reads elements [begin, end) of a tensor to `dst`: add_stats() asks for a piece at a time.
 using ReadElements = std::function<void(std::int64_t begin, std::int64_t end, std::byte* dst)>;
 // A tensor that repeats the few elements stored in its file may be arbitrarily large: statistics
 // are omitted above this many elements.

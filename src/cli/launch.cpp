@@ -29,7 +29,7 @@
 namespace trireme::cli {
 namespace {
 
-// Removes the flag at the front, as "--flag VALUE" or "--flag=VALUE".
+// Removes the first occurrence of the flag, as "--flag VALUE" or "--flag=VALUE".
 void remove_flag(std::vector<std::string>& words, std::string_view flag) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const bool joined = words[i].starts_with(std::string(flag) + "=");

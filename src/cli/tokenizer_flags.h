@@ -1,4 +1,4 @@
-// Command line flags that select a tokenizer, with Megatron's names; shared by all commands.
+// Flags that select a tokenizer, with Megatron's names; shared by all commands that need one.
 #pragma once
 
 #include <CLI/CLI.hpp>

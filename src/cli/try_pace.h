@@ -7,7 +7,7 @@
 namespace trireme::cli {
 
 // Steps that fit into `seconds`, with a reserve for other load on the machine. Evaluations during
-// the run are included; the work after the last step costs as much as `in_the_end` steps.
+// the run come in addition; the work after the last step costs as much as `in_the_end` steps.
 std::int64_t steps_in(double seconds, double seconds_of_step, double in_the_end);
 
 class TryPace {

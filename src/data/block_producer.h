@@ -36,7 +36,7 @@ class BlockProducer {
   // Stops the threads.
   ~BlockProducer();
 
-  // Returns the next block. Rethrows exceptions of the reading threads.
+  // Returns the next block. Rethrows the exception of reading it.
   TokenBlock next();
 
  private:

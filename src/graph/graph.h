@@ -59,7 +59,7 @@ struct ParameterSpec {
   // Expert parallelism: `pieces` and matrix_rows describe this rank's experts. The gradient is
   // summed over the ranks that hold the same experts; those ranks also share its optimizer states.
   bool of_experts = false;
-  // With of_experts: number of elements of this rank's part that precede it on other ranks.
+  // With of_experts: elements, of parts cut like this one, in the experts of the owners before.
   std::int64_t expert_elements_before = 0;
   // Number of adjacent elements whose squares are added before the exact sum: every cut of exact
   // leaves falls on a multiple of it.

@@ -8,8 +8,8 @@
 namespace trireme {
 
 // Copies the inputs that the stage has to one of its slots. The batch must have the shape that the
-// stage was built for. With packed predictions only rows of nonzero weight are copied; with context
-// parallelism only this rank's positions.
+// stage was built for. Packed prediction inputs take only the rows of nonzero weight; with context
+// parallelism only this rank's positions are copied.
 void load_batch(const Stage& stage, int slot, const Batch& batch,
                 const ContextParallel& context = {});
 

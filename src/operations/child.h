@@ -24,10 +24,10 @@ class StopSignals {
 
 struct ChildEnd {
   int code = 0;       // exit code, or minus the signal that killed it
-  bool hung = false;  // had to be killed, long after the end of the run
+  bool hung = false;  // had to be ended, long after the end of the run
 };
 
-// Detects commands that do not exit by themselves, such as launchers that have lost a
+// Limit for a command that does not exit by itself, such as a launcher that has lost a
 // node.
 struct ChildLimit {
   std::function<bool()> is_over;  // whether the run is over, regardless of its launcher

@@ -56,7 +56,7 @@ struct NodeReport {
 };
 
 // Returns the hosts to exclude so that all other ranks reach each other, with reasons: those with
-// most dead links first, the last one of equals. The host of an unreachable rank is "".
+// most dead links first, the last one of equals. The host of a rank not heard from is "".
 std::vector<CheckedHost> cut_off_hosts(const Reach& reach);
 
 // Compares each speed with the median over all ranks that measured it; for an even number with the

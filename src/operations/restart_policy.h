@@ -14,7 +14,7 @@ struct Ending {
   std::string reason;      // as above
   std::int64_t saved = 0;  // step of the newest checkpoint; 0: none
   bool asked = false;      // a signal asked it to save and stop
-  bool hung = false;       // the launcher was killed, long after the end of the run
+  bool hung = false;       // the launcher had to be ended, long after the end of the run
   bool begun = true;       // the run has produced output
   // Step of the newest local checkpoint, if a status.json of this start has one.
   std::int64_t saved_locally = 0;

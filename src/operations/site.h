@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// An environment variable for the ranks, in jobs of more than `above` nodes.
+// An environment variable for the ranks, in jobs of more than `above_nodes` nodes.
 struct SiteVariable {
   std::string_view name, value, reason;
   std::string_view source;  // reference, with its date

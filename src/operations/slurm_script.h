@@ -1,4 +1,4 @@
-// The SLURM batch script of a training run, which resubmits itself until the run is done.
+// The SLURM batch script of a training run, which requeues itself until the run is done.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ struct SlurmJob {
   std::string program = "trireme";  // the ranks' path to it
   bool requeue = true;              // until the run is done
   bool check_nodes = true;          // by `trireme doctor` on each, before the run
-  int restarts = 0;  // after failures within the job, consecutive without a checkpoint
-  int spare = 0;     // extra nodes of the job, as replacements for failing ones
+  int restarts = 0;                 // after failures in the job, in a row without a new checkpoint
+  int spare = 0;                    // extra nodes of the job, as replacements for failing ones
 };
 
 // Generates a script for sbatch, with the reason for each line that a site requires. Fails (exit

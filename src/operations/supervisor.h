@@ -19,8 +19,8 @@ struct SupervisedRun {
   RestartLimits limits;
   std::string hosts;  // file of hosts; "": the command chooses its hosts itself
   int nodes = 0;      // number of hosts per start; 0: all
-  // Time that the launcher may keep running after the run has ended, before it is killed. MPI's own
-  // shutdown limit is shorter.
+  // Time that the launcher may keep running after the run has ended, before it is ended too. MPI's
+  // own shutdown limit is shorter.
   double launcher_limit_s = 90;
   // Time that the launcher may take, with given hosts, until the run writes its first line. Without
   // `hosts` it may wait in a queue indefinitely.

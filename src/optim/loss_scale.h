@@ -17,9 +17,9 @@ struct LossScaleState {
 };
 
 // Multiplies the loss before the backward pass; gradients are divided by it before the step. Each
-// overflow uses up one of `hysteresis`; after that every overflow halves the scale (down to the
-// minimum). After `loss_scale_window` consecutive good steps the scale doubles and the hysteresis
-// is reset; halving does not reset it.
+// overflow uses up one of `hysteresis`; the one that uses up the last and all later ones halve the
+// scale (down to the minimum). After `loss_scale_window` consecutive good steps the scale doubles
+// and the hysteresis is reset; halving does not reset it.
 class LossScale {
  public:
   // Dynamic for precision "fp16" with optimizer.loss_scale == 0; otherwise fixed:

@@ -66,7 +66,7 @@ class States {
   std::byte* at(StateArray array, const OwnedSlice& slice) const;
   // Offset of the same states in the store.
   std::int64_t place(StateArray array, const OwnedSlice& slice) const;
-  // Begin and end direct access to the store outside passes; waits for transfers in flight.
+  // Call before accessing the store directly outside passes; waits for transfers in flight.
   void open();
 
  private:

@@ -65,8 +65,8 @@ struct ScheduleReport {
 
 // Checks that every micro-batch passes through every stage once, with forward before input gradient
 // before weight gradient and these in ascending order; that sends and receives match, in the same
-// order on both sides; that data arrives before it is used; and that there is no deadlock. On
-// failure exits with code 1, naming the rank and the action. Schedules with loops are fully
+// order on both sides; that data arrives before it is used; and that there is no deadlock. Fails
+// (exit code 1) naming the rank and the action, otherwise reports. Schedules with loops are fully
 // checked, including every iteration, for asynchronous transfers that take no time.
 ScheduleReport check_schedule(const Schedule& schedule, const CheckOptions& options = {});
 

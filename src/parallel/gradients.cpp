@@ -74,7 +74,7 @@ void Gradients::begin_step(const StepBlock* block, std::int64_t global_summands,
   std::fill(written_.begin(), written_.end(), 0);
 }
 
-// Clears the gaps, which the previous step's floating-point copy of its integers has overwritten.
+// Clears the gaps, into which the previous step's floating-point results reach (half as wide).
 void Gradients::clear_gaps() {
   for (int bucket = 0; bucket < layout_.buckets(); ++bucket)
     clear_padding(bucket, stage_.flat_gradients() + layout_.range(bucket).begin * size_of(made_));

@@ -20,7 +20,7 @@ class Gradients {
 
   // Begins a step in which each gradient is a sum of `global_summands` terms over all ranks: one
   // per micro-batch, or per exact block. `block`, in device memory, has the loss scale and the seed
-  // of stochastic rounding of bf16 sums, which differs by rank. `overflows`, also in device memory,
+  // of stochastic rounding of bf16 sums, offset by rank. `overflows`, also in device memory,
   // counts terms that exact sums cannot represent. Both must stay valid until the step ends.
   void begin_step(const StepBlock* block, std::int64_t global_summands, std::int64_t* overflows);
   // Parameters for passes whose graphs add to fixed-point gradients directly.

@@ -43,7 +43,7 @@ struct Groups {
 // ZeRO stage: without ZeRO every rank has a full copy.
 Axes shard_axes(int zero);
 Axes replicate_axes(int zero);
-// Returns the world ranks, ascending, that share the states of the experts of `rank`.
+// World ranks, ascending, that do the same for the experts of `rank`: share, or hold copies.
 std::vector<int> expert_shard_group(const Mesh& mesh, int rank, int zero);
 std::vector<int> expert_replicate_group(const Mesh& mesh, int rank, int zero);
 
@@ -58,8 +58,8 @@ struct SumOptions {
 // Minimum size of such a buffer: 16 bytes per rank.
 std::int64_t least_sum_bytes(const Mesh& mesh);
 
-// Creates all groups. All except `world` are for data in the memory of `device`: by its collective
-// library, or without one through the host. `ring`: attention passes keys and values around.
+// Creates all groups; collective. All but `world` are for data in the memory of `device`: by its
+// collective library, or without one through the host. `ring`: attention passes keys and values on.
 Groups make_groups(const Mesh& mesh, int zero, bool ring, Transport& transport, Device& device,
                    const SumOptions& sums);
 // Creates the groups of a single rank.

@@ -23,7 +23,7 @@ TransferStore::Ticket HostStore::end(Queue& queue, Event& last) {
 TransferStore::Ticket HostStore::read(std::vector<Piece> pieces, std::int64_t) {
   Queue& queue = device_.queue(QueueRole::load);
   follow(queue);
-  queue.wait(written_);  // the range read may still be being written
+  queue.wait(written_);  // the range to read may still be in transfer to the store
   for (const Piece& piece : pieces)
     queue.copy(piece.memory, memory_.data() + piece.offset, piece.bytes);
   return end(queue, read_);

@@ -26,7 +26,7 @@ class ParameterStore {
   std::byte* part(int segment, int bucket);
 
   // For the optimizer, bucket by bucket, while no pass runs: begin() returns the address at which
-  // to build a bucket's part, zero-filled, and end() completes it.
+  // to build a bucket's part, at first zeros, and keep() starts to write it to the store.
   std::byte* begin(int bucket);
   void keep(int bucket);
   // Waits until everything has been written to the store.

@@ -25,7 +25,7 @@ class Parameters {
   // `groups` must outlive this object.
   void allocate(const Groups& groups);
 
-  // Returns this rank's part of a bucket for the optimizer to write: all of it; with offload,
+  // Returns this rank's part of a bucket for the optimizer to write: with offload, all of it, and
   // bucket by bucket.
   std::byte* part(int bucket);
   // Call after writing the part: starts to gather it on the other ranks, or to store it.

@@ -19,8 +19,8 @@ struct LayerRange {
 };
 
 // Returns the ranges by stage, in model order (StagePlacement maps stages to ranks). `stage_layers`
-// is the number of layers per stage; empty: as equal as possible. An invalid split is refused (exit
-// code 2) with a suggestion of a valid one.
+// is the number of layers per stage; empty: all equal. A split that is invalid, or uneven without
+// `stage_layers`, is refused (exit code 2) with a suggestion of a valid one.
 std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacement& placement,
                                       const std::vector<std::int64_t>& stage_layers = {});
 

@@ -123,7 +123,7 @@ RecordedGroup group_of(const char* name, std::int64_t count, std::int64_t apart)
   return group;
 }
 
-// Sends all of a rank's messages of one kind as a single message, which is a lower bound.
+// Seconds of all that a rank sends for one purpose as a single message: several take longer.
 double lane_seconds(const CostModel& costs, const RecordedGroup& group, MessageKind kind,
                     double whole_bytes) {
   const auto ranks = static_cast<double>(group.ranks.size());
@@ -133,7 +133,7 @@ double lane_seconds(const CostModel& costs, const RecordedGroup& group, MessageK
   return costs.message(work, group);
 }
 
-// Uses the fastest link between pipeline neighbors.
+// Seconds of a message over the fastest link between pipeline neighbors.
 double send_seconds(const CostModel& costs, const Cut& cut, int ranks) {
   const int apart = ranks / cut.placement.ranks;
   double least = 0;

@@ -33,7 +33,7 @@ struct StoreTraffic {
 struct RankPlan {
   int pipeline_rank = 0;
   std::vector<LayerRange> layers;  // by virtual stage
-  std::int64_t parameters = 0;     // computed elements, padding included
+  std::int64_t parameters = 0;     // elements that it computes with, with padding
   MemoryPlan memory;               // of model, states and activations: exact to the byte
   StoredBytes in_files, on_host;   // offloaded data
   MemoryPlan besides;              // other memory on its device, upper estimate

@@ -126,7 +126,7 @@ std::vector<Alternative> look_for(const LayoutPlan& plan, const Config& config, 
   return fitting;
 }
 
-// Formats "fits 64.00 GiB", with the remaining or missing amount.
+// Formats "fits 64.00 GiB" or "does not fit 64.00 GiB".
 std::string limit_text(std::int64_t needed, std::int64_t limit) {
   return fmt::format("{} {}", needed <= limit ? "fits" : "does not fit", bytes_to_text(limit));
 }

@@ -1,5 +1,5 @@
-// Identifies patterns with the same meaning in Debian's Oniguruma 6.9.8 as in 6.9.10, which is
-// built into the reference library.
+// Identifies patterns that certainly mean the same to Debian's Oniguruma 6.9.8 as to 6.9.10, which
+// is built into the reference library.
 #pragma once
 
 #include <string>

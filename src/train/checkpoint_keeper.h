@@ -19,10 +19,10 @@
 
 namespace trireme {
 
-// All methods are collective, called in the same order on all ranks; rank 0 prints.
+// Loading, saving and finish() are collective, in the same order on all ranks; rank 0 prints.
 class CheckpointKeeper {
  public:
-  // All members except the options must outlive the keeper. `data_order`: a text description of the
+  // Everything that it refers to must outlive the keeper. `data_order`: a text description of the
   // training data's order. `saved` is called when a checkpoint is complete, with the seconds that
   // training was blocked and the total seconds of the save.
   struct Job {

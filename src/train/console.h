@@ -25,7 +25,7 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // Copies all past and future output to this file, which is appended to if it
+  // Copies all output so far and all later output to this file, which is appended to if it
   // exists.
   void keep_in(const fs::path& path);
 

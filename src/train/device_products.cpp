@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double heating = 0.2, measured = 0.3;  // seconds
-constexpr double emulated = 0.01;                // an emulated GPU needs no warm-up
+constexpr double emulated = 0.01;                // the speed of an emulated GPU means nothing
 // Products rotate over this many bytes of operands, more than any cache: an H100 has 50 MiB.
 constexpr std::int64_t beyond_caches = 128 << 20;
 constexpr std::int64_t most_turns = 16;

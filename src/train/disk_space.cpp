@@ -16,14 +16,14 @@
 namespace trireme {
 namespace {
 
-// A checkpoint contains master weights and moments in their compute types.
+// A checkpoint contains master weights and moments in the types in which steps keep them.
 double bytes_of_parameter(const Config& config) {
   const double weight = config.run.precision == Precision::fp64 ? 8 : 4;
   const double moment = config.optimizer.moment_dtype == StateType::bf16 ? 2 : weight;
   return weight + moment * entry_of(config.optimizer.name).moments;
 }
 
-// Returns the nearest existing ancestor folder.
+// Returns the folder or, if it does not exist, its nearest existing ancestor.
 fs::path existing_folder(fs::path folder) {
   std::error_code error;
   folder = fs::absolute(folder, error);

@@ -88,8 +88,8 @@ OffloadOptions offload_options(const Config& config, OffloadPlace where) {
   return options;
 }
 
-// Whether saved inputs of fully recomputed layers are sharded over tensor-parallel ranks: sequence
-// parallelism already shards them.
+// Whether saved inputs of fully recomputed layers are sharded over tensor-parallel ranks; not with
+// sequence parallelism, which already shards them.
 bool distributes(const ParallelConfig& p) {
   return p.distribute_saved_activations && p.tp > 1 && !p.sequence_parallel &&
          p.recompute == Recompute::full;

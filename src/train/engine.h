@@ -69,7 +69,7 @@ struct RankOf {
   int size = 1;
 };
 
-// Bytes offloaded to a place, and of the copies from which checkpoints are written there.
+// Bytes offloaded to a place, and of copies in that place from which checkpoints are written.
 struct StoredBytes {
   std::int64_t states = 0, parameters = 0, activations = 0, copies = 0;
 

@@ -74,7 +74,7 @@ double divisor_of(const LossSum& loss) {
 // Callbacks of the runner into the engine.
 class Engine::Client : public PipelineClient {
  public:
-  // `finish`: called once every gradient reduction has been started.
+  // `finish`: called when all gradient reductions have been started.
   Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches,
          std::function<void()> finish)
       : engine_(engine), next_(next), finish_(std::move(finish)), batches_(micro_batches) {}

@@ -29,7 +29,7 @@ class PassHashes : public Observer {
  public:
   explicit PassHashes(Device& device) : device_(device) {}
 
-  // Skips the received or missing rows of experts: their buffers are larger than the valid rows.
+  // Skips buffers of rows for experts, of which only the used rows are written.
   void after(const Launch& launch) override;
 
   const std::vector<OpHash>& ops() const { return ops_; }

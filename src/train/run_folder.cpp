@@ -107,7 +107,7 @@ void RunFolder::guard_without_lock(const std::function<void()>& say) {
   say();
 }
 
-// Failed writes are retried later, since a full disk may get space again.
+// A failed write loses its lines; later ones are tried again, since a full disk may get space.
 void RunFolder::write(const std::string& file, const std::function<void()>& write) {
   const FileProgress::Phase phase(files_, "is writing the files of its log");
   try {

@@ -115,7 +115,7 @@ namespace {
 constexpr std::int64_t mib = 1 << 20;
 
 // Estimates, since neither is documented or measured for this program: reportedly a context with
-// kernel code takes half a GiB, and an NCCL communicator over all ranks as well, with 8 to 32
+// kernel code takes half a GiB, and an NCCL communicator over all ranks one GiB, with 8 to 32
 // channels of up to 8 MiB per neighbor.
 MemoryPlan held_by_gpu(DeviceKind device, bool has_peers) {
   MemoryPlan plan;

@@ -22,9 +22,9 @@ MemoryPlan planned_memory(const Engine& engine, const Config& config);
 // Host memory of a run on a GPU: offloaded data, and that copy.
 StoredBytes planned_on_host(const Engine& engine, const Config& config);
 
-// Upper estimate of a rank's other memory. Process: scratch of compute threads,
-// batches, message staging, the program itself. On the CPU this is device memory,
-// otherwise host memory; a GPU additionally holds the driver's context and the buffers
+// Upper estimate of a rank's other memory. That of its process (scratch of compute threads,
+// batches, staging of messages, the program itself) is device memory on the CPU, otherwise host
+// memory; a GPU additionally holds the driver's context, workspaces of libraries, and the buffers
 // of NCCL or RCCL.
 struct MemoryBesides {
   MemoryPlan on_device, on_host;

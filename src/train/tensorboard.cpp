@@ -69,7 +69,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// Returns the first complete and valid record of `bytes`; empty if there is none.
+// Returns the record at the beginning of `bytes`; empty if it is incomplete or invalid.
 std::string_view first_record(std::string_view bytes) {
   constexpr std::size_t kFrame = 16;  // length, its checksum, the checksum of the bytes
   if (bytes.size() < kFrame) return {};

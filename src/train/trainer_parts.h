@@ -74,7 +74,7 @@ struct Trainer::Parts : RunState {
   // exception is stored in `failure` on that rank.
   Opened open_first(const std::function<void()>& open, const std::function<void(Opened&)>& describe,
                     std::exception_ptr& failure);
-  // Returns null without test data; `problem` is a sentence, set on rank 0.
+  // Returns null without test data, or if rank 0 fails to open it; `problem` is then a sentence.
   std::shared_ptr<const Dataset> open_test_data(std::string& problem);
   bool reads_data() const;
   void print_plan();

@@ -388,7 +388,7 @@ void Trainer::Parts::begin() {
     folder.lock();
     killed = folder.killed_start();
   }
-  // Call before creating groups, which depend on the configuration.
+  // Precedes the creation of groups, which depend on the configuration.
   check_ranks_agree();
   // From here on the folder belongs to this run, whichever rank ends the job.
   if (transport) {

@@ -1,4 +1,4 @@
-// A hash of all trained parameters that is independent of the parallel layout.
+// A hash of all parameters in training that is independent of the parallel layout.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ struct LayoutPictures {
   std::string note;              // why there is no diagram
 };
 
-// Plans the layout, which takes milliseconds for small models and seconds for large ones. `limit`:
+// Plans the layout, which takes an instant for small models and seconds for large ones. `limit`:
 // bytes of a device, 0 if unknown. Never throws on an invalid configuration.
 LayoutPictures draw_layout(const Config& config, int ranks, std::int64_t limit);
 

@@ -29,7 +29,7 @@ class RunEvents {
   // Returns true if the log was replaced.
   bool refresh(std::uint64_t version, std::size_t budget);
 
-  // The newest events; repeated warnings are counted.
+  // The newest events; each repetition of a warning is a separate one.
   const std::deque<RunEvent>& events() const { return events_; }
   std::int64_t starts() const { return starts_; }
   std::int64_t forgotten() const { return forgotten_; }

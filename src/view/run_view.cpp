@@ -260,7 +260,7 @@ void RunView::list_checkpoints() {
   }
 }
 
-// Lists texts in the run's folder: samples written by the model at some step.
+// Lists texts that were put into the run's folder: what the model wrote at some step.
 void RunView::list_samples() {
   const OwnFolder folder(folder_ / "samples");
   if (!folder.is_open()) return;

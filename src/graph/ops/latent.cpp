@@ -6,8 +6,8 @@
 namespace trireme::ops {
 namespace {
 
-// Copies `width` columns of each head of each row. Heads are `dst` or `src` columns apart; rows
-// `dst_row` or `src_row`.
+// The columns of each head of each row: a row begins every `row` elements, and in it, from `first`
+// on, a head every `head` elements.
 struct HeadColumns {
   std::int64_t row = 0, head = 0, first = 0;
 };

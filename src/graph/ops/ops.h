@@ -139,8 +139,8 @@ ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places)
 // --- collectives over a group's ranks; with a single rank nothing is emitted ---
 // Identity in the forward pass; all-reduce of the gradient.
 ValueId grad_all_reduce(Graph& g, ValueId x, GraphGroup group);
-// All-reduce (sum); the gradient passes unchanged. in_place: no other op may read x
-// afterwards.
+// All-reduce (sum); the gradient passes unchanged. in_place: x must be a value that no other op
+// reads.
 ValueId all_reduce(Graph& g, ValueId x, GraphGroup group, bool in_place);
 // Concatenates the rows of all ranks: [rows * size, columns]. Its gradient is a
 // reduce_scatter.
