@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "data/blend_race.h"
 
 namespace trireme {
 namespace {
@@ -61,24 +62,14 @@ BlendOrder build_blend_order(std::span<const double> weights, std::int64_t size)
   if (weights.size() >= 32767) {
     fail_input("a blend of {} datasets; at most 32766 are possible", weights.size());
   }
-  const std::vector<double> share = normalized(weights);
-  std::vector<std::int64_t> taken(share.size(), 0);
+  BlendRace race(normalized(weights));
   auto arrays = std::make_shared<Arrays>();
   arrays->datasets.resize(static_cast<std::size_t>(size));
   arrays->samples.resize(static_cast<std::size_t>(size));
   for (std::int64_t i = 0; i < size; ++i) {
-    const double step = std::max(static_cast<double>(i), 1.0);
-    std::size_t best = 0;
-    double most = share[0] * step - static_cast<double>(taken[0]);
-    for (std::size_t d = 1; d < share.size(); ++d) {
-      const double lag = share[d] * step - static_cast<double>(taken[d]);
-      if (lag > most) {
-        most = lag;
-        best = d;
-      }
-    }
-    arrays->datasets[i] = static_cast<std::int16_t>(best);
-    arrays->samples[i] = taken[best]++;
+    const BlendRace::Turn turn = race.next();
+    arrays->datasets[i] = static_cast<std::int16_t>(turn.dataset);
+    arrays->samples[i] = turn.sample;
   }
   return {arrays->datasets, arrays->samples, arrays};
 }

@@ -33,6 +33,19 @@ class IdSink {
   std::int32_t buffer_[kSize];
 };
 
+template <class Emit>
+void cut_by(std::span<const Regex> cuts, const char* begin, const char* end, Emit& emit) {
+  if (cuts.empty()) return emit(begin, end);
+  const char* done = begin;
+  const std::string_view text(begin, static_cast<std::size_t>(end - begin));
+  cuts[0].for_each_match(text, [&](std::size_t from, std::size_t to) {
+    if (done < begin + from) cut_by(cuts.subspan(1), done, begin + from, emit);
+    if (from < to) cut_by(cuts.subspan(1), begin + from, begin + to, emit);
+    done = begin + to;
+  });
+  if (done < end) cut_by(cuts.subspan(1), done, end, emit);
+}
+
 }  // namespace
 
 ByteBpe::ByteBpe(Vocabulary vocabulary, MergeTable merges, bool whole_pieces)
@@ -79,12 +92,14 @@ void ByteBpe::encode_piece(std::string_view piece, std::vector<std::int32_t>& id
   ids.resize(before + merge_bytes(piece, ids.data() + before));
 }
 
-template <SplitPattern pattern>
-void ByteBpe::encode_split(std::string_view text, std::vector<std::int32_t>& ids) const {
+// `cut` calls its argument with the beginning and the end of each piece.
+template <class Cut>
+void ByteBpe::encode_pieces(std::string_view text, std::vector<std::int32_t>& ids,
+                            Cut&& cut) const {
   PieceCache& cache = PieceCache::of_this_thread(serial_);
   IdSink sink(ids);
   const char* text_end = text.data() + text.size();
-  split<pattern>(text.data(), text_end, [&](const char* begin, const char* end) {
+  cut([&](const char* begin, const char* end) {
     const auto length = static_cast<std::size_t>(end - begin);
     if (length > PieceKey::kMaxLength) {
       encode_piece({begin, length}, sink.flush());
@@ -106,14 +121,24 @@ void ByteBpe::encode_split(std::string_view text, std::vector<std::int32_t>& ids
 
 void ByteBpe::encode(SplitPattern pattern, std::string_view text,
                      std::vector<std::int32_t>& ids) const {
+  const char* end = text.data() + text.size();
+  const auto by = [&]<SplitPattern known>() {
+    encode_pieces(text, ids, [&](auto&& emit) { split<known>(text.data(), end, emit); });
+  };
   switch (pattern) {
     case SplitPattern::gpt2:
-      return encode_split<SplitPattern::gpt2>(text, ids);
+      return by.operator()<SplitPattern::gpt2>();
     case SplitPattern::cl100k:
-      return encode_split<SplitPattern::cl100k>(text, ids);
+      return by.operator()<SplitPattern::cl100k>();
     case SplitPattern::qwen2:
-      return encode_split<SplitPattern::qwen2>(text, ids);
+      return by.operator()<SplitPattern::qwen2>();
   }
+}
+
+void ByteBpe::encode(std::span<const Regex> cuts, std::string_view text,
+                     std::vector<std::int32_t>& ids) const {
+  encode_pieces(text, ids,
+                [&](auto&& emit) { cut_by(cuts, text.data(), text.data() + text.size(), emit); });
 }
 
 namespace {

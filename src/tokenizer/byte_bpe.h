@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "tokenizer/bpe.h"
+#include "tokenizer/regex.h"
 #include "tokenizer/split.h"
 #include "tokenizer/vocabulary.h"
 
@@ -23,14 +25,19 @@ class ByteBpe {
   // Appends the ids of a text that holds no special tokens.
   void encode(SplitPattern pattern, std::string_view text, std::vector<std::int32_t>& ids) const;
 
+  // The same for a text, valid UTF-8, that the first expression cuts into its matches and what is
+  // between them, the second these, and so on.
+  void encode(std::span<const Regex> cuts, std::string_view text,
+              std::vector<std::int32_t>& ids) const;
+
   // Appends the ids of one piece.
   void encode_piece(std::string_view piece, std::vector<std::int32_t>& ids) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
-  template <SplitPattern pattern>
-  void encode_split(std::string_view text, std::vector<std::int32_t>& ids) const;
+  template <class Cut>
+  void encode_pieces(std::string_view text, std::vector<std::int32_t>& ids, Cut&& cut) const;
   std::size_t merge_bytes(std::string_view piece, std::int32_t* ids) const;
 
   Vocabulary vocabulary_;

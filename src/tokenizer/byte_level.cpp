@@ -46,10 +46,8 @@ void ByteLevelTokenizer::encode(std::string_view text, std::vector<std::int32_t>
 }
 
 void ByteLevelTokenizer::encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const {
-  if (!regex_) return bpe_.encode(pattern_, text, ids);
-  regex_->for_each_match(text, [&](std::size_t begin, std::size_t end) {
-    bpe_.encode_piece(text.substr(begin, end - begin), ids);
-  });
+  if (regex_) return bpe_.encode({&*regex_, 1}, text, ids);
+  bpe_.encode(pattern_, text, ids);
 }
 
 Encoding ByteLevelTokenizer::encode_with_special(std::string_view text,

@@ -22,7 +22,7 @@ class ByteBpeModel : public HfModel {
   ByteBpeModel(ByteBpe bpe, std::unordered_map<std::string, std::int32_t> outside)
       : bpe_(std::move(bpe)), outside_(std::move(outside)) {}
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
-    bpe_.encode_piece(piece, ids);
+    bpe_.encode(std::span<const Regex>(), piece, ids);
   }
   const Vocabulary& vocabulary() const override { return bpe_.vocabulary(); }
   const ByteBpe* byte_bpe() const override { return &bpe_; }

@@ -300,26 +300,57 @@ bool cuts_before_first_metaspace(const JsonPlace& place) {
   });
 }
 
+namespace {
+
+// ByteLevel that only spells, or also splits by its expression.
+bool is_plain_byte_level(const JsonPlace& place, bool regex) {
+  return place.text_or("type", "") == "ByteLevel" && !place.flag_or("add_prefix_space", true) &&
+         place.flag_or("use_regex", true) == regex;
+}
+
+// The expression of a Split that isolates its matches; empty for others.
+std::string isolated_regex(const JsonPlace& place) {
+  if (place.text_or("type", "") != "Split" || place.text_or("behavior", "") != "Isolated" ||
+      place.flag_or("invert", false) || !place.has("pattern")) {
+    return "";
+  }
+  return place.at("pattern").text_or("Regex", "");
+}
+
+// The parts of a Sequence that ends with a ByteLevel which only spells; empty for others.
+std::vector<JsonPlace> parts_before_byte_level(const JsonPlace& place) {
+  std::vector<JsonPlace> parts;
+  if (place.text_or("type", "") != "Sequence") return parts;
+  const JsonPlace members = place.at("pretokenizers");
+  for (std::size_t i = 0; i < members.size(); ++i) parts.push_back(members.at(i));
+  if (parts.empty() || !is_plain_byte_level(parts.back(), false)) return {};
+  parts.pop_back();
+  return parts;
+}
+
+}  // namespace
+
 std::optional<SplitPattern> known_split(const JsonPlace& place) {
   if (!place.has("type")) return std::nullopt;
-  const auto is_plain = [](const JsonPlace& level, bool regex) {
-    return level.text_or("type", "") == "ByteLevel" && !level.flag_or("add_prefix_space", true) &&
-           level.flag_or("use_regex", true) == regex;
-  };
-  if (is_plain(place, true)) return SplitPattern::gpt2;
-  if (place.text_or("type", "") != "Sequence") return std::nullopt;
-  const JsonPlace parts = place.at("pretokenizers");
-  if (parts.size() != 2 || !is_plain(parts.at(1), false)) return std::nullopt;
-  const JsonPlace split = parts.at(0);
-  if (split.text_or("type", "") != "Split" || split.text_or("behavior", "") != "Isolated" ||
-      split.flag_or("invert", false) || !split.has("pattern")) {
-    return std::nullopt;
-  }
-  const std::string pattern = split.at("pattern").text_or("Regex", "");
+  if (is_plain_byte_level(place, true)) return SplitPattern::gpt2;
+  const std::vector<JsonPlace> parts = parts_before_byte_level(place);
+  if (parts.size() != 1) return std::nullopt;
+  const std::string pattern = isolated_regex(parts[0]);
   if (pattern == kGpt2Pattern) return SplitPattern::gpt2;
   if (pattern == kLlama3Pattern) return SplitPattern::cl100k;
   if (pattern == kQwen2Pattern) return SplitPattern::qwen2;
   return std::nullopt;
+}
+
+std::vector<Regex> isolating_cuts(const JsonPlace& place) {
+  std::vector<Regex> cuts;
+  if (!place.has("type")) return cuts;
+  for (const JsonPlace& part : parts_before_byte_level(place)) {
+    const std::string pattern = isolated_regex(part);
+    if (pattern.empty()) return {};
+    cuts.emplace_back(pattern, part.at("pattern").name());
+  }
+  return cuts;
 }
 
 }  // namespace trireme

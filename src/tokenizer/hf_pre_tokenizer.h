@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tokenizer/json_place.h"
+#include "tokenizer/regex.h"
 #include "tokenizer/split.h"
 
 namespace trireme {
@@ -39,5 +41,9 @@ bool cuts_before_first_metaspace(const JsonPlace& pre_tokenizer);
 
 // The hand-written splitter that does the same without spelling, if there is one.
 std::optional<SplitPattern> known_split(const JsonPlace& pre_tokenizer);
+
+// The expressions of a pre-tokenizer that does nothing but to isolate the matches of each in turn,
+// apart from spelling; empty for others.
+std::vector<Regex> isolating_cuts(const JsonPlace& pre_tokenizer);
 
 }  // namespace trireme

@@ -75,8 +75,11 @@ class HfTokenizer : public Tokenizer {
         model_(make_hf_model(root.at("model"), form_ == Form::bytes)),
         decoder_(make_decoder(part(root, "decoder"), form_ == Form::bytes)),
         template_(part(root, "post_processor")) {
-    if (form_ == Form::bytes) known_split_ = known_split(part(root, "pre_tokenizer"));
     const JsonPlace pre_tokenizer = part(root, "pre_tokenizer");
+    if (form_ == Form::bytes) {
+      known_split_ = known_split(pre_tokenizer);
+      if (!known_split_) cuts_ = isolating_cuts(pre_tokenizer);
+    }
     rewrites_ = place_of_byte_level(pre_tokenizer) != ByteLevelPlace::nowhere;
     if (normalizer_ && normalizer_->mixes_characters() &&
         cuts_before_first_metaspace(pre_tokenizer)) {
@@ -265,6 +268,7 @@ class HfTokenizer : public Tokenizer {
                      std::vector<std::int32_t>& ids) const {
     if (known_split_) return model_->byte_bpe()->encode(*known_split_, text, ids);
     if (text.empty()) return;
+    if (!cuts_.empty()) return model_->byte_bpe()->encode(cuts_, text, ids);
     if (!pre_tokenizer_) return model_->encode(text, ids);
     pre_tokenizer_->cut(text, from_first, [&](std::string_view piece, std::size_t) {
       if (!piece.empty()) model_->encode(piece, ids);
@@ -278,7 +282,9 @@ class HfTokenizer : public Tokenizer {
   std::unique_ptr<HfModel> model_;
   std::unique_ptr<Decoder> decoder_;
   PairTemplate template_;
-  std::optional<SplitPattern> known_split_;  // set: the fast path for byte-level BPE
+  // Fast paths for byte-level BPE, instead of pre_tokenizer_.
+  std::optional<SplitPattern> known_split_;
+  std::vector<Regex> cuts_;  // in valid UTF-8
   std::vector<AddedToken> all_added_;
   AddedTokens raw_;
   AddedTokens normalized_;

@@ -80,6 +80,8 @@ void append_hf_normal_form(NormalForm form, std::string_view text, std::string& 
     if (begin < to) append_normal_form(form, {begin, static_cast<std::size_t>(to - begin)}, out);
   };
   for (const char* p = begin; p < end;) {
+    p += ascii_prefix(p, end);
+    if (p == end) break;
     const DecodedChar c = decode_utf8(p, end);
     if (is(left_alone, c.value)) {
       append_up_to(p);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
+#include <vector>
 
 #include "base/error.h"
 #include "tokenizer/regex_syntax.h"
@@ -79,10 +80,19 @@ const OnigUChar* place(std::string_view text, std::size_t at) {
 
 struct Regex::Code {
   regex_t* compiled = nullptr;
+  std::vector<regex_t*> sets;  // of the scanner's program
   RegexSyntax syntax;
   std::string where;
 
-  ~Code() { onig_free(compiled); }
+  ~Code() {
+    onig_free(compiled);
+    for (regex_t* set : sets) onig_free(set);
+  }
+
+  static int compile(const std::string& source, regex_t** out, OnigErrorInfo* info) {
+    return onig_new(out, place(source, 0), place(source, source.size()), ONIG_OPTION_NONE,
+                    ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, info);
+  }
 
   // Whether the pattern takes two characters of one kind for the same: it names neither of them,
   // and no range that holds only one.
@@ -97,19 +107,51 @@ struct Regex::Code {
            });
   }
 
+  // The character itself or an older one for which the pattern takes it.
+  char32_t old_enough(char32_t c) const {
+    const char32_t older = fallback(c);
+    if (older != c && !alike(c, older)) {
+      fail_input(
+          "{}: the text has the character U+{:04X}, which is younger than the Unicode 14 of this "
+          "system's regular expressions, and the pattern leaves open whether it matches it",
+          where, static_cast<std::uint32_t>(c));
+    }
+    return older;
+  }
+
   void check_young_characters(std::string_view text) const {
     const char* end = text.data() + text.size();
     for (const char* p = text.data(); p < end;) {
       const DecodedChar c = decode_utf8(p, end);
       p += c.length;
-      const char32_t older = fallback(c.value);
-      if (older != c.value && !alike(c.value, older)) {
-        fail_input(
-            "{}: the text has the character U+{:04X}, which is younger than the Unicode 14 of this "
-            "system's regular expressions, and the pattern leaves open whether it matches it",
-            where, static_cast<std::uint32_t>(c.value));
-      }
+      old_enough(c.value);
     }
+  }
+
+  std::uint64_t sets_of(char32_t c) const {
+    std::string text;
+    append_utf8(old_enough(c), text);
+    const OnigUChar* end = place(text, text.size());
+    std::uint64_t holding = 0;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const int length =
+          onig_match(sets[i], place(text, 0), end, place(text, 0), nullptr, ONIG_OPTION_NONE);
+      if (length == static_cast<int>(text.size())) holding |= std::uint64_t{1} << i;
+    }
+    return holding;
+  }
+
+  std::unique_ptr<const PatternScanner> make_scanner() {
+    std::optional<ScanProgram> program = compile_scan_program(syntax.pattern);
+    if (!program) return nullptr;
+    for (const std::string& set : program->sets) {
+      regex_t* compiled_set = nullptr;
+      OnigErrorInfo info{};
+      if (compile(set, &compiled_set, &info) != ONIG_NORMAL) return nullptr;
+      sets.push_back(compiled_set);
+    }
+    return std::make_unique<const PatternScanner>(std::move(*program),
+                                                  [this](char32_t c) { return sets_of(c); });
   }
 };
 
@@ -121,21 +163,20 @@ Regex::Regex(const std::string& pattern, const std::string& where)
   }();
   code_->where = where;
   code_->syntax = read_regex_syntax(pattern, where);
-  const std::string& source = code_->syntax.pattern;
   OnigErrorInfo info{};
-  const int code = onig_new(&code_->compiled, place(source, 0), place(source, source.size()),
-                            ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
+  const int code = Code::compile(code_->syntax.pattern, &code_->compiled, &info);
   if (code != ONIG_NORMAL) {
     fail_input("{}: the regular expression '{}' does not compile: {}", where, pattern,
                message_of(code, &info));
   }
+  scanner_ = code_->make_scanner();
 }
 
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-void Regex::for_each_match(std::string_view text, const OnMatch& on_match) const {
+void Regex::search(std::string_view text, std::size_t from, const OnMatch& on_match) const {
   const std::string older = with_fallbacks(text);
   if (!older.empty()) {
     code_->check_young_characters(text);
@@ -145,7 +186,7 @@ void Regex::for_each_match(std::string_view text, const OnMatch& on_match) const
   Deadline deadline(text.size());
   constexpr auto kNone = static_cast<std::size_t>(-1);
   std::size_t last_end = kNone;
-  for (std::size_t from = 0; from <= text.size();) {
+  while (from <= text.size()) {
     const int found =
         deadline.has_passed()
             ? ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER

@@ -76,6 +76,87 @@ void compose(Chars& chars, utf8proc_option_t options) {
   chars.erase(to, chars.end());
 }
 
+// Decomposes, orders and composes everything.
+void append_by_parts(NormalForm form, std::string_view text, std::string& out) {
+  const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
+  const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
+  const auto options = static_cast<utf8proc_option_t>(
+      UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+      (compatible ? UTF8PROC_COMPAT : 0));
+  Chars chars = decompose(text, options);
+  order_marks(chars);
+  if (composed) compose(chars, options);
+  for (const utf8proc_int32_t c : chars) append_utf8(static_cast<char32_t>(c), out);
+}
+
+// Characters that NFC leaves as they are, and that join nothing before them: what comes before one
+// has a normal form of its own. Others may be of this kind too.
+class NfcBorders {
+ public:
+  static const NfcBorders& all() {
+    static const NfcBorders borders;
+    return borders;
+  }
+  bool has(char32_t c) const { return c < kSize && borders_[c]; }
+
+ private:
+  static constexpr char32_t kSize = 0x30000;
+
+  NfcBorders() {
+    std::vector<char32_t> joining;
+    for (char32_t c = 0; c < kSize; ++c) {
+      if (c >= 0xD800 && c < 0xE000) continue;
+      std::string text;
+      append_utf8(c, text);
+      const Chars parts =
+          decompose(text, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE));
+      bool stays = parts.size() == 1 && static_cast<char32_t>(parts[0]) == c;
+      if (!stays) {
+        for (std::size_t i = 1; i < parts.size(); ++i) {
+          joining.push_back(static_cast<char32_t>(parts[i]));
+        }
+        std::string normal;
+        append_by_parts(NormalForm::nfc, text, normal);
+        stays = normal == text;
+      }
+      borders_[c] = stays && combining_class(static_cast<utf8proc_int32_t>(c)) == 0;
+    }
+    for (const char32_t c : joining) {
+      if (c < kSize) borders_[c] = false;
+    }
+  }
+
+  std::vector<bool> borders_ = std::vector<bool>(kSize);
+};
+
+// Takes apart only what may change: characters that are no borders, with the one before them.
+void append_nfc(std::string_view text, std::string& out) {
+  const NfcBorders& borders = NfcBorders::all();
+  const char* const end = text.data() + text.size();
+  const char* copied = text.data();  // all before it is in `out`
+  const char* before = copied;       // the last border
+  for (const char* p = copied; p < end;) {
+    if (const std::size_t ascii = ascii_prefix(p, end); ascii > 0) {
+      p += ascii;
+      before = p - 1;
+      continue;
+    }
+    DecodedChar c = decode_utf8(p, end);
+    if (borders.has(c.value)) {
+      before = p;
+      p += c.length;
+      continue;
+    }
+    do {
+      p += c.length;
+    } while (p < end && !borders.has((c = decode_utf8(p, end)).value));
+    out.append(copied, before);
+    append_by_parts(NormalForm::nfc, {before, static_cast<std::size_t>(p - before)}, out);
+    copied = before = p;
+  }
+  out.append(copied, end);
+}
+
 bool is_control(char32_t c) {
   const auto cat = category(c);
   return cat == UTF8PROC_CATEGORY_CC || cat == UTF8PROC_CATEGORY_CF ||
@@ -119,15 +200,8 @@ bool is_cjk_ideograph(char32_t c) {
 }
 
 void append_normal_form(NormalForm form, std::string_view text, std::string& out) {
-  const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
-  const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
-  const auto options = static_cast<utf8proc_option_t>(
-      UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
-      (compatible ? UTF8PROC_COMPAT : 0));
-  Chars chars = decompose(text, options);
-  order_marks(chars);
-  if (composed) compose(chars, options);
-  for (const utf8proc_int32_t c : chars) append_utf8(static_cast<char32_t>(c), out);
+  if (form == NormalForm::nfc) return append_nfc(text, out);
+  append_by_parts(form, text, out);
 }
 
 const UnicodeRules newest_unicode{

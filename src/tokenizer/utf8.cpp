@@ -25,6 +25,8 @@ void append_utf8(char32_t value, std::string& out) {
 bool is_valid_utf8(std::string_view text) {
   const char* end = text.data() + text.size();
   for (const char* p = text.data(); p < end;) {
+    p += ascii_prefix(p, end);
+    if (p == end) break;
     const DecodedChar c = decode_utf8(p, end);
     if (!c.valid) return false;
     p += c.length;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,28 @@ inline DecodedChar decode_utf8(const char* p, const char* end) {
     low = 0x80, high = 0xBF;
   }
   return {value, count, true};
+}
+
+// The first character of valid UTF-8 that is not empty.
+inline DecodedChar decode_valid_utf8(const char* p) {
+  const auto byte = [p](std::size_t i) { return static_cast<unsigned char>(p[i]); };
+  const auto rest = [&](std::size_t i) { return static_cast<char32_t>(byte(i) & 0x3F); };
+  const char32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1, true};
+  if (lead < 0xE0) return {(lead & 0x1F) << 6 | rest(1), 2, true};
+  if (lead < 0xF0) return {(lead & 0x0F) << 12 | rest(1) << 6 | rest(2), 3, true};
+  return {(lead & 0x07) << 18 | rest(1) << 12 | rest(2) << 6 | rest(3), 4, true};
+}
+
+// How many of the first bytes of [p, end) are ASCII, in steps of eight.
+inline std::size_t ascii_prefix(const char* p, const char* end) {
+  std::size_t count = 0;
+  for (; static_cast<std::size_t>(end - p) >= count + 8; count += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, p + count, 8);
+    if ((word & 0x8080808080808080) != 0) break;
+  }
+  return count;
 }
 
 // Appends one character; `value` is a Unicode scalar value.

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/file.h"
 #include "data/temp_folder.h"
@@ -35,6 +37,50 @@ TEST(Blend, EqualsGoldenBlends) {
     EXPECT_EQ(crc(order.samples), test["sample_crc"].get<std::uint32_t>());
     for (std::size_t i = 0; i < test["head"].size(); ++i)
       EXPECT_EQ(order.datasets[i], test["head"][i].get<int>());
+  }
+}
+
+// The dataset of each step by the definition: all lags are compared.
+std::vector<std::int16_t> by_definition(const std::vector<double>& weights, std::int64_t size) {
+  const std::vector<double> share = normalized(weights);
+  std::vector<double> taken(share.size(), 0);
+  std::vector<std::int16_t> order;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const double step = std::max(static_cast<double>(i), 1.0);
+    std::size_t best = 0;
+    for (std::size_t d = 1; d < share.size(); ++d) {
+      if (share[d] * step - taken[d] > share[best] * step - taken[best]) best = d;
+    }
+    ++taken[best];
+    order.push_back(static_cast<std::int16_t>(best));
+  }
+  return order;
+}
+
+TEST(Blend, EqualsTheDefinition) {
+  std::mt19937_64 random(38);
+  std::normal_distribution<double> normal;
+  for (const int datasets : {1, 2, 3, 17, 60, 500, 2419}) {
+    for (int kind = 0; kind < 6; ++kind) {
+      std::vector<double> weights;
+      for (int d = 0; d < datasets; ++d) {
+        const double distinct[] = {1.0,
+                                   std::exp(1.5 * normal(random)),
+                                   1.0 / (1 + d),
+                                   static_cast<double>(1 + random() % 7),
+                                   d == 0 ? 1e6 : std::exp(normal(random)),
+                                   std::exp(20 * normal(random))};
+        weights.push_back(distinct[kind]);
+      }
+      const std::int64_t size = datasets < 1000 ? 5000 : 3000;
+      const BlendOrder order = build_blend_order(weights, size);
+      const std::vector<std::int16_t> expected = by_definition(weights, size);
+      std::vector<std::int64_t> taken(weights.size(), 0);
+      for (std::int64_t i = 0; i < size; ++i) {
+        ASSERT_EQ(order.datasets[i], expected[i]) << datasets << " kind " << kind << " step " << i;
+        ASSERT_EQ(order.samples[i], taken[expected[i]]++);
+      }
+    }
   }
 }
 

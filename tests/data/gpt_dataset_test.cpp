@@ -75,18 +75,18 @@ TEST(GptDataset, OrderOnDiskGivesTheSameSamplesAndDamageIsRepaired) {
   write_documents(folder / "a", {1000, 900, 800});
   const auto data = std::make_shared<IndexedDataset>(folder / "a");
   GptOptions options = options_of(2);
-  const GptDataset fresh(data, {0, 3}, 400'000, options);
+  const GptDataset fresh(data, {0, 3}, 100'000, options);
   options.cache_dir = folder / "cache";
-  const GptDataset stored(data, {0, 3}, 400'000, options);
+  const GptDataset stored(data, {0, 3}, 100'000, options);
   const fs::path file = *fs::directory_iterator(folder / "cache");
   const auto written = fs::last_write_time(file);
-  const GptDataset loaded(data, {0, 3}, 400'000, options);
+  const GptDataset loaded(data, {0, 3}, 100'000, options);
   EXPECT_EQ(fs::last_write_time(file), written);
   const std::string whole = read_file(file);
   std::string damaged = whole;
   damaged[whole.size() / 2] ^= 1;
   testing_data::write_bytes(file.string(), damaged);
-  const GptDataset repaired(data, {0, 3}, 400'000, options);
+  const GptDataset repaired(data, {0, 3}, 100'000, options);
   EXPECT_EQ(read_file(file), whole);
   for (const GptDataset* other : {&stored, &loaded, &repaired}) {
     EXPECT_EQ(other->size(), fresh.size());

@@ -50,6 +50,18 @@ TEST(NormalForm, OfEveryCharacterIsTheLibrarys) {
   }
 }
 
+// Between characters that it may join, and after some that it follows often.
+TEST(NormalForm, ComposesEveryCharacterWithItsNeighbors) {
+  for (char32_t c = 1; c < 0x110000; ++c) {
+    // The library takes U+11A7 for a Hangul consonant.
+    if ((c >= 0xD800 && c < 0xE000) || c == 0x11A7) continue;
+    const std::string text =
+        utf8({c, 'e', c, 0xAC00, c, 0x9C7, c, 0x304B, c, c, 0x1100, c, 'b', 0x301});
+    ASSERT_EQ(normal(NormalForm::nfc, text), by_library(NormalForm::nfc, text))
+        << std::hex << std::uint32_t{c};
+  }
+}
+
 TEST(NormalForm, OfRandomTextsIsTheLibrarys) {
   RandomText random(3);
   std::vector<char32_t> marks{0x334,  0x345,  0x5B0,  0x1100, 0x1161, 0x11A8, 0xAC00, 0x9C7, 0x9BE,
