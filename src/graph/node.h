@@ -77,7 +77,9 @@ namespace trireme {
   X(all_gather)                         \
   X(local_rows)                         \
   X(all_to_all)                         \
-  X(reduce_scatter)
+  X(reduce_scatter)                     \
+  X(attention_sink_grad)                \
+  X(group_bias_grad)
 // clang-format on
 
 #define TRIREME_OP(name) name,
@@ -117,7 +119,7 @@ struct LinearAttributes {
   LeafCut leaves = {};
 };
 struct ActivationAttributes {
-  ActivationKind kind;
+  ActivationRule rule;
 };
 struct AttentionAttributes : AttentionRule {
   DropoutRule dropout;
@@ -184,6 +186,8 @@ struct RouteAttributes : RouterRule {
 // What GroupedShape does not take from the operands.
 struct GroupedAttributes {
   std::int64_t blocks = 1;  // of the rows of each group
+  // The first element of the first group's bias, and from one group's to the next one's.
+  std::int64_t first_bias = 0, bias_stride = 0;
 };
 struct PermuteAttributes {
   std::int64_t taken;  // rows by expert
@@ -200,7 +204,7 @@ struct CollectiveAttributes {
 struct RemoteExpertsAttributes {
   GraphGroup group;
   int tensor_size;  // adjacent ranks that an expert is cut over
-  ActivationKind kind;
+  ActivationRule activation;
   std::int64_t round_rows;  // that an owner takes in one round
   std::int64_t blocks = 1;  // of the rows of each expert
 };

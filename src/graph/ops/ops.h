@@ -30,7 +30,7 @@ SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId 
 // left to another rank, but still gets its gradient.
 ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, const LinearAttributes& = {});
 
-ValueId activation(Graph& g, ValueId x, ActivationKind kind);
+ValueId activation(Graph& g, ValueId x, const ActivationRule& rule);
 
 // RMSNorm of each head of the queries and of the keys of qkv, by itself; weights are [head_dim],
 // one for all queries and one for all keys. With all_heads it is over all heads of a row's queries,
@@ -55,24 +55,28 @@ ValueId narrow_heads(Graph& g, ValueId context, const LatentAttributes& attribut
 
 // qkv [batch * seq, groups * (queries_per_group + 2) * head_dim] to [batch * seq, heads *
 // head_dim]. first_visible, sample_ids and lengths may be no_value; no position looks at those of
-// its sequence from its length on.
+// its sequence from its length on. sinks [heads], here and below: a further score of each head,
+// without a value; or no_value.
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                  const AttentionAttributes& attributes, ValueId lengths = no_value);
+                  const AttentionAttributes& attributes, ValueId lengths = no_value,
+                  ValueId sinks = no_value);
 
 // The same among ranks that share sequences (attributes.cut, attributes.context_ranks): qkv has
 // this rank's rows, first_visible those of whole sequences. By gathering keys and values; by
 // exchanging positions for heads, where `rank` is this one's place in the group and the groups of
 // heads divide by its size; or by passing keys and values from rank to rank.
 ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                             const AttentionAttributes& attributes);
+                             const AttentionAttributes& attributes, ValueId sinks = no_value);
 ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                          const AttentionAttributes& attributes, int rank);
+                          const AttentionAttributes& attributes, int rank,
+                          ValueId sinks = no_value);
 ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                       const AttentionAttributes& attributes);
+                       const AttentionAttributes& attributes, ValueId sinks = no_value);
 
 // The same for new positions against a cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
-                         ValueId lengths, const AttentionAttributes& attributes);
+                         ValueId lengths, const AttentionAttributes& attributes,
+                         ValueId sinks = no_value);
 
 // a + dropout(b); a may be no_value.
 ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutRule dropout,
@@ -102,8 +106,9 @@ ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_we
 ValueId reorder(Graph& g, ValueId x, const ReorderAttributes& order);
 
 // --- mixture of experts
-// Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in].
-ValueId router(Graph& g, ValueId x, ValueId weight);
+// Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in], bias [experts]
+// or no_value.
+ValueId router(Graph& g, ValueId x, ValueId weight, ValueId bias = no_value);
 // The experts of each row, rising, and what they weigh: [rows, top_k].
 struct Routes {
   ValueId weights, chosen;
@@ -120,19 +125,26 @@ struct Places {
 Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
 // The rows of x by expert, [taken, columns]; zeros after the last one.
 ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
-// x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks`: as the offsets
-// have.
+// Biases of a linear layer of experts among those of all their layers, a parameter [experts *
+// stride]: those of expert e lie at e * stride + first.
+struct GroupBias {
+  ValueId biases = no_value;
+  std::int64_t first = 0, stride = 0;
+};
+// x weight[e]^T, with its bias, for each row of expert e; weight is [experts * out, in]. `blocks`:
+// as the offsets have.
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
-                       std::int64_t blocks = 1);
+                       std::int64_t blocks = 1, const GroupBias& bias = {});
 // x times the sigmoid of each row's number, gates [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
 // a and b in two shares, the softmax of each row's logits [rows, 2].
 ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
 // What experts that are distributed over a group's ranks make of rows by expert, [taken, in]: the
 // rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
-// experts * in, out of the activation]; offsets are those of all experts.
+// experts * in, out of the activation]; offsets are those of all experts. biases: of each own
+// expert those of up, then those of down, or no_value.
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,
-                       const RemoteExpertsAttributes& attributes);
+                       const RemoteExpertsAttributes& attributes, ValueId biases = no_value);
 // Per row the sum of what its experts made of it, each by its weight, in the order of experts.
 ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places);
 
