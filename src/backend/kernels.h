@@ -148,12 +148,12 @@ struct Kernels {
   void (*head_sums)(Queue&, const HeadNormShape&, A* sums, const T* x, const T* dy,
                     const T* query_weight, const T* key_weight);
 
-  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. Except
-  // for gated kinds, y may alias x, and dx may alias dy or x.
-  void (*activation)(Queue&, ActivationKind, T* y, const T* x, std::int64_t rows,
+  // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. But
+  // for these, y may be x and dx may be dy or x.
+  void (*activation)(Queue&, const ActivationRule&, T* y, const T* x, std::int64_t rows,
                      std::int64_t cols);
-  void (*activation_grad)(Queue&, ActivationKind, T* dx, const T* dy, const T* x, std::int64_t rows,
-                          std::int64_t cols);
+  void (*activation_grad)(Queue&, const ActivationRule&, T* dx, const T* dy, const T* x,
+                          std::int64_t rows, std::int64_t cols);
 
   // y = a + dropout(b); y may be a or b. With a null: y = dropout(b).
   void (*add)(Queue&, T* y, const T* a, const T* b, std::int64_t rows, std::int64_t cols,
@@ -211,10 +211,10 @@ struct Kernels {
   void (*sum_blocks)(Queue&, T* dst, const T* src, const BlockCopy&);
 
   // Appends the keys and values of qkv [batch * seq, ...] to the caches at positions
-  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]. The size of the
-  // workspace is planned by the ops.
-  void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
-                           T* value_cache, const std::int32_t* lengths, A* workspace);
+  // lengths[b] .. lengths[b] + seq, then attends causally. lengths is [batch]; lse [batch, heads,
+  // seq] may be null. workspace: what ops plan for it.
+  void (*cached_attention)(Queue&, const CachedAttentionShape&, T* ctx, A* lse, const T* qkv,
+                           T* key_cache, T* value_cache, const std::int32_t* lengths, A* workspace);
 
   // y = table[ids[r]] + position_table[position] (+ type_table[types[r]]). Ids outside [first_id,
   // first_id + local_ids) belong to another rank and give rows of zeros, without position and type
@@ -267,9 +267,10 @@ struct Kernels {
   // Stores the load relative to its mean in the same way: master = choices / mean.
   void (*update_router_load)(Queue&, A* master, T* compute, const A* choices, std::int64_t experts);
 
-  // --- experts; `places` [rows, top_k]: a choice's row in expert order, or -1 if dropped
-  // logits[r][e] = x[r] . weight[e], in A; the bits of a row depend on that row alone.
-  void (*router)(Queue&, A* logits, const T* x, const T* weight, std::int64_t rows,
+  // --- experts; `places` [rows, top_k]: where a choice lies among the rows by expert, -1: dropped
+  // logits[r][e] = x[r] . weight[e] + bias[e], in A, with bits that depend on that row alone; bias
+  // may be null.
+  void (*router)(Queue&, A* logits, const T* x, const T* weight, const T* bias, std::int64_t rows,
                  std::int64_t cols, std::int64_t experts);
   // dx = dres + dlogits weight; dres may be null, and may be dx.
   void (*router_input_grad)(Queue&, T* dx, const T* dres, const A* dlogits, const T* weight,
@@ -384,6 +385,21 @@ struct Kernels {
                      const float* weights, std::int64_t count);
   // Sets index to the position of the first NaN or infinity, or -1.
   void (*first_not_finite)(Queue&, std::int64_t* index, const T* x, std::int64_t count);
+
+  // Attention sinks: a further score of each head, sinks [heads], whose value is zero. ctx and lse
+  // of attention without them, with the layouts of attention() or, where the shape has a cut, of
+  // context_attention(), become those with them.
+  void (*attention_sink)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* sinks);
+  // What each row adds to the gradient of the sinks, terms [rows, heads], from ctx and lse with
+  // them.
+  void (*attention_sink_terms)(Queue&, const AttentionShape&, A* terms, const T* ctx, const A* lse,
+                               const T* dctx, const T* sinks);
+  // Rows of each group: y += bias, and dbias (+)= the sum of dy, rows in order; offsets [groups *
+  // blocks + 1].
+  void (*add_group_bias)(Queue&, const GroupBiasShape&, T* y, const T* bias,
+                         const std::int32_t* offsets);
+  void (*group_bias_grad)(Queue&, const GroupBiasShape&, A* dbias, bool accumulate, const T* dy,
+                          const std::int32_t* offsets);
 };
 
 // Every entry of the table, for code generated per kernel: adapters, records, counters.
@@ -400,7 +416,7 @@ struct Kernels {
   X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(update_router_bias) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(apply_direction) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
-  X(first_not_finite)
+  X(first_not_finite) X(attention_sink) X(attention_sink_terms) X(add_group_bias) X(group_bias_grad)
 // clang-format on
 #define TRIREME_COUNT(entry) +1
 static_assert(sizeof(Kernels<float>) / sizeof(void (*)()) == TRIREME_KERNELS(TRIREME_COUNT),

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// Bumped with every change to the interface between program and plug-in: Device, Queue, the kernel
-// tables and their structs.
-inline constexpr int plugin_version = 7;
+// Changes with every change of what passes between program and plug-in: Device, Queue, the tables
+// of kernels and their structs.
+inline constexpr int plugin_version = 8;
 
 inline constexpr const char* plugin_version_symbol = "trireme_device_version";
 inline constexpr const char* plugin_open_symbol = "trireme_device_open";

@@ -32,6 +32,17 @@ struct Dropout : DropoutRule {
   std::int64_t first_column = 0;  // offset of column 0 in the whole layer (tensor parallelism)
 };
 
+// An activation. In a gated one of gate and up, swiglu is gate x sigmoid(gate_alpha x gate) times
+// (up + gate_offset); with a clamp the gate is at most that, and up lies within +- it.
+struct ActivationRule {
+  ActivationKind kind;
+  double gate_alpha = 1, gate_offset = 0, clamp = 0;  // clamp 0: none
+
+  constexpr ActivationRule(ActivationKind k) : kind(k) {}
+  // Whether it has one of these.
+  constexpr bool is_adjusted() const { return gate_alpha != 1 || gate_offset != 0 || clamp > 0; }
+};
+
 struct NormRule {
   NormKind kind;
   double eps;
@@ -218,6 +229,13 @@ struct LinearShape {
 // groups * blocks + 1 entries.
 struct GroupedShape {
   std::int64_t rows, in, out, groups;
+  std::int64_t blocks = 1;
+};
+
+// Rows [rows, cols] of several groups, as above, each of which has a bias of its own: that of group
+// g is [g * stride, g * stride + cols).
+struct GroupBiasShape {
+  std::int64_t rows, cols, groups, stride;
   std::int64_t blocks = 1;
 };
 

@@ -29,6 +29,8 @@ void check_unused(const ExpertConfig& moe) {
   refuse("layer_interval", moe.layer_interval != none.layer_interval);
   refuse("layers", !moe.layers.empty());
   refuse("score", moe.score != none.score);
+  refuse("router_bias", moe.router_bias);
+  refuse("linear_bias", moe.linear_bias);
   refuse("normalize_weights", moe.normalize_weights != none.normalize_weights);
   refuse("scaling_factor", moe.scaling_factor != none.scaling_factor);
   refuse("num_groups", moe.num_groups != none.num_groups);
@@ -177,10 +179,24 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
         "moe.ffn_hidden_size = {} is not divisible by parallel.expert_tp = {}: expert_tp can be {}",
         moe.ffn_hidden_size, p.expert_tp, divisors_near(moe.ffn_hidden_size, p.expert_tp));
   }
+  if (moe.linear_bias && p.expert_tp > 1) {
+    fail_input(
+        "parallel.expert_tp = {} conflicts with moe.linear_bias = true, whose biases need whole "
+        "experts on a rank: distribute more experts with parallel.ep instead",
+        p.expert_tp);
+  }
   if (p.ep * p.expert_tp == 1 || p.numerics != Numerics::exact) return;
   const std::int64_t inner = moe.ffn_hidden_size / p.expert_tp;
   for (const Count& count : counts_of(moe)) {
     const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
+    const std::int64_t biases = (has_gate(model) ? 2 : 1) * inner + model.hidden_size;
+    if (moe.linear_bias && experts * biases % block != 0) {
+      fail_input(
+          "parallel.numerics = \"exact\" with parallel.ep = {} and moe.linear_bias needs biases of "
+          "{} numbers or a multiple on each rank, and {} experts have {} each: change ep or the "
+          "widths, or use numerics = \"fast\"",
+          p.ep, block, experts, biases);
+    }
     if (columns * inner % block == 0) continue;
     fail_input(
         "parallel.numerics = \"exact\" with parallel.ep = {} and expert_tp = {} needs weights of "

@@ -19,7 +19,7 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "both"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 9> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank conflicts with model.family = \"bert\": leave it out"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
@@ -46,6 +46,9 @@ constexpr std::array<Refusal<ModelConfig>, 9> kBertModels{{
     {[](const ModelConfig& m) { return m.attention_window > 0; },
      "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
      "ways: leave it out"},
+    {[](const ModelConfig& m) { return m.attention_sinks; },
+     "model.attention_sinks conflicts with model.family = \"bert\", whose padding sees nothing: leave "
+     "it out"},
     {[](const ModelConfig& m) { return has_gate(m); },
      "model.activation = \"swiglu\" or \"geglu\" conflicts with model.family = \"bert\", whose "
      "masked-word head has no gate: use gelu_erf or gelu_tanh"},

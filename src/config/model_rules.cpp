@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -190,6 +191,7 @@ void check_latent(const ModelConfig& m) {
   refuse(m.rope_percent != 1, "model.rope_percent", "model.qk_rope_head_dim");
   refuse(m.norm != NormType::rms_norm, "norms other than rms_norm", "model.norm = \"rms_norm\"");
   refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
+  refuse(m.attention_sinks, "model.attention_sinks", "false");
   refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
 }
 
@@ -260,6 +262,21 @@ void check_norms(const ModelConfig& model) {
              model.qk_norm_over);
 }
 
+// What only swiglu reads.
+void check_gate(const ModelConfig& model) {
+  const ModelConfig none;
+  for (const auto& [key, value, idle] :
+       {std::tuple{"activation_clamp", model.activation_clamp, none.activation_clamp},
+        {"gate_alpha", model.gate_alpha, none.gate_alpha},
+        {"gate_offset", model.gate_offset, none.gate_offset}}) {
+    if (value == idle || model.activation == MlpActivation::swiglu) continue;
+    fail_input(
+        "model.{} = {} goes with model.activation = \"swiglu\" only, not {:?}: set that, or leave {} "
+        "out",
+        key, value, model.activation, key);
+  }
+}
+
 void check_soft_cap(const ModelConfig& model) {
   constexpr double least = 1e-3;  // inverses of smaller values overflow fp32 or fp16
   for (const auto& [name, cap] : {std::pair{"attention_soft_cap", model.attention_soft_cap},
@@ -287,6 +304,7 @@ void validate(const ModelConfig& model) {
   check_yarn(model);
   check_idle_keys(model);
   check_norms(model);
+  check_gate(model);
   check_soft_cap(model);
   refuse_for_family(model);
   check_experts(model);

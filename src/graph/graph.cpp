@@ -76,7 +76,8 @@ ValueId Graph::gradient_of(ValueId parameter) {
   TRIREME_CHECK(param.role == Role::parameter);
   ValueId& id = gradients_[param.index];
   const DType dtype = parameters_[param.index].fixed_point ? DType::i64 : gradient_type();
-  if (id == no_value) id = new_value(dtype, param.shape, Role::gradient, param.index);
+  if (id == no_value)
+    id = new_value(dtype, parameters_[param.index].shape, Role::gradient, param.index);
   return id;
 }
 

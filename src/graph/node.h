@@ -77,7 +77,9 @@ namespace trireme {
   X(all_gather)                         \
   X(local_rows)                         \
   X(all_to_all)                         \
-  X(reduce_scatter)
+  X(reduce_scatter)                     \
+  X(attention_sink_grad)                \
+  X(group_bias_grad)
 // clang-format on
 
 #define TRIREME_OP(name) name,
@@ -117,7 +119,7 @@ struct LinearAttributes {
   LeafCut leaves = {};
 };
 struct ActivationAttributes {
-  ActivationKind kind;
+  ActivationRule rule;
 };
 struct AttentionAttributes : AttentionRule {
   DropoutRule dropout;
@@ -184,6 +186,8 @@ struct RouteAttributes : RouterRule {
 // The part of GroupedShape that the operands do not determine.
 struct GroupedAttributes {
   std::int64_t blocks = 1;  // of the rows of each group
+  // The first element of the first group's bias, and from one group's to the next one's.
+  std::int64_t first_bias = 0, bias_stride = 0;
 };
 struct PermuteAttributes {
   std::int64_t taken;  // rows by expert
@@ -199,9 +203,9 @@ struct CollectiveAttributes {
 };
 struct RemoteExpertsAttributes {
   GraphGroup group;
-  int tensor_size;  // adjacent ranks that shard each expert
-  ActivationKind kind;
-  std::int64_t round_rows;  // rows that an owner receives in one round
+  int tensor_size;  // adjacent ranks that an expert is cut over
+  ActivationRule activation;
+  std::int64_t round_rows;  // that an owner takes in one round
   std::int64_t blocks = 1;  // of the rows of each expert
 };
 

@@ -99,7 +99,7 @@ class BertBuilder final : public Builder {
       x = ops::gather(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
     }
     const ValueId d =
-        ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size), activation_kind());
+        ops::activation(g, dense(g, x, "masked_head.dense", m_.hidden_size), activation_rule());
     const ValueId n = norm(g, d, "masked_head.norm", true);
     const VocabTable words = head_table();
     const ValueId table = words.parameter(g, tp_);

@@ -101,6 +101,15 @@ ValueId Builder::turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool 
                    {seq_, own.groups, own.queries_per_group, m_.head_dim, rotary_dim, +1}, factor);
 }
 
+ValueId Builder::sinks(Graph& g, std::int64_t heads, const std::string& name) const {
+  if (!m_.attention_sinks) return no_value;
+  ParameterSpec spec{
+      name + ".sinks", {heads}, {m_.num_heads}, ParameterSpec::Init::zeros, 0, false};
+  spec.split = tp_.size > 1;
+  if (spec.split) spec.pieces = {{0, tp_.rank * heads, heads}};
+  return g.parameter(std::move(spec));
+}
+
 ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind,
                            const std::string& name, std::uint32_t where) const {
   const std::int64_t head_dim = m_.head_dim;
@@ -127,12 +136,13 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
+  const ValueId scored = sinks(g, a.heads(), name);
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
   ValueId context;
   if (options_.purpose == Purpose::decoding) {
     const Shape cache = {options_.batch, a.capacity, groups, head_dim};
     context = ops::cached_attention(g, qkv, g.cache(CacheBuffer::key, cache),
-                                    g.cache(CacheBuffer::value, cache), lengths(), a);
+                                    g.cache(CacheBuffer::value, cache), lengths(), a, scored);
   } else {
     const bool within = a.window > 0 && a.window < whole_seq_;
     const ValueId first_visible =
@@ -141,14 +151,16 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
                       {options_.batch * whole_seq_})
             : no_value;
     if (options_.context.size == 1) {
-      // Padding is at the end, where causal attention does not look anyway.
-      context = ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths());
+      // Padding follows everything else, where causal attention does not look anyway.
+      context =
+          ops::attention(g, qkv, first_visible, ids, a, causal ? no_value : lengths(), scored);
     } else if (options_.context.attention == ContextAttention::ulysses) {
-      context = ops::ulysses_attention(g, qkv, first_visible, ids, a, options_.context.rank);
+      context =
+          ops::ulysses_attention(g, qkv, first_visible, ids, a, options_.context.rank, scored);
     } else if (options_.context.attention == ContextAttention::ring) {
-      context = ops::ring_attention(g, qkv, first_visible, ids, a);
+      context = ops::ring_attention(g, qkv, first_visible, ids, a, scored);
     } else {
-      context = ops::all_gather_attention(g, qkv, first_visible, ids, a);
+      context = ops::all_gather_attention(g, qkv, first_visible, ids, a, scored);
     }
   }
   if (m_.is_latent()) context = ops::narrow_heads(g, context, latent);
@@ -157,12 +169,12 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
 }
 
 ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
-  const ActivationKind kind = activation_kind();
-  const int blocks = is_gated(kind) ? 2 : 1;
+  const ActivationRule rule = activation_rule();
+  const int blocks = is_gated(rule.kind) ? 2 : 1;
   const ValueId up = ColumnLinear{name + ".up", m_.hidden_size, blocks * m_.ffn_hidden_size,
                                   m_.bias,      m_.init_std,    blocks}(g, tp_, x);
   return RowLinear{name + ".down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
-      g, tp_, ops::activation(g, up, kind));
+      g, tp_, ops::activation(g, up, rule));
 }
 
 ValueId Builder::norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows) const {
@@ -239,8 +251,12 @@ NormKind Builder::norm_kind() const {
   fail("internal error: the norm of the model is not resolved");
 }
 
-ActivationKind Builder::activation_kind() const {
-  return activation_of(m_.activation);
+ActivationRule Builder::activation_rule() const {
+  ActivationRule rule = activation_of(m_.activation);
+  rule.gate_alpha = m_.gate_alpha;
+  rule.gate_offset = m_.gate_offset;
+  rule.clamp = m_.activation_clamp;
+  return rule;
 }
 
 ActivationKind activation_of(MlpActivation activation) {

@@ -60,6 +60,8 @@ class Builder {
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
+  // The sinks of this rank's heads, if the model has them.
+  ValueId sinks(Graph& g, std::int64_t heads, const std::string& name) const;
   // Applies rotary embedding to queries and keys, with local tables in layers with a window.
   ValueId turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const;
   // Applies the norm of queries and keys.
@@ -95,8 +97,8 @@ class Builder {
   // Dropout rule of activations between layers.
   DropoutRule site(std::uint32_t where) const;
   NormKind norm_kind() const;
-  ActivationKind activation_kind() const;
-  // Std of matrices that write to the residual stream: scaled down (Megatron, after GPT-2).
+  ActivationRule activation_rule() const;
+  // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
   double deep_std() const;
   std::int64_t rope_positions() const;
 

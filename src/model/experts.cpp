@@ -41,6 +41,19 @@ struct ExpertWeights {
   }
 };
 
+// Of each expert the biases of both linear layers, `each` numbers; or of those that this rank has.
+ValueId expert_biases(Graph& g, const ExpertParallel& ep, std::int64_t experts, std::int64_t each) {
+  const std::int64_t own = ep.share(experts) * each;
+  ParameterSpec spec{"mlp.experts.bias", {own}, {experts * each}, Init::zeros, 0, false};
+  if (ep.apart) {
+    spec.of_experts = true;
+    spec.expert_elements_before = ep.owner() * own;
+    spec.pieces = {{0, ep.owner() * own, own}};
+  }
+  spec.fixed_point = ep.size > 1 && ep.exact && g.exact_block() == 0;
+  return g.parameter(std::move(spec));
+}
+
 // Number of rows of another rank that an owner receives per round: their even share, and at least
 // all rows of one expert.
 std::int64_t round_rows(const ExpertConfig& moe, const ExpertParallel& ep, std::int64_t rows) {
@@ -65,8 +78,8 @@ ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out)
 ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   const ExpertConfig& moe = m_.moe;
   const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
-  const ActivationKind kind = activation_kind();
-  const int blocks = is_gated(kind) ? 2 : 1;
+  const ActivationRule rule = activation_rule();
+  const int blocks = is_gated(rule.kind) ? 2 : 1;
 
   RouteAttributes route{};
   route.top_k = moe.top_k;
@@ -99,7 +112,14 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
     spec.partial_gradient = tp_.splits_rows();
     load = g.parameter(std::move(spec));
   }
-  const ops::Routes routes = ops::route(g, ops::router(g, x, router), route, bias, load);
+  ValueId logit_bias = no_value;
+  if (moe.router_bias) {
+    ParameterSpec spec{"mlp.router.logit_bias", {count}, {count}, Init::zeros, 0, false};
+    spec.partial_gradient = tp_.splits_rows();
+    logit_bias = g.parameter(std::move(spec));
+  }
+  const ops::Routes routes =
+      ops::route(g, ops::router(g, x, router, logit_bias), route, bias, load);
 
   // Tokens are dropped in training only, so that validation matches generation.
   DispatchRule dispatch{};
@@ -117,25 +137,29 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
       g, ep, count, true);
   const ValueId down =
       ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
+  const std::int64_t wide = blocks * inner;
+  const ValueId biases = moe.linear_bias ? expert_biases(g, ep, count, wide + hidden) : no_value;
   ValueId rows = ops::permute_rows(g, x, places, taken);
   if (ep.size > 1) {
     rows = ops::remote_experts(
         g, rows, places.offsets, up, down,
-        {ep.group(), ep.tensor_size, kind, round_rows(moe, ep, local_rows_), dispatch.blocks});
+        {ep.group(), ep.tensor_size, rule, round_rows(moe, ep, local_rows_), dispatch.blocks},
+        biases);
   } else {
-    const auto grouped = [&](ValueId from, ValueId weight) {
-      return ops::grouped_linear(g, from, weight, places.offsets, dispatch.blocks);
+    const auto grouped = [&](ValueId from, ValueId weight, std::int64_t first_bias) {
+      return ops::grouped_linear(g, from, weight, places.offsets, dispatch.blocks,
+                                 {biases, first_bias, wide + hidden});
     };
-    rows = grouped(ops::activation(g, grouped(rows, up), kind), down);
+    rows = grouped(ops::activation(g, grouped(rows, up, 0), rule), down, wide);
   }
   const ValueId made = ops::combine(g, rows, routes, places);
   if (moe.shared_ffn_hidden_size == 0) return made;
 
   const std::int64_t shared = moe.shared_ffn_hidden_size;
-  const ValueId wide =
+  const ValueId gated =
       ColumnLinear{"mlp.shared.up", hidden, blocks * shared, false, m_.init_std, blocks}(g, tp_, x);
   ValueId all = RowLinear{"mlp.shared.down", shared, hidden, false, deep_std()}(
-      g, tp_, ops::activation(g, wide, kind));
+      g, tp_, ops::activation(g, gated, rule));
   if (moe.shared_gate)
     all = ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
   if (moe.residual) {

@@ -18,7 +18,12 @@ struct NamedTensor {
   std::string name;
   Shape shape;  // as stored
   bool transposed = false;
-  bool zeros = false;  // theirs only: all zeros, without counterpart in ours
+  bool zeros = false;  // of theirs alone: all of it is zero, and ours has nothing for it
+  // Transposed: it is `matrices` of them, one after the other, whose rows follow each other. The
+  // rows of each are `turns` equal parts, and stored are the first ones of all parts, then the
+  // second ones.
+  std::int16_t turns = 1;
+  std::int32_t matrices = 1;
 
   std::int64_t columns() const;
   std::int64_t rows() const;
@@ -90,8 +95,9 @@ class TensorAssembler {
  private:
   struct Link {
     const NamedTensor* source;
-    std::int64_t target_row, source_row, rows;
+    std::int64_t target_row, source_row, rows, target_step, source_step;  // as stored
   };
+  static void add_link(std::vector<Link>& links, Link link, const NamedTensor& target);
   void produce_rows(std::size_t target, std::int64_t first, std::int64_t last,
                     std::byte* dst) const;
   void place(const NamedTensor& target, const Link& link, std::int64_t first, std::int64_t last,

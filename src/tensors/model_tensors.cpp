@@ -33,8 +33,10 @@ void add_experts(List& list, const ModelConfig& m, const std::string& mlp) {
   const std::int64_t halves = has_gate(m) ? 2 : 1, shared = m.moe.shared_ffn_hidden_size;
   list.add(mlp + "router.weight", {count, h});
   if (m.moe.expert_bias) list.add(mlp + "router.bias", {count});
+  if (m.moe.router_bias) list.add(mlp + "router.logit_bias", {count});
   list.add(mlp + "experts.up.weight", {count * halves * inner, h});
   list.add(mlp + "experts.down.weight", {count * h, inner});
+  if (m.moe.linear_bias) list.add(mlp + "experts.bias", {count * (halves * inner + h)});
   if (shared == 0) return;
   list.linear(mlp + "shared.up", halves * shared, h, false);
   list.linear(mlp + "shared.down", h, shared, false);
@@ -55,6 +57,7 @@ void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
     list.add(layer + "attention.query_norm.weight", {all ? queries : m.head_dim});
     list.add(layer + "attention.key_norm.weight", {all ? m.num_kv_heads * m.head_dim : m.head_dim});
   }
+  if (m.attention_sinks) list.add(layer + "attention.sinks", {m.num_heads});
   list.linear(layer + "attention.out", h, queries, m.bias);
   list.norm(layer + (output ? "attention_out_norm" : "mlp_norm"));
   if (both) list.norm(layer + "mlp_norm");

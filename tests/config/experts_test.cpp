@@ -108,5 +108,22 @@ TEST(Validate, ResidualExpertsAndABalanceOverTheBatch) {
   EXPECT_EQ(refused({experts, mixed, "moe.shared_ffn_hidden_size=64", gpu}), "accepted");
 }
 
+TEST(Validate, WhatGptOssAddsGoesWithWhatReadsIt) {
+  const std::string experts = "moe.num_experts=4", llama = "model.family=llama";
+  for (const std::string key : {"router_bias", "linear_bias"}) {
+    EXPECT_EQ(refused({llama, experts, "moe." + key + "=true"}), "accepted");
+    EXPECT_THAT(refused({llama, "moe." + key + "=true"}),
+                AllOf(HasSubstr("moe." + key), HasSubstr("moe.num_experts")));
+  }
+  for (const std::string key : {"activation_clamp", "gate_alpha", "gate_offset"}) {
+    EXPECT_EQ(refused({llama, "model." + key + "=2"}), "accepted");
+    EXPECT_THAT(refused({llama, "model.activation=geglu", "model." + key + "=2"}),
+                AllOf(HasSubstr("model." + key), HasSubstr("swiglu"), HasSubstr("geglu")));
+  }
+  EXPECT_EQ(refused({"model.attention_sinks=true"}), "accepted");
+  EXPECT_THAT(refused({llama, experts, "moe.linear_bias=true", "parallel.expert_tp=2"}),
+              AllOf(HasSubstr("parallel.expert_tp = 2"), HasSubstr("moe.linear_bias")));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -155,6 +156,33 @@ TEST(TensorAssembler, ZerosNeedNoSource) {
   Values values(12, 7);
   assembler.produce(zeros, DType::f32, 0, 12, reinterpret_cast<std::byte*>(values.data()));
   EXPECT_EQ(values, Values(12, 0));
+}
+
+// Two matrices of [3, 4], stored transposed, whose rows are two parts that take turns: ours have
+// all rows of one part before those of the other. Both ways, and in pieces.
+TEST(TensorAssembler, RowsOfSeveralMatricesTakeTurns) {
+  TensorMapping mapping;
+  mapping.add({"a", {8, 3}}, {"x", {2, 3, 4}, true, false, 2, 2});
+  check_mapping(mapping);
+  Memory theirs, ours;
+  Values stored(24), expected;
+  std::iota(stored.begin(), stored.end(), 0.f);
+  theirs.tensors["x"] = {{2, 3, 4}, stored};
+  for (const int row : {0, 2, 1, 3, 12, 14, 13, 15})
+    for (int column = 0; column < 3; ++column)
+      expected.push_back(static_cast<float>(row + 4 * column));
+  const TensorAssembler assembler(mapping, Direction::to_ours, theirs);
+  EXPECT_EQ(whole(assembler, 0), expected);
+  ours.tensors["a"] = {{8, 3}, expected};
+  const TensorAssembler back(mapping, Direction::to_theirs, ours);
+  for (const auto& [to, wanted] : {std::pair{&assembler, &expected}, {&back, &stored}}) {
+    for (std::int64_t begin = 0; begin < 24; begin += 5) {
+      const std::int64_t end = std::min<std::int64_t>(24, begin + 5);
+      Values part(static_cast<std::size_t>(end - begin));
+      to->produce(0, DType::f32, begin, end, reinterpret_cast<std::byte*>(part.data()));
+      EXPECT_EQ(part, Values(wanted->begin() + begin, wanted->begin() + end)) << begin;
+    }
+  }
 }
 
 TEST(TensorMapping, TablesWithGapsAreMistakes) {

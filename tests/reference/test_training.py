@@ -52,10 +52,10 @@ def run_file(folder, model_toml, tokens, optimizer):
 
 
 def model_section(folder):
-    """[model] of the configuration that an imported checkpoint holds."""
+    """[model] and [moe] of the configuration that an imported checkpoint holds."""
     manifest = json.loads(next(folder.rglob("manifest.json")).read_text())
     sections = manifest["state"]["config_toml"].split("\n[")
-    return "[" + next(s for s in sections if s.startswith("model]"))
+    return "\n".join("[" + s for s in sections if s.startswith(("model]", "moe]")))
 
 
 def norm_in_double(norm):
@@ -78,12 +78,13 @@ def llama_in_double(model):
 
     def forward(x, position_ids):
         angles = position_ids[..., None].double() * frequencies
-        angles = torch.cat([angles, angles], -1)
+        if config.model_type != "gpt_oss":
+            angles = torch.cat([angles, angles], -1)
         return angles.cos(), angles.sin()
 
     model.model.rotary_emb.forward = forward
     for module in model.modules():
-        if isinstance(module, transformers.models.llama.modeling_llama.LlamaRMSNorm):
+        if type(module).__name__.endswith("RMSNorm"):
             module.forward = norm_in_double(module)
     return True
 
@@ -92,13 +93,18 @@ def double_model(kind, rng):
     """A model that PyTorch trains in 64 bits throughout."""
     while True:
         model = make_model(kind, rng)
-        if kind != "llama" or llama_in_double(model):
+        if kind == "gpt_oss":
+            model.set_experts_implementation("eager")  # others have no fp64
+        if kind == "gpt2" or llama_in_double(model):
             return model
 
 
 def train_in_pytorch(model, samples, settings):
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
+    # Biases of experts are vectors that lie together.
+    def is_vector(name, parameter):
+        return parameter.dim() == 1 or name.endswith("_bias")
+    matrices = [p for n, p in model.named_parameters() if not is_vector(n, p)]
+    vectors = [p for n, p in model.named_parameters() if is_vector(n, p)]
     optimizer = OPTIMIZERS[settings["name"]](
         [dict(params=matrices, weight_decay=settings["weight_decay"]),
          dict(params=vectors, weight_decay=0.0)], settings)
@@ -126,7 +132,7 @@ def without_key_bias(name, weight):
     return weight[:0] if name.endswith("k_proj.bias") else weight
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gpt_oss"])
 @pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
 def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, tries, kind, optimizer):
     for number in range(tries(2)):
@@ -136,16 +142,20 @@ def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, tries, kind, opti
         model.save_pretrained(folder / "hf")
         trireme("convert", "--from", "hf", folder / "hf", folder / "start")
         settings = optimizer_settings(optimizer, rng)
+        if kind == "gpt_oss":
+            settings["lr"] /= 10  # routers make more of differences of rounding
         tokens = [rng.randrange(model.config.vocab_size) for _ in range(4000)]
         file = run_file(folder, model_section(folder / "start"), tokens, settings)
         samples = [s["tokens"] for s in trireme.lines(
             "data", "samples", file, "--tokens", "--json", "--first", STEPS * BATCH)]
         trireme("train", file, f"run.dir={folder / 'run'}", f"checkpoint.load={folder / 'start'}",
-                "checkpoint.finetune=true", "model.hidden_dropout=0", "model.attention_dropout=0")
+                "checkpoint.finetune=true", "model.hidden_dropout=0", "model.attention_dropout=0",
+                *(["moe.aux_loss_coeff=0"] if kind == "gpt_oss" else []))
         expected_losses = train_in_pytorch(model.double(), samples, settings)
         metrics = [json.loads(line) for line in
                    (folder / "run/metrics.jsonl").read_text().splitlines()]
-        assert [m["loss"] for m in metrics] == pytest.approx(expected_losses, rel=1e-12)
+        tolerance = 1e-9 if kind == "gpt_oss" else 1e-12
+        assert [m["loss"] for m in metrics] == pytest.approx(expected_losses, rel=tolerance)
 
         trireme("convert", "--to", "hf", folder / "run", folder / "trained")
         trained = type(model).from_pretrained(folder / "trained", dtype=torch.float64)
@@ -157,4 +167,4 @@ def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, tries, kind, opti
                     for w in (ours, theirs))
             if a.numel():
                 difference = ((a - b).abs().max() / b.abs().max()).item()
-                assert difference <= 1e-12, f"{name}: {difference:.1e} with {settings}"
+                assert difference <= tolerance, f"{name}: {difference:.1e} with {settings}"

@@ -319,6 +319,18 @@ def dots1(rng):
     return config
 
 
+def gpt_oss(rng):
+    experts = rng.choice([2, 4, 8])
+    config = llama_like(
+        rng, transformers.GptOssConfig, num_local_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), sliding_window=rng.choice([5, 9]),
+        swiglu_limit=rng.choice([0.3, 7.0]), swiglu_alpha=rng.choice([1.0, 1.702]),
+        attention_bias=rng.random() < 0.7, attn_implementation="eager")
+    if rng.random() < 0.5:
+        config.layer_types = layer_types(rng, config)
+    return config
+
+
 def bert(rng, config=transformers.BertConfig):
     heads = rng.choice([1, 2, 4])
     return config(
@@ -360,6 +372,7 @@ KINDS = {
     "arcee": (arcee, transformers.ArceeForCausalLM),
     "glm4_moe": (glm4_moe, transformers.Glm4MoeForCausalLM),
     "dots1": (dots1, transformers.Dots1ForCausalLM),
+    "gpt_oss": (gpt_oss, transformers.GptOssForCausalLM),
     "bert": (bert, transformers.BertForPreTraining),
     "megatron_bert": (megatron_bert, transformers.MegatronBertForPreTraining),
     "masked_bert": (bert, transformers.BertForMaskedLM),
@@ -499,7 +512,7 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
                                                 ("gemma2", True), ("gemma3", True),
                                                 ("smollm3", True), ("ministral3", True),
                                                 ("glm4", True), ("granite", True),
-                                                ("deepseek_v3", True)])
+                                                ("deepseek_v3", True), ("gpt_oss", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)
@@ -515,6 +528,32 @@ def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kin
         assert got["ids"] == want.tolist()
         assert got["text"] == tokenizer.decode(want, skip_special_tokens=True,
                                                clean_up_tokenization_spaces=False)
+
+
+def test_weights_in_mxfp4_are_read_as_by_the_reference(trireme, rng, tmp_path):
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+    config = gpt_oss(rng)
+    config.hidden_size, config.intermediate_size = 64, 32
+    torch.manual_seed(rng.randrange(2**31))
+    model = transformers.GptOssForCausalLM(config).eval()
+    model.save_pretrained(tmp_path / "hf")
+    tensors = load_file(tmp_path / "hf" / "model.safetensors")
+    for name in [n for n in tensors if n.endswith(("gate_up_proj", "down_proj"))]:
+        experts, inner, out = tensors.pop(name).shape
+        blocks = torch.randint(0, 256, (experts, out, inner // 32, 16), dtype=torch.uint8)
+        scales = torch.randint(121, 126, (experts, out, inner // 32), dtype=torch.uint8)
+        tensors |= {name + "_blocks": blocks, name + "_scales": scales}
+        with torch.no_grad():
+            model.get_parameter(name).copy_(convert_moe_packed_tensors(blocks, scales))
+    save_file(tensors, tmp_path / "hf" / "model.safetensors", metadata={"format": "pt"})
+    settings = json.loads((tmp_path / "hf" / "config.json").read_text())
+    settings["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(settings))
+    trireme("convert", "--from", "hf", tmp_path / "hf", tmp_path / "run")
+    lines = random_lines(rng, model)
+    got = score(trireme, tmp_path / "run", lines, tmp_path)
+    for s, line in enumerate(lines):
+        assert_close(got[f"logits.{s}"], reference_logits(model, line)[0])
 
 
 def windowed_loss(model, ids, length):

@@ -101,6 +101,36 @@ TEST_P(DealtExperts, GiveTheSameBits) {
   }
 }
 
+// As gpt-oss: sinks and windows of attention, biases everywhere, a clamp that cuts. A rank's biases
+// of four experts are a multiple of 256 numbers.
+Config gpt_oss(const std::string& precision) {
+  Config config = config_of(precision, 8, "experts");
+  ModelConfig& m = config.model;
+  m.moe = {};
+  m.moe.num_experts = 8;
+  m.moe.ffn_hidden_size = 56;
+  m.moe.router_bias = m.moe.linear_bias = true;
+  m.moe.aux_loss_coeff = 0.01;
+  m.bias = m.qkv_bias = m.attention_sinks = true;
+  m.attention_window = 5;
+  m.window_layers = {0, 2};
+  m.activation_clamp = 0.02;
+  m.gate_alpha = 1.702;
+  m.gate_offset = 1;
+  return config;
+}
+
+TEST_P(DealtExperts, WithBiasesComputeWhatOneRankComputes) {
+  Config config = gpt_oss("fp64");
+  config.parallel.numerics = Numerics::fast;
+  config.optimizer.name = OptimizerKind::sgd;
+  static const Result expected = train(config, 1);
+  expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
+  const Config exact = gpt_oss("bf16");
+  static const Result bits = train(exact, 1);
+  expect_equal(train(on(exact, GetParam()), GetParam().ranks), bits);
+}
+
 std::string dealt_layout_name(const testing::TestParamInfo<Dealt>& info) {
   const Dealt& d = info.param;
   return fmt::format("{}_ranks_ep{}_zero{}_{}", d.ranks, d.ep, d.zero,
@@ -159,6 +189,20 @@ TEST_P(SharedTokens, GiveTheSameBits) {
     if (added) expected->second = train(on(config, reference), layout.tp);
     expect_equal(train(on(config, layout), layout.ranks), expected->second);
   }
+}
+
+TEST_P(SharedTokens, WithBiasesAndSinksGiveTheSameBits) {
+  const Dealt& layout = GetParam();
+  Config config = gpt_oss("fp32");
+  config.parallel.exact_block = 1;
+  const Dealt reference{layout.tp, 1, 0, "", "none", 1, 1, "all_gather", layout.tp};
+  expect_equal(train(on(config, layout), layout.ranks), train(on(config, reference), layout.tp));
+  config.parallel.numerics = Numerics::fast;
+  config.parallel.exact_block = 0;
+  config.run.precision = Precision::fp64;
+  config.optimizer.name = OptimizerKind::sgd;
+  static const Result expected = train(config, 1);
+  expect_near(train(on(config, layout), layout.ranks), expected, 1e-12);
 }
 
 constexpr Dealt of_both{4, 4, 1, "", "none", 1, 2, "all_gather", 2};

@@ -125,6 +125,42 @@ void sum_blocks(T* dst, const T* src, const BlockCopy& copy) {
       });
 }
 
+template <class T>
+void add_group_bias(const GroupBiasShape& s, T* y, const T* bias, const std::int32_t* offsets) {
+  using A = Acc<T>;
+  parallel_ranges(s.groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t g = begin; g < end; ++g) {
+      const T* const own = bias + g * s.stride;
+      for (std::int64_t r = offsets[g * s.blocks]; r < offsets[(g + 1) * s.blocks]; ++r) {
+        T* const row = y + r * s.cols;
+        for (std::int64_t c = 0; c < s.cols; ++c)
+          row[c] = static_cast<T>(static_cast<A>(row[c]) + static_cast<A>(own[c]));
+      }
+    }
+  });
+}
+
+template <class T>
+void group_bias_grad(const GroupBiasShape& s, Acc<T>* dbias, bool accumulate, const T* dy,
+                     const std::int32_t* offsets) {
+  using A = Acc<T>;
+  constexpr std::int64_t columns_at_once = 64;
+  parallel_ranges(s.groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t g = begin; g < end; ++g) {
+      for (std::int64_t first = 0; first < s.cols; first += columns_at_once) {
+        const std::int64_t columns = std::min(columns_at_once, s.cols - first);
+        A sum[columns_at_once] = {};
+        for (std::int64_t r = offsets[g * s.blocks]; r < offsets[(g + 1) * s.blocks]; ++r) {
+          const T* const row = dy + r * s.cols + first;
+          for (std::int64_t c = 0; c < columns; ++c) sum[c] += static_cast<A>(row[c]);
+        }
+        A* const to = dbias + g * s.stride + first;
+        for (std::int64_t c = 0; c < columns; ++c) to[c] = accumulate ? to[c] + sum[c] : sum[c];
+      }
+    }
+  });
+}
+
 template <class A>
 void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
                            const A* x, std::int64_t count) {
@@ -145,7 +181,10 @@ void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), Exa
   template void gather_grad(T*, const T*, const std::int32_t*, std::int64_t, std::int64_t, \
                             std::int64_t);                                                 \
   template void copy_blocks(T*, const T*, const BlockCopy&);                               \
-  template void sum_blocks(T*, const T*, const BlockCopy&);
+  template void sum_blocks(T*, const T*, const BlockCopy&);                                \
+  template void add_group_bias(const GroupBiasShape&, T*, const T*, const std::int32_t*);  \
+  template void group_bias_grad(const GroupBiasShape&, Acc<T>*, bool, const T*,            \
+                                const std::int32_t*);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)

@@ -16,6 +16,11 @@ template <class T>
 void copy_blocks(T* dst, const T* src, const BlockCopy& copy);
 template <class T>
 void sum_blocks(T* dst, const T* src, const BlockCopy& copy);
+template <class T>
+void add_group_bias(const GroupBiasShape& s, T* y, const T* bias, const std::int32_t* offsets);
+template <class T>
+void group_bias_grad(const GroupBiasShape& s, Acc<T>* dbias, bool accumulate, const T* dy,
+                     const std::int32_t* offsets);
 template <class A>
 void softmax_rescale(A* sums, const A* sum, const A* target_logit, const A* local_largest,
                      const A* largest, std::int64_t rows);

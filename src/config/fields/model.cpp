@@ -139,6 +139,18 @@ std::vector<Field> model_fields() {
           .by_family()
           .of_weights()
           .also("hidden_act"),
+      FIELD(
+          model, activation_clamp, between(0, 1e6), "",
+          "swiglu: a gate is at most this, and what it multiplies lies within +- it, as in gpt-oss; "
+          "0: not limited")
+          .of_weights()
+          .also("swiglu_limit"),
+      FIELD(model, gate_alpha, {.min = 0, .max = 100, .above_min = true}, "",
+            "swiglu: the gate is gate x sigmoid(this x gate) (gpt-oss: 1.702)")
+          .of_weights(),
+      FIELD(model, gate_offset, between(-100, 100), "",
+            "swiglu: added to what the gate multiplies (gpt-oss: 1)")
+          .of_weights(),
       FIELD(model, bias, any(), "", "biases of linear layers").by_family(),
       FIELD(model, qkv_bias, any(), "",
             "bias of the query, key and value projection; follows model.bias unless set")
@@ -196,6 +208,9 @@ std::vector<Field> model_fields() {
             "the layers with the window, counted from 0; the others attend to all; []: every layer "
             "has it")
           .of_weights(),
+      FIELD(model, attention_sinks, any(), "",
+            "each head has a learned score more, whose value is zero, in the softmax of attention "
+            "(gpt-oss)"),
       FIELD(model, order_head, any(), "", "bert: has the sentence-order head, with its pooler"),
       FIELD(model, token_types, any(), "",
             "bert: has an embedding of the two segments; by default where order_head is true"),

@@ -25,6 +25,9 @@ std::vector<Field> moe_fields() {
                    "the layers with experts, counted from 0, instead of the two keys above; []: "
                    "those"),
       EXPERT_FIELD(score, any(), "", "how the router's logits become scores").of_weights(),
+      EXPERT_FIELD(router_bias, any(), "", "a learned bias of the router's logits (gpt-oss)"),
+      EXPERT_FIELD(linear_bias, any(), "",
+                   "biases of the experts' linear layers (gpt-oss); model.bias is of all others"),
       EXPERT_FIELD(normalize_weights, any(), "",
                    "the weights of a token's experts add up to 1 (softmax: as if taken over the "
                    "chosen ones alone; with sigmoid a single one remains its score); false: they "

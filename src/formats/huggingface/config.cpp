@@ -63,10 +63,20 @@ void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) 
             std::string(whole) + " of transformers");
 }
 
-// Refuses settings that change the results of any class.
-void refuse_everywhere(const HuggingFaceReader& json) {
-  for (const char* key : {"quantization_config", "quantization", "compression_config"})
+// What changes the numbers of every kind.
+void refuse_everywhere(const HuggingFaceReader& json, const HuggingFaceKind& kind) {
+  if (kind.experts.interleaved && json.has("quantization_config")) {
+    // Which tensors it is of their names tell.
+    const HuggingFaceReader quantization = json.section("quantization_config");
+    if (quantization.text("quant_method", "") != "mxfp4")
+      quantization.refuse("quant_method", "only weights in mxfp4 are read");
+    quantization.pass_over({"modules_to_not_convert", "dequantize"});
+    quantization.refuse_unread("weights in MXFP4");
+  }
+  for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
+    if (key == std::string_view("quantization_config") && kind.experts.interleaved) continue;
     json.must_be_absent(key, "quantized weights are not read");
+  }
   json.must_be_absent("pruned_heads", "all heads must be there");
   json.must_be_absent("per_layer_config", "layers that differ by it are not supported");
 }
@@ -100,7 +110,7 @@ HuggingFaceModel parse_huggingface_config(std::string_view text, const std::stri
   const HuggingFaceReader json(text, name);
   const HuggingFaceKind& kind = kind_of(json);
   HuggingFaceModel out{&kind, read_as(kind, json), {}, ""};
-  refuse_everywhere(json);
+  refuse_everywhere(json, kind);
   check_own_code(json, kind);
   out.tokens = read_all_tokens(json, out.model.vocab_size);
   json.refuse_unread(kind.class_name, {kind.inert, huggingface_common_keys()});

@@ -26,6 +26,11 @@ constexpr WeightNames weight_names[] = {
     {"pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model", ".bin"},
 };
 
+// Whether a weight is that of all experts of a layer, which MXFP4 is read of.
+bool is_fused_experts(std::string_view name) {
+  return name.ends_with(".mlp.experts.gate_up_proj") || name.ends_with(".mlp.experts.down_proj");
+}
+
 bool has_shape(const WeightEntry& entry, const Shape& shape) {
   return std::ranges::equal(entry.shape, shape);
 }
@@ -268,6 +273,8 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
         continue;
       }
       if (!wanted.contains(name)) {
+        if (model.kind->experts.interleaved && take_mxfp4(wanted, name, {file.get(), &entry}))
+          continue;
         fail_input(
             "'{}' holds the tensor '{}' {}, which a model with this config.json does not have; "
             "nothing is left out without a word",
@@ -280,6 +287,19 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
   for (const auto& [copy, original] : copies) {
     if (!places_.emplace(original, copy).second) check_copy(copy, original);
   }
+}
+
+bool HuggingFaceWeights::take_mxfp4(const std::set<std::string>& wanted, const std::string& name,
+                                    const Place& place) {
+  for (const auto& [ending, part] : {std::pair{mxfp4_blocks_ending, &Mxfp4Weight::blocks},
+                                     {mxfp4_scales_ending, &Mxfp4Weight::scales}}) {
+    if (!name.ends_with(ending)) continue;
+    const std::string whole = name.substr(0, name.size() - ending.size());
+    if (!wanted.contains(whole) || !is_fused_experts(whole)) continue;
+    mxfp4_[whole].*part = {place.file, place.entry};
+    return true;
+  }
+  return false;
 }
 
 // A tensor may occur twice, in two files or with and without a prefix, if identical.
@@ -311,6 +331,10 @@ const HuggingFaceWeights::Place& HuggingFaceWeights::at(const std::string& name)
 }
 
 DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) const {
+  if (const auto packed = mxfp4_.find(name); packed != mxfp4_.end() && !places_.contains(name)) {
+    check_mxfp4(packed->second, name, shape);
+    return DType::bf16;
+  }
   const auto& [file, entry] = at(name);
   if (!has_shape(*entry, shape)) {
     fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}", file->name(),
@@ -324,6 +348,9 @@ DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) con
 }
 
 void HuggingFaceWeights::read(const std::string& name, const Rectangle& part, std::byte* dst) {
+  if (!places_.contains(name))
+    if (const auto packed = mxfp4_.find(name); packed != mxfp4_.end())
+      return read_mxfp4(packed->second, part, dst);
   const auto& [file, entry] = at(name);
   const std::int64_t element = size_of(*entry->dtype), width = entry->columns();
   // Whole rows are contiguous.

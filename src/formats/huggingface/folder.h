@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "formats/conversion.h"
+#include "formats/huggingface/mxfp4.h"
 #include "formats/huggingface/names.h"
 #include "formats/weight_file.h"
 
@@ -42,6 +44,8 @@ class HuggingFaceWeights : public TensorSource {
     const WeightEntry* entry;
   };
   void collect(const HuggingFaceModel& model);
+  // Keeps the half of a weight in MXFP4, if the tensor is one.
+  bool take_mxfp4(const std::set<std::string>& wanted, const std::string& name, const Place& place);
   void add(const std::string& name, const Place& place);
   void check_copy(const Place& copy, const std::string& original) const;
   const Place& at(const std::string& name) const;
@@ -49,7 +53,8 @@ class HuggingFaceWeights : public TensorSource {
   fs::path folder_;
   WeightFiles files_;
   ExpertStorage experts_ = ExpertStorage::apart;
-  std::map<std::string, Place> places_;  // by canonical name
+  std::map<std::string, Place> places_;       // by canonical name
+  std::map<std::string, Mxfp4Weight> mxfp4_;  // the same
 };
 
 // Options for writing a Hugging Face folder.

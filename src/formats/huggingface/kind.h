@@ -43,6 +43,9 @@ extern const HuggingFaceNames gpt2_names, bloom_names, llama_names, bert_names;
 struct HuggingFaceExpertNames {
   const char *layer = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
   const char* shared = "shared_expert.";
+  const char* router = "gate";
+  // Each tensor has all experts, with weights stored as [in, out], and gate and up take turns.
+  bool interleaved = false;
 };
 
 // Names and storage of the other parts of a layer for llama_names.
@@ -105,6 +108,7 @@ struct HuggingFaceKind {
   ROW(kimi_k2)                         \
   ROW(glm4_moe)                        \
   ROW(dots1)                           \
+  ROW(gpt_oss)                         \
   ROW(bert)                            \
   ROW(megatron_bert)
 #define TRIREME_HUGGINGFACE_ROW(name) extern const HuggingFaceKind name##_kind;

@@ -161,6 +161,29 @@ class Table {
                  {theirs + "down_proj", {count, hidden, inner}});
   }
 
+  // The experts of a layer as gpt-oss stores them, with their biases. Ours has in one tensor of
+  // biases those of gate, up and the way down of each expert.
+  void interleaved_experts(const std::string& ours, const std::string& theirs) {
+    const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
+    const std::int64_t hidden = m_.hidden_size;
+    const auto their = [&](const char* name, const Shape& shape, std::int16_t turns) {
+      return NamedTensor{theirs + name, shape, true, false, turns, static_cast<int>(count)};
+    };
+    mapping_.add({ours + "up.weight", {count * 2 * inner, hidden}},
+                 their("gate_up_proj", {count, hidden, 2 * inner}, 2));
+    mapping_.add({ours + "down.weight", {count * hidden, inner}},
+                 their("down_proj", {count, inner, hidden}, 1));
+    if (!m_.moe.linear_bias) return;
+    const std::int64_t each = 2 * inner + hidden;
+    const std::size_t biases = mapping_.add_ours({ours + "bias", {count * each}});
+    const std::size_t up = mapping_.add_theirs(their("gate_up_proj_bias", {count, 2 * inner}, 2));
+    const std::size_t down = mapping_.add_theirs(their("down_proj_bias", {count, hidden}, 1));
+    for (std::int64_t e = 0; e < count; ++e) {
+      mapping_.link(biases, e * each, up, e * 2 * inner, 2 * inner);
+      mapping_.link(biases, e * each + 2 * inner, down, e * hidden, hidden);
+    }
+  }
+
   // Latent attention. Theirs stores the RoPE part of a head last, as adjacent pairs; ours stores it
   // first, as two halves.
   void latent_attention(const std::string& ours, const std::string& theirs) {
@@ -262,16 +285,21 @@ TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStor
 void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
                  const std::string& theirs, const HuggingFaceExpertNames& own,
                  ExpertStorage storage) {
-  const bool fused = storage == ExpertStorage::fused;
+  const bool fused = storage == ExpertStorage::fused && !own.interleaved;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
   const std::string sparse = theirs + (fused ? HuggingFaceExpertNames{}.layer : own.layer);
-  table.same(ours + "mlp.router.weight", sparse + "gate.weight", {m.moe.num_experts, h});
+  const std::string router = sparse + (fused ? HuggingFaceExpertNames{}.router : own.router);
+  table.same(ours + "mlp.router.weight", router + ".weight", {m.moe.num_experts, h});
+  if (m.moe.router_bias)
+    table.same(ours + "mlp.router.logit_bias", router + ".bias", {m.moe.num_experts});
   if (m.moe.expert_bias) {
     table.same(ours + "mlp.router.bias", sparse + "gate.e_score_correction_bias",
                {m.moe.num_experts});
   }
   const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
-  if (fused)
+  if (own.interleaved)
+    table.interleaved_experts(our_experts, experts);
+  else if (fused)
     table.fused_experts(our_experts, experts);
   else
     table.experts(our_experts, experts, own);
@@ -294,6 +322,7 @@ void map_attention(Table& table, const ModelConfig& m, const std::string& ours,
                        m.qkv_bias, names.turns_neighbors);
   }
   if (m.qk_norm) table.qk_norms(ours, theirs);
+  if (m.attention_sinks) table.same(ours + "sinks", theirs + "sinks", {m.num_heads});
   table.linear(ours + "out", theirs + "o_proj", m.hidden_size, table.query_width(), m.bias);
 }
 

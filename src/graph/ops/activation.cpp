@@ -9,7 +9,7 @@ namespace {
 // inputs: x
 void infer(Graph& g, Node& node) {
   Shape shape = g.value(node.inputs[0]).shape;
-  if (is_gated(node.as<ActivationAttributes>().kind)) {
+  if (is_gated(node.as<ActivationAttributes>().rule.kind)) {
     require(shape[1] % 2 == 0, g, node, "a gate needs an even number of columns");
     shape[1] /= 2;
   }
@@ -25,7 +25,7 @@ void gradient(GradientBuilder& b, const Node& node) {
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& y = l.output_value(0);
-    kernels<T>(l).activation(l.queue, l.node.as<ActivationAttributes>().kind, l.output<T>(0),
+    kernels<T>(l).activation(l.queue, l.node.as<ActivationAttributes>().rule, l.output<T>(0),
                              l.input<T>(0), y.shape[0], y.shape[1]);
   });
 }
@@ -38,7 +38,7 @@ void infer_grad(Graph& g, Node& node) {
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value& dy = l.input_value(0);
-    kernels<T>(l).activation_grad(l.queue, l.node.as<ActivationAttributes>().kind, l.output<T>(0),
+    kernels<T>(l).activation_grad(l.queue, l.node.as<ActivationAttributes>().rule, l.output<T>(0),
                                   l.input<T>(0), l.input<T>(1), dy.shape[0], dy.shape[1]);
   });
 }
@@ -50,8 +50,8 @@ const OpDefinition activation_op{
 const OpDefinition activation_grad_op{
     .name = "activation_grad", .infer = infer_grad, .launch = launch_grad};
 
-ValueId activation(Graph& g, ValueId x, ActivationKind kind) {
-  return g.emit(OpKind::activation, ActivationAttributes{kind}, {x}).outputs[0];
+ValueId activation(Graph& g, ValueId x, const ActivationRule& rule) {
+  return g.emit(OpKind::activation, ActivationAttributes{rule}, {x}).outputs[0];
 }
 
 }  // namespace trireme::ops

@@ -4,6 +4,7 @@
 #include "graph/ops/attention_shape.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/sinks.h"
 #include "graph/ops/support.h"
 
 namespace trireme::ops {
@@ -15,13 +16,14 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
                                           : gpu::attention_workspace(g.compute(), shape);
 }
 
-// inputs: qkv, first visible, sample ids, lengths; outputs: ctx, lse
+// inputs: qkv, first visible, sample ids, lengths, sinks; outputs: ctx, lse
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
   const AttentionShape shape = shape_of(a);
   const Value& qkv = g.value(node.inputs[0]);
   require(qkv.shape[0] == a.batch * a.seq && qkv.shape[1] == shape.qkv_cols(), g, node,
           "qkv must be [batch * seq, groups * (queries per group + 2) * head_dim]");
+  require_sinks(g, node);
   add_output(g, node, 0, g.compute(), {a.batch * a.seq, shape.ctx_cols()});
   add_output(g, node, 1, g.accumulate(), {a.batch, shape.heads(), a.seq});
 }
@@ -33,6 +35,7 @@ double flops(const Graph&, const Node& node) {
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
+  add_sink_gradient(b, node, b.grad(node.outputs[0]));
   b.add_grad(node.inputs[0],
              b.emit(Phase::input_grad, OpKind::attention_grad, node.attributes,
                     {b.grad(node.outputs[0]), node.inputs[0], node.outputs[0], node.outputs[1],
@@ -42,8 +45,10 @@ void gradient(GradientBuilder& b, const Node& node) {
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    kernels<T>(l).attention(l.queue, shape_at_run(l, 1, 2, 3), l.output<T>(0), l.output<Acc<T>>(1),
-                            l.input<T>(0), l.workspace);
+    const AttentionShape shape = shape_at_run(l, 1, 2, 3);
+    kernels<T>(l).attention(l.queue, shape, l.output<T>(0), l.output<Acc<T>>(1), l.input<T>(0),
+                            l.workspace);
+    apply_sinks<T>(l, shape);
   });
 }
 
@@ -63,10 +68,13 @@ void launch_grad(const Launch& l) {
   });
 }
 
-// inputs: qkv, key cache, value cache, lengths
+// inputs: qkv, key cache, value cache, lengths, sinks; outputs: ctx, with sinks lse
 void infer_cached(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
+  require_sinks(g, node);
   add_output(g, node, 0, g.compute(), {a.batch * a.seq, shape_of(a).ctx_cols()});
+  if (node.inputs[sinks_operand] != no_value)
+    add_output(g, node, 1, g.accumulate(), {a.batch, a.heads(), a.seq});
 }
 
 CachedAttentionShape cached_shape_of(const Node& node) {
@@ -81,9 +89,10 @@ std::int64_t workspace_cached(const Target& target, const Graph&, const Node& no
 
 void launch_cached(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    kernels<T>(l).cached_attention(l.queue, cached_shape_of(l.node), l.output<T>(0), l.input<T>(0),
-                                   l.input<T>(1), l.input<T>(2), l.input<std::int32_t>(3),
-                                   static_cast<Acc<T>*>(l.workspace));
+    kernels<T>(l).cached_attention(l.queue, cached_shape_of(l.node), l.output<T>(0),
+                                   l.output<Acc<T>>(1), l.input<T>(0), l.input<T>(1), l.input<T>(2),
+                                   l.input<std::int32_t>(3), static_cast<Acc<T>*>(l.workspace));
+    apply_sinks<T>(l, shape_of(l.node.as<AttentionAttributes>()));
   });
 }
 
@@ -106,16 +115,16 @@ const OpDefinition cached_attention_op{.name = "cached_attention",
                                        .launch = launch_cached};
 
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                  const AttentionAttributes& attributes, ValueId lengths) {
+                  const AttentionAttributes& attributes, ValueId lengths, ValueId sinks) {
   return g
       .emit(OpKind::attention, attributes,
-            {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids), lengths})
+            {qkv, first_visible, ids_if_dropping(attributes.dropout, sample_ids), lengths, sinks})
       .outputs[0];
 }
 
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
-                         ValueId lengths, const AttentionAttributes& attributes) {
-  return g.emit(OpKind::cached_attention, attributes, {qkv, key_cache, value_cache, lengths})
+                         ValueId lengths, const AttentionAttributes& attributes, ValueId sinks) {
+  return g.emit(OpKind::cached_attention, attributes, {qkv, key_cache, value_cache, lengths, sinks})
       .outputs[0];
 }
 

@@ -11,6 +11,7 @@
 #include "graph/ops/context_orders.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/sinks.h"
 
 namespace trireme::ops {
 namespace {
@@ -23,7 +24,7 @@ CollectiveAttributes group_of(const AttentionAttributes& a) {
   return {{GroupKind::context, a.context_ranks}, false};
 }
 
-// inputs: qkv, keys and values of all ranks, first visible, sample ids; outputs: ctx, lse
+// inputs: qkv, keys and values of all ranks, first visible, sample ids, sinks; outputs: ctx, lse
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
   const AttentionShape shape = shape_of(a);
@@ -33,6 +34,7 @@ void infer(Graph& g, Node& node) {
           "sequences must divide into twice as many chunks as there are ranks");
   require(qkv.shape[0] == context.local_rows() && qkv.shape[1] == shape.qkv_cols(), g, node,
           "qkv must be [own rows, groups * (queries per group + 2) * head_dim]");
+  require_sinks(g, node);
   add_output(g, node, 0, g.compute(), {context.local_rows(), shape.ctx_cols()});
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape.heads(), context.chunk});
 }
@@ -57,6 +59,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   const ContextShape context = context_of(a);
   const ValueId qkv = node.inputs[0], first_visible = node.inputs[2], ids = node.inputs[3];
   const ValueId ctx = node.outputs[0], lse = node.outputs[1], dctx = b.grad(ctx);
+  add_sink_gradient(b, node, dctx);
   const auto whole = [&](ValueId x) {
     const std::int64_t columns = b.graph().value(x).shape[1];
     return emit_grad(b, OpKind::reorder, whole_sequences(context, columns),
@@ -77,8 +80,10 @@ void gradient(GradientBuilder& b, const Node& node) {
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    kernels<T>(l).context_attention(l.queue, shape_at_run(l, 2, 3, -1), l.output<T>(0),
-                                    l.output<Acc<T>>(1), l.input<T>(0), l.input<T>(1));
+    const AttentionShape shape = shape_at_run(l, 2, 3, -1);
+    kernels<T>(l).context_attention(l.queue, shape, l.output<T>(0), l.output<Acc<T>>(1),
+                                    l.input<T>(0), l.input<T>(1));
+    apply_sinks<T>(l, shape);
   });
 }
 
@@ -137,7 +142,7 @@ const OpDefinition attention_delta_op{
     .name = "attention_delta", .infer = infer_delta, .launch = launch_delta};
 
 ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                             const AttentionAttributes& a) {
+                             const AttentionAttributes& a, ValueId sinks) {
   const ContextShape context = context_of(a);
   const std::int64_t kept = 2 * a.head_dim, whole = (a.queries_per_group + 2) * a.head_dim;
   const ValueId own = reorder(g, qkv, ends_of_groups(context.local_rows(), a.groups, whole, kept));
@@ -145,12 +150,12 @@ ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, Value
   const ValueId kv = reorder(g, all, whole_sequences(context, a.groups * kept));
   return g
       .emit(OpKind::context_attention, a,
-            {qkv, kv, first_visible, ids_if_dropping(a.dropout, sample_ids)})
+            {qkv, kv, first_visible, ids_if_dropping(a.dropout, sample_ids), sinks})
       .outputs[0];
 }
 
 ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                          const AttentionAttributes& a, int rank) {
+                          const AttentionAttributes& a, int rank, ValueId sinks) {
   const ContextShape context = context_of(a);
   const GraphGroup group = group_of(a).group;
   const std::int64_t rows = context.local_rows();
@@ -165,7 +170,9 @@ ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId 
   const ValueId heads =
       reorder(g, exchange(reorder(g, qkv, columns_apart(rows, group.size, shape.qkv_cols()))),
               whole_sequences(context, shape.qkv_cols()));
-  const ValueId ctx = attention(g, heads, first_visible, sample_ids, part);
+  const std::int64_t own = part.groups * part.queries_per_group;
+  if (sinks != no_value) sinks = g.new_view(sinks, {own}, rank * own * size_of(g.compute()));
+  const ValueId ctx = attention(g, heads, first_visible, sample_ids, part, no_value, sinks);
   return reorder(g, exchange(reorder(g, ctx, parts_of_sequences(context, shape.ctx_cols()))),
                  columns_together(rows, group.size, shape.ctx_cols()));
 }

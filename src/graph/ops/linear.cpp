@@ -170,8 +170,9 @@ std::int64_t workspace_bias_grad(const Target& target, const Graph& g, const Nod
   return block_gradient_bytes(g, dy.shape[1]) + own;
 }
 
+// Rows are of the storage type, or (of a router) of that of arithmetic.
 void launch_bias_grad(const Launch& l) {
-  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+  with_compute_type(l.input_value(0).dtype, [&]<class T>(T) {
     using A = Acc<T>;
     const std::int64_t cols = l.input_value(0).shape[1];
     const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);

@@ -30,7 +30,7 @@ SumAndNorm add_norm(Graph& g, ValueId x, ValueId delta, ValueId weight, ValueId 
 // adds the bias, but this rank still computes its gradient.
 ValueId linear(Graph& g, ValueId x, ValueId weight, ValueId bias, const LinearAttributes& = {});
 
-ValueId activation(Graph& g, ValueId x, ActivationKind kind);
+ValueId activation(Graph& g, ValueId x, const ActivationRule& rule);
 
 // RMSNorm of each query head and key head of qkv separately; weights are [head_dim], one for all
 // queries and one for all keys. With all_heads the norm spans all query heads of a row, and all its
@@ -57,22 +57,25 @@ ValueId narrow_heads(Graph& g, ValueId context, const LatentAttributes& attribut
 // head_dim]. first_visible, sample_ids and lengths may be no_value; positions from its length on
 // are masked in each sequence.
 ValueId attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                  const AttentionAttributes& attributes, ValueId lengths = no_value);
+                  const AttentionAttributes& attributes, ValueId lengths = no_value,
+                  ValueId sinks = no_value);
 
 // Attention with sequences sharded over ranks (attributes.cut, attributes.context_ranks): qkv has
 // the local rows, first_visible covers whole sequences. Three algorithms: all-gather of keys and
 // values; all-to-all from positions to heads (`rank` is this rank's index in the group, and its
 // size divides the groups of heads); or a ring that passes keys and values.
 ValueId all_gather_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                             const AttentionAttributes& attributes);
+                             const AttentionAttributes& attributes, ValueId sinks = no_value);
 ValueId ulysses_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                          const AttentionAttributes& attributes, int rank);
+                          const AttentionAttributes& attributes, int rank,
+                          ValueId sinks = no_value);
 ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                       const AttentionAttributes& attributes);
+                       const AttentionAttributes& attributes, ValueId sinks = no_value);
 
 // Attention of new positions against a KV cache (generation); appends to the caches.
 ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value_cache,
-                         ValueId lengths, const AttentionAttributes& attributes);
+                         ValueId lengths, const AttentionAttributes& attributes,
+                         ValueId sinks = no_value);
 
 // a + dropout(b); a may be no_value.
 ValueId add(Graph& g, ValueId a, ValueId b, ValueId sample_ids, DropoutRule dropout,
@@ -101,10 +104,11 @@ ValueId cross_entropy(Graph& g, ValueId logits, ValueId targets, ValueId loss_we
 // Copies x with permuted order.
 ValueId reorder(Graph& g, ValueId x, const ReorderAttributes& order);
 
-// --- mixture of experts ---
-// Router logits, f32 (f64 with f64) [rows, experts]; weight is [experts, in].
-ValueId router(Graph& g, ValueId x, ValueId weight);
-// The selected experts of each row, in ascending order, and their weights: [rows, top_k].
+// --- mixture of experts
+// Logits of a router, f32 (f64 with f64) [rows, experts]; weight is [experts, in], bias [experts]
+// or no_value.
+ValueId router(Graph& g, ValueId x, ValueId weight, ValueId bias = no_value);
+// The experts of each row, rising, and what they weigh: [rows, top_k].
 struct Routes {
   ValueId weights, chosen;
 };
@@ -120,20 +124,27 @@ struct Places {
 Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
 // The rows of x sorted by expert, [taken, columns]; zeros after the last row.
 ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
-// x weight[e]^T for each row of expert e; weight is [experts * out, in]. `blocks` must match the
-// offsets.
+// Biases of a linear layer of experts among those of all their layers, a parameter [experts *
+// stride]: those of expert e lie at e * stride + first.
+struct GroupBias {
+  ValueId biases = no_value;
+  std::int64_t first = 0, stride = 0;
+};
+// x weight[e]^T, with its bias, for each row of expert e; weight is [experts * out, in]. `blocks`:
+// as the offsets have.
 ValueId grouped_linear(Graph& g, ValueId x, ValueId weight, ValueId offsets,
-                       std::int64_t blocks = 1);
-// x times the sigmoid of its row's gate; gates are [rows, 1].
+                       std::int64_t blocks = 1, const GroupBias& bias = {});
+// x times the sigmoid of each row's number, gates [rows, 1].
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates);
 // Mixes a and b with the softmax of each row's logits [rows, 2].
 ValueId mix_rows(Graph& g, ValueId a, ValueId b, ValueId logits);
-// Applies experts sharded over a group's ranks to rows sorted by expert, [taken, in]: rows travel
-// to the ranks of their experts, and the results come back. up is [own experts * wide, in], down
-// [own experts * in, activation's output width]; offsets cover all experts.
+// What experts that are distributed over a group's ranks make of rows by expert, [taken, in]: the
+// rows travel to their experts and the results come back. up is [own experts * wide, in], down [own
+// experts * in, out of the activation]; offsets are those of all experts. biases: of each own
+// expert those of up, then those of down, or no_value.
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,
-                       const RemoteExpertsAttributes& attributes);
-// Weighted sum of the expert outputs of each row, in ascending order of experts.
+                       const RemoteExpertsAttributes& attributes, ValueId biases = no_value);
+// Per row the sum of what its experts made of it, each by its weight, in the order of experts.
 ValueId combine(Graph& g, ValueId x, const Routes& routes, const Places& places);
 
 // --- collectives over a group's ranks; with a single rank nothing is emitted ---

@@ -21,6 +21,7 @@
 #include "base/line_parts.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/fp8_grouped.h"
+#include "graph/ops/group_bias.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
 
@@ -69,6 +70,11 @@ struct Sizes {
   }
   GroupedShape up() const { return {round_rows, width, wide, own, blocks}; }
   GroupedShape down() const { return {round_rows, inner, width, own, blocks}; }
+  // The biases of an expert: those of up, then those of down.
+  std::int64_t biases() const { return wide + width; }
+  GroupBiasShape bias(std::int64_t cols, std::int64_t rows) const {
+    return {rows, cols, own, biases(), blocks};
+  }
   // Number of elements of an expert's larger weight.
   std::int64_t most_weights() const { return width * std::max(wide, inner); }
   // Number of rows that a rank receives with balanced load.
@@ -118,7 +124,7 @@ std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& 
 // Layout of the workspace; each part is aligned to a cache line.
 class Scratch : public LineParts {
  public:
-  Scratch(const Sizes& s, bool backward, bool fixed_point) {
+  Scratch(const Sizes& s, bool backward, bool fixed_point, bool biased) {
     const auto rows = [&](std::int64_t columns) { return add(s.round_rows * columns * s.element); };
     own_offsets = add(s.own_offsets() * size_of(DType::i32));
     all_offsets = add(s.ranks * s.offsets() * size_of(DType::i32));
@@ -131,14 +137,25 @@ class Scratch : public LineParts {
       inner_grad = rows(s.inner);
     }
     if (fixed_point) weights = add(s.most_weights() * size_of(DType::f32));
+    if (fixed_point && biased)
+      biases = add(group_bias_scratch(std::max(s.wide, s.width), s.own, s.blocks));
     partial = add((s.tensor_size - 1) * s.taken * s.width * s.element);
     product = bytes;
   }
 
   std::int64_t own_offsets, all_offsets, x, wide, inner, y;
   std::int64_t partial;  // what all but the first part of the experts make of this rank's rows
-  std::int64_t wide_grad = 0, inner_grad = 0, weights = 0, product;
+  std::int64_t wide_grad = 0, inner_grad = 0, weights = 0, biases = 0, product;
 };
+
+// Operand of the biases: of the gradient too it is the first after all that are always there.
+int biases_operand(const Node& node) {
+  return node.op == OpKind::remote_experts_grad ? 6 : 4;
+}
+
+bool has_biases(const Node& node) {
+  return node.inputs[biases_operand(node)] != no_value;
+}
 
 bool sums_integers(const Graph& g, const Node& node) {
   return node.op == OpKind::remote_experts_grad && g.value(node.outputs[1]).dtype == DType::i64;
@@ -152,7 +169,7 @@ std::int64_t workspace(const Target& target, const Graph& g, const Node& node) {
     const auto which = static_cast<Products>(i);
     most = std::max(most, grouped_workspace(target, g, product_of(which), shape_of(s, which)));
   }
-  return Scratch(s, count == products, sums_integers(g, node)).bytes + most;
+  return Scratch(s, count == products, sums_integers(g, node), has_biases(node)).bytes + most;
 }
 
 // The turns of one pass, in the same order on all ranks.
@@ -285,12 +302,26 @@ class RoundProducts {
   RoundProducts(const Launch& l, const Exchange& exchange, const Scratch& scratch)
       : l_(l),
         made_(*static_cast<const Prepared*>(l.prepared)),
+        sizes_(exchange.sizes()),
         offsets_(exchange.at<std::int32_t>(scratch.own_offsets)),
+        sums_(exchange.at(scratch.biases)),
         workspace_(exchange.at(scratch.product)) {}
 
   void operator()(Products which, void* dst, const void* a, const void* b,
                   bool accumulate = false) const {
     made_[which]->run(l_.queue, dst, a, b, offsets_, accumulate, workspace_);
+  }
+  // Adds biases to the rows of a round: those from element `first` of an expert's on.
+  template <class T>
+  void add_bias(T* y, std::int64_t rows, std::int64_t cols, std::int64_t first) const {
+    const T* const biases = l_.input<T>(biases_operand(l_.node));
+    if (!biases) return;
+    kernels<T>(l_).add_group_bias(l_.queue, sizes_.bias(cols, rows), y, biases + first, offsets_);
+  }
+  template <class T>
+  void add_bias_grad(const T* dy, std::int64_t rows, std::int64_t cols, std::int64_t first) const {
+    if (!has_biases(l_.node)) return;
+    add_group_bias_grad<T>(l_, 3, first, sizes_.bias(cols, rows), dy, offsets_, sums_);
   }
   // Adds the product of each block of an expert's rows to a fixed-point output.
   void add_blocks(Products which, int output, const Sizes& s, const void* dy, const void* x,
@@ -301,8 +332,9 @@ class RoundProducts {
  private:
   const Launch& l_;
   const Prepared& made_;
+  const Sizes& sizes_;
   const std::int32_t* offsets_;
-  void* workspace_;
+  void *sums_, *workspace_;
 };
 
 // Storage of the first product of each round between the passes, which take the same rounds.
@@ -325,8 +357,8 @@ class KeptRows {
   std::int64_t left_, width_;
 };
 
-// --- forward; inputs: rows by expert, offsets, up, down; outputs: rows by expert, rows that are
-// kept
+// --- forward; inputs: rows by expert, offsets, up, down, biases; outputs: rows by expert, rows
+// that are kept
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RemoteExpertsAttributes>();
   const Sizes s(g, node);
@@ -334,8 +366,11 @@ void infer(Graph& g, Node& node) {
           "the experts must divide among the ranks, or groups of expert-tensor-parallel ranks");
   const Shape &up = g.value(node.inputs[2]).shape, &down = g.value(node.inputs[3]).shape;
   require(up[1] == s.width && down[0] == s.own * s.width &&
-              up[0] == s.own * s.inner * (is_gated(a.kind) ? 2 : 1),
+              up[0] == s.own * s.inner * (is_gated(a.activation.kind) ? 2 : 1),
           g, node, "up is [own experts * wide, in] and down [own experts * in, inner]");
+  require(!has_biases(node) ||
+              (s.tensor_size == 1 && g.value(node.inputs[4]).shape.count() == s.own * s.biases()),
+          g, node, "an expert that is not cut has a bias of each output of up and of down");
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
   add_output(g, node, 1, g.compute(), {s.even_rows(), s.wide});
 }
@@ -352,7 +387,7 @@ double flops_grad(const Graph& g, const Node& node) {
 }
 
 void launch(const Launch& l) {
-  const Scratch scratch(Sizes(l.graph, l.node), false, false);
+  const Scratch scratch(Sizes(l.graph, l.node), false, false, false);
   const Exchange exchange(l, scratch);
   const Sizes& s = exchange.sizes();
   const RoundProducts product(l, exchange, scratch);
@@ -364,12 +399,16 @@ void launch(const Launch& l) {
                    T* const wide = exchange.at<T>(scratch.wide);
                    T* const inner = exchange.at<T>(scratch.inner);
                    product(up_forward, wide, rows[0], l.in[2]);
+                   product.add_bias(wide, round.rows, s.wide, 0);
                    // A product fills its result to the end of a whole round: it is copied.
                    if (T* const keep = kept.next(round))
                      l.queue.copy(keep, wide, round.rows * s.wide * s.element);
-                   kernels<T>(l).activation(l.queue, l.node.as<RemoteExpertsAttributes>().kind,
-                                            inner, wide, round.rows, s.inner);
-                   product(down_forward, exchange.at(scratch.y), inner, l.in[3]);
+                   kernels<T>(l).activation(l.queue,
+                                            l.node.as<RemoteExpertsAttributes>().activation, inner,
+                                            wide, round.rows, s.inner);
+                   T* const y = exchange.at<T>(scratch.y);
+                   product(down_forward, y, inner, l.in[3]);
+                   product.add_bias(y, round.rows, s.width, s.wide);
                  });
   });
 }
@@ -388,24 +427,21 @@ ValueId permute_again(GradientBuilder& b, ValueId x) {
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
-  Graph& g = b.graph();
   const ValueId rows = node.inputs[0], offsets = node.inputs[1];
-  const ValueId up = node.inputs[2], down = node.inputs[3];
+  const ValueId up = node.inputs[2], down = node.inputs[3], biases = node.inputs[4];
   const ValueId dy = b.grad(node.outputs[0]), again = permute_again(b, rows);
   b.add_grad(rows, b.emit(Phase::input_grad, OpKind::remote_experts_grad, node.attributes,
-                          {again, offsets, up, down, dy, node.outputs[1], g.gradient_of(up),
-                           g.gradient_of(down)})
+                          {again, offsets, up, down, dy, node.outputs[1], biases})
                        .outputs[0]);
 }
 
-// inputs: rows by expert, offsets, up, down, dy, rows that were kept, (gradients of up and down);
-// outputs: dx, those gradients
+// inputs: rows by expert, offsets, up, down, dy, rows that were kept, biases; outputs: dx,
+// gradients of up, down and biases
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[0]).shape);
-  for (int i = 1; i <= 2; ++i) {
-    node.outputs[i] = node.inputs[5 + i];
-    node.inputs[5 + i] = no_value;
-  }
+  node.outputs[1] = g.gradient_of(node.inputs[2]);
+  node.outputs[2] = g.gradient_of(node.inputs[3]);
+  if (has_biases(node)) node.outputs[3] = g.gradient_of(node.inputs[6]);
 }
 
 // Adds to a weight gradient.
@@ -417,15 +453,16 @@ void add_weight_grad(const Launch& l, const Exchange& exchange, const Scratch& s
 }
 
 void launch_grad(const Launch& l) {
-  const Scratch scratch(Sizes(l.graph, l.node), true, sums_integers(l.graph, l.node));
+  const Scratch scratch(Sizes(l.graph, l.node), true, sums_integers(l.graph, l.node),
+                        has_biases(l.node));
   const Exchange exchange(l, scratch);
   const Sizes& s = exchange.sizes();
   const RoundProducts product(l, exchange, scratch);
-  for (int i = 1; i <= 2 && !l.accumulate; ++i)
-    l.queue.fill(l.out[i], 0, l.output_value(i).bytes());
+  for (int i = 1; i <= 3 && !l.accumulate; ++i)
+    if (l.out[i]) l.queue.fill(l.out[i], 0, l.output_value(i).bytes());
   const Exchange::Input inputs[] = {{l.input<std::byte>(0), exchange.at(scratch.x)},
                                     {l.input<std::byte>(4), exchange.at(scratch.y)}};
-  const ActivationKind kind = l.node.as<RemoteExpertsAttributes>().kind;
+  const ActivationRule& rule = l.node.as<RemoteExpertsAttributes>().activation;
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     // Saved rows are only read here.
     KeptRows<T> kept(const_cast<T*>(l.input<T>(5)), s);
@@ -434,15 +471,21 @@ void launch_grad(const Launch& l) {
     T* const dinner = exchange.at<T>(scratch.inner_grad);
     exchange.run(inputs, exchange.at(scratch.y), l.output<std::byte>(0),
                  [&](const Round& round, const std::byte* const* rows) {
-                   const auto [x, dy] = std::pair(rows[0], rows[1]);
+                   const std::byte* const x = rows[0];
+                   const T* const dy = reinterpret_cast<const T*>(rows[1]);
                    T* const keep = kept.next(round);
                    T* const wide = keep ? keep : exchange.at<T>(scratch.wide);
-                   if (!keep) product(up_forward, wide, x, l.in[2]);
-                   kernels<T>(l).activation(l.queue, kind, inner, wide, round.rows, s.inner);
+                   if (!keep) {
+                     product(up_forward, wide, x, l.in[2]);
+                     product.add_bias(wide, round.rows, s.wide, 0);
+                   }
+                   kernels<T>(l).activation(l.queue, rule, inner, wide, round.rows, s.inner);
                    product(down_input, dinner, dy, l.in[3]);
+                   product.add_bias_grad(dy, round.rows, s.width, s.wide);
                    add_weight_grad(l, exchange, scratch, product, down_weight, dy, inner);
-                   kernels<T>(l).activation_grad(l.queue, kind, dwide, dinner, wide, round.rows,
+                   kernels<T>(l).activation_grad(l.queue, rule, dwide, dinner, wide, round.rows,
                                                  s.inner);
+                   product.add_bias_grad(dwide, round.rows, s.wide, 0);
                    add_weight_grad(l, exchange, scratch, product, up_weight, dwide, x);
                    product(up_input, exchange.at(scratch.y), dwide, l.in[2]);
                  });
@@ -466,8 +509,8 @@ const OpDefinition remote_experts_grad_op{.name = "remote_experts_grad",
                                           .launch = launch_grad};
 
 ValueId remote_experts(Graph& g, ValueId rows, ValueId offsets, ValueId up, ValueId down,
-                       const RemoteExpertsAttributes& attributes) {
-  return g.emit(OpKind::remote_experts, attributes, {rows, offsets, up, down}).outputs[0];
+                       const RemoteExpertsAttributes& attributes, ValueId biases) {
+  return g.emit(OpKind::remote_experts, attributes, {rows, offsets, up, down, biases}).outputs[0];
 }
 
 }  // namespace trireme::ops

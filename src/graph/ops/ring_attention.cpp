@@ -12,6 +12,7 @@
 #include "graph/ops/context_orders.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/sinks.h"
 
 namespace trireme::ops {
 namespace {
@@ -87,7 +88,7 @@ class Ring {
   std::byte* arrived_[2];
 };
 
-// inputs: qkv, keys and values of this rank, first visible, sample ids; outputs: ctx, lse
+// inputs: qkv, keys and values of this rank, first visible, sample ids, sinks; outputs: ctx, lse
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<AttentionAttributes>();
   const Value& qkv = g.value(node.inputs[0]);
@@ -95,6 +96,7 @@ void infer(Graph& g, Node& node) {
           "sequences must divide into twice as many chunks as there are ranks");
   require(qkv.shape[0] == local_rows(a) && qkv.shape[1] == shape_of(a).qkv_cols(), g, node,
           "qkv must be [own rows, groups * (queries per group + 2) * head_dim]");
+  require_sinks(g, node);
   add_output(g, node, 0, g.compute(), {local_rows(a), shape_of(a).ctx_cols()});
   add_output(g, node, 1, g.accumulate(), {a.batch * 2 * shape_of(a).heads(), a.cut.chunk});
 }
@@ -136,6 +138,7 @@ void launch(const Launch& l) {
                                    l.input<T>(0), reinterpret_cast<const T*>(ring.keys(turn)));
       if (next_keys) next_keys->wait();
     }
+    apply_sinks<T>(l, shape_of(a));
   });
 }
 
@@ -149,6 +152,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   const auto a = node.as<AttentionAttributes>();
   const ValueId qkv = node.inputs[0], first_visible = node.inputs[2], ids = node.inputs[3];
   const ValueId ctx = node.outputs[0], lse = node.outputs[1], dctx = b.grad(ctx);
+  add_sink_gradient(b, node, dctx);
   const ValueId delta =
       b.emit(Phase::input_grad, OpKind::attention_delta, a, {ctx, dctx}).outputs[0];
   const ValueId keys = b.emit(Phase::input_grad, OpKind::reorder, keys_of(a), {qkv}).outputs[0];
@@ -228,11 +232,11 @@ const OpDefinition ring_attention_grad_op{.name = "ring_attention_grad",
                                           .launch = launch_grad};
 
 ValueId ring_attention(Graph& g, ValueId qkv, ValueId first_visible, ValueId sample_ids,
-                       const AttentionAttributes& a) {
+                       const AttentionAttributes& a, ValueId sinks) {
+  const ValueId keys = reorder(g, qkv, keys_of(a));
   return g
-      .emit(
-          OpKind::ring_attention, a,
-          {qkv, reorder(g, qkv, keys_of(a)), first_visible, ids_if_dropping(a.dropout, sample_ids)})
+      .emit(OpKind::ring_attention, a,
+            {qkv, keys, first_visible, ids_if_dropping(a.dropout, sample_ids), sinks})
       .outputs[0];
 }
 

@@ -6,11 +6,13 @@
 namespace trireme::ops {
 namespace {
 
-// --- logits; inputs: x, weight
+// --- logits; inputs: x, weight, bias
 void infer(Graph& g, Node& node) {
   const Value &x = g.value(node.inputs[0]), &weight = g.value(node.inputs[1]);
   require(weight.shape.rank() == 2 && weight.shape[1] == x.shape.back(), g, node,
           "x is [rows, in] and the weight [experts, in]");
+  require(node.inputs[2] == no_value || g.value(node.inputs[2]).shape.count() == weight.shape[0], g,
+          node, "the bias must have one element per expert");
   add_output(g, node, 0, g.accumulate(), {x.shape[0], weight.shape[0]});
 }
 
@@ -20,19 +22,22 @@ double flops(const Graph& g, const Node& node) {
 }
 
 void gradient(GradientBuilder& b, const Node& node) {
-  const ValueId x = node.inputs[0], weight = node.inputs[1], dlogits = b.grad(node.outputs[0]);
+  const ValueId x = node.inputs[0], weight = node.inputs[1], bias = node.inputs[2];
+  const ValueId dlogits = b.grad(node.outputs[0]);
   b.set_grad(x,
              b.emit(Phase::input_grad, OpKind::router_input_grad, {}, {dlogits, weight, b.grad(x)})
                  .outputs[0]);
   b.emit(Phase::weight_grad, OpKind::router_weight_grad, {},
          {dlogits, x, b.graph().gradient_of(weight)});
+  if (bias != no_value)
+    b.emit(Phase::weight_grad, OpKind::bias_grad, {}, {dlogits, b.graph().gradient_of(bias)});
 }
 
 void launch(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const Value &x = l.input_value(0), &weight = l.input_value(1);
-    kernels<T>(l).router(l.queue, l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1), x.shape[0],
-                         x.shape[1], weight.shape[0]);
+    kernels<T>(l).router(l.queue, l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1), l.input<T>(2),
+                         x.shape[0], x.shape[1], weight.shape[0]);
   });
 }
 
@@ -245,8 +250,8 @@ const OpDefinition route_grad_op{.name = "route_grad",
 const OpDefinition routed_tokens_op{
     .name = "routed_tokens", .infer = infer_choices, .launch = launch_choices};
 
-ValueId router(Graph& g, ValueId x, ValueId weight) {
-  return g.emit(OpKind::router, {}, {x, weight}).outputs[0];
+ValueId router(Graph& g, ValueId x, ValueId weight, ValueId bias) {
+  return g.emit(OpKind::router, {}, {x, weight, bias}).outputs[0];
 }
 
 Routes route(Graph& g, ValueId logits, const RouteAttributes& attributes, ValueId bias,

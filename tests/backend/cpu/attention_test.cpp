@@ -399,7 +399,7 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
         }
         Guarded<T> out(s.batch * piece * s.ctx_cols());
         const std::vector<std::int32_t> lengths(s.batch, static_cast<std::int32_t>(done));
-        kernels<T>(set).cached_attention(queue(), c, out.data(), rows.data(), keys.data(),
+        kernels<T>(set).cached_attention(queue(), c, out.data(), nullptr, rows.data(), keys.data(),
                                          values.data(), lengths.data(), nullptr);
         EXPECT_TRUE(out.intact() && keys.intact() && values.intact());
         for (std::int64_t b = 0; b < s.batch; ++b) {
@@ -425,8 +425,8 @@ TYPED_TEST(Attention, CachedSequencesMayDifferInLength) {
     auto keys = random_values<T>(3 * capacity * head_dim, 2);
     auto values = random_values<T>(3 * capacity * head_dim, 3);
     std::vector<T> ctx(3 * 2 * head_dim);
-    kernels<T>(set).cached_attention(queue(), c, ctx.data(), qkv.data(), keys.data(), values.data(),
-                                     lengths.data(), nullptr);
+    kernels<T>(set).cached_attention(queue(), c, ctx.data(), nullptr, qkv.data(), keys.data(),
+                                     values.data(), lengths.data(), nullptr);
     for (std::int64_t b = 0; b < 3; ++b) {
       const std::int64_t rows = lengths[b] + 1;
       const AttentionShape whole{1, rows, 1, 2, head_dim, true, 0.25};

@@ -9,6 +9,19 @@ constexpr ActivationKind kinds[] = {ActivationKind::gelu_tanh, ActivationKind::g
                                     ActivationKind::tanh,      ActivationKind::swiglu,
                                     ActivationKind::geglu};
 
+// All kinds, and the gate of gpt-oss with a clamp that cuts some values and with one that cuts
+// none.
+std::vector<ActivationRule> rules() {
+  std::vector<ActivationRule> all(std::begin(kinds), std::end(kinds));
+  for (const double clamp : {0.0, 1.5}) {
+    ActivationRule& rule = all.emplace_back(ActivationKind::swiglu);
+    rule.gate_alpha = 1.702;
+    rule.gate_offset = 1;
+    rule.clamp = clamp;
+  }
+  return all;
+}
+
 class Activation : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Activation);
 
@@ -16,14 +29,15 @@ TEST_P(Activation, HasTheCpusValuesAndSlopes) {
   const std::int64_t rows = 3;
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : {64, 531}) {
-      for (const ActivationKind kind : kinds) {
-        SCOPED_TRACE(static_cast<int>(kind));
+      for (const ActivationRule& rule : rules()) {
+        SCOPED_TRACE(static_cast<int>(rule.kind));
+        SCOPED_TRACE(rule.clamp);
         const std::size_t count = static_cast<std::size_t>(rows * cols);
-        const std::size_t in = is_gated(kind) ? 2 * count : count;
+        const std::size_t in = is_gated(rule.kind) ? 2 * count : count;
         const auto values = normal_values<T>(in, 1, 3);
         expect_close(on_both([&](Device& device) {
                        const OnDevice<T> x(device, values), y(device, count);
-                       device.kernels<T>().activation(device.queue(), kind, y.get(), x.get(), rows,
+                       device.kernels<T>().activation(device.queue(), rule, y.get(), x.get(), rows,
                                                       cols);
                        return y.values();
                      }),
@@ -31,7 +45,7 @@ TEST_P(Activation, HasTheCpusValuesAndSlopes) {
         expect_close(on_both([&](Device& device) {
                        const OnDevice<T> x(device, values), dy(device, normal_values<T>(count, 2));
                        const OnDevice<T> dx(device, in);
-                       device.kernels<T>().activation_grad(device.queue(), kind, dx.get(), dy.get(),
+                       device.kernels<T>().activation_grad(device.queue(), rule, dx.get(), dy.get(),
                                                            x.get(), rows, cols);
                        return dx.values();
                      }),

@@ -425,8 +425,8 @@ class CachedAttention : public OnAllMaps {
         const OnDevice<T> ctx(*device, p.ctx_count());
         const OnDevice<std::int32_t> lengths(*device, p.lengths);
         const GuardedScratch workspace(*device, gpu::cached_attention_workspace(p.shape));
-        device->kernels<T>().cached_attention(device->queue(), p.shape, ctx.get(), qkv.get(),
-                                              k.get(), v.get(), lengths.get(),
+        device->kernels<T>().cached_attention(device->queue(), p.shape, ctx.get(), nullptr,
+                                              qkv.get(), k.get(), v.get(), lengths.get(),
                                               workspace.as<float>());
         EXPECT_TRUE(workspace.was_kept_to());
         results[device == &gpu_] = {ctx.values(), k.values(), v.values()};

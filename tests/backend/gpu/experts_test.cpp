@@ -46,9 +46,10 @@ TEST_P(Experts, RouterIsTheCpus) {
       const auto run = [&, rows = rows, cols = cols](Device& device) {
         const OnDevice<T> x(device, normal_values<T>(elements_of(rows, cols), 1));
         const OnDevice<T> weight(device, normal_values<T>(elements_of(expert_count, cols), 2));
+        const OnDevice<T> bias(device, normal_values<T>(expert_count, 3));
         const OnDevice<float> logits(device, elements_of(rows, expert_count));
-        device.kernels<T>().router(device.queue(), logits.get(), x.get(), weight.get(), rows, cols,
-                                   expert_count);
+        device.kernels<T>().router(device.queue(), logits.get(), x.get(), weight.get(), bias.get(),
+                                   rows, cols, expert_count);
         return logits.values();
       };
       expect_close(on_both(run), 1e-5);

@@ -79,6 +79,15 @@ void build_activation(Graph& g) {
   g.set_output(ops::activation(g, activation_of(g, g.segment_input({rows, 4}), 10), kind));
 }
 
+// swiglu with all numbers of its rule; the clamp cuts some gates and some of what they multiply.
+void build_adjusted_gate(Graph& g) {
+  ActivationRule rule = ActivationKind::swiglu;
+  rule.gate_alpha = 1.7;
+  rule.gate_offset = 1;
+  rule.clamp = 0.4;
+  g.set_output(ops::activation(g, activation_of(g, g.segment_input({rows, 4}), 10), rule));
+}
+
 // --- attention: two groups of three queries
 constexpr std::int64_t groups = 2, queries = 3, head_dim = 4;
 constexpr std::int64_t qkv_columns = groups * (queries + 2) * head_dim;
@@ -106,7 +115,7 @@ void build_rope(Graph& g) {
   g.set_output(activation_of(g, rotated, 5));
 }
 template <bool causal, bool packed, const DropoutRule& dropout, bool padded = false,
-          std::int64_t alibi_heads = 0, bool capped = false>
+          std::int64_t alibi_heads = 0, bool capped = false, bool sinks = false>
 void build_attention(Graph& g) {
   const ValueId qkv = activation_of(g, g.segment_input({rows, 4}), qkv_columns);
   AttentionAttributes a{};
@@ -124,7 +133,8 @@ void build_attention(Graph& g) {
       packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value;
   const ValueId ids = dropout.probability > 0 ? sample_ids(g) : no_value;
   const ValueId lengths = padded ? g.batch(BatchInput::lengths, DType::i32, {batch}) : no_value;
-  g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths));
+  const ValueId scored = sinks ? parameter(g, {groups * queries}) : no_value;
+  g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths, scored));
 }
 
 // Two heads: values narrower than queries and keys, or as wide.
@@ -180,25 +190,31 @@ void build_take_rows(Graph& g) {
 struct Router {
   bool sigmoid = false, normalize = true;
   std::int64_t groups = 1, capacity = 0;
-  bool gate = false;
+  bool gate = false, biased = false;
 };
 constexpr Router over_the_chosen{}, over_all{false, false}, sigmoids{true, true},
     bare_sigmoids{true, false}, in_groups{true, true, 2}, dropping_rows{false, true, 1, 2},
-    gated{true, true, 1, 0, true};
+    gated{true, true, 1, 0, true}, biased{false, true, 1, 0, false, true},
+    biased_and_dropping{false, true, 1, 2, false, true};
 
 template <const Router& kind>
 void build_experts(Graph& g) {
   constexpr std::int64_t experts = 4, top_k = 2, inner = 5;
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ops::Routes routes =
-      ops::route(g, ops::router(g, x, parameter(g, {experts, 6})),
+      ops::route(g,
+                 ops::router(g, x, parameter(g, {experts, 6}),
+                             kind.biased ? parameter(g, {experts}) : no_value),
                  {{top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1}, {0, 0, seq, seq}});
   const ops::Places places = ops::dispatch(g, routes, {experts, kind.capacity, seq, true});
   const ValueId spread = ops::permute_rows(g, x, places, rows * top_k);
-  const ValueId up =
-      ops::grouped_linear(g, spread, parameter(g, {experts * 2 * inner, 6}), places.offsets);
+  const std::int64_t wide = 2 * inner, each = wide + 6;
+  const ValueId biases = kind.biased ? parameter(g, {experts * each}) : no_value;
+  const ValueId up = ops::grouped_linear(g, spread, parameter(g, {experts * wide, 6}),
+                                         places.offsets, 1, {biases, 0, each});
   const ValueId down = ops::grouped_linear(g, ops::activation(g, up, ActivationKind::swiglu),
-                                           parameter(g, {experts * 6, inner}), places.offsets);
+                                           parameter(g, {experts * 6, inner}), places.offsets, 1,
+                                           {biases, wide, each});
   ValueId made = ops::combine(g, down, routes, places);
   if (kind.gate) made = ops::gate_rows(g, made, ops::router(g, x, parameter(g, {1, 6})));
   g.set_output(ops::add(g, x, made, no_value, no_dropout, seq));
@@ -279,6 +295,7 @@ const std::vector<Case> cases = {
     {"Tanh", build_activation<ActivationKind::tanh>},
     {"Swiglu", build_activation<swiglu>},
     {"Geglu", build_activation<geglu>},
+    {"SwigluWithAClamp", build_adjusted_gate},
     {"HeadNorm", build_head_norm<false>},
     {"NormOfAllHeads", build_head_norm<true>},
     {"HeadNormOfOnePlusWeight", build_head_norm<false, true>},
@@ -297,6 +314,9 @@ const std::vector<Case> cases = {
     {"AttentionWithSlopes", build_attention<true, false, no_dropout, false, 6>},
     {"AttentionWithACap", build_attention<true, false, no_dropout, false, 0, true>},
     {"AttentionBothWaysWithACapAndDropout", build_attention<false, false, dropping, true, 0, true>},
+    {"AttentionWithSinks", build_attention<true, false, no_dropout, false, 0, false, true>},
+    {"AttentionWithinDocumentsWithSinksAndDropout",
+     build_attention<true, true, dropping, false, 0, false, true>},
     {"LatentHeads", build_latent_heads<3>},
     {"LatentHeadsWithWideValues", build_latent_heads<5>},
     {"Reorder", build_reorder},
@@ -314,6 +334,8 @@ const std::vector<Case> cases = {
     {"ExpertsInGroups", build_experts<in_groups>},
     {"ExpertsThatDrop", build_experts<dropping_rows>},
     {"ExpertsWithAGate", build_experts<gated>},
+    {"ExpertsWithBiases", build_experts<biased>},
+    {"ExpertsWithBiasesThatDrop", build_experts<biased_and_dropping>},
     {"MixRows", build_mix_rows},
     {"Embedding", build_embedding<0, false>},
     {"EmbeddingOfARank", build_embedding<3, false>},
@@ -381,8 +403,8 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
   // context_test.cpp, expert_parallel_test.cpp and exact_leaves_test.cpp.
   for (const OpKind collective :
        {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,
-        OpKind::all_to_all, OpKind::context_attention, OpKind::ring_attention,
-        OpKind::remote_experts, OpKind::local_rows}) {
+        OpKind::local_rows, OpKind::all_to_all, OpKind::context_attention, OpKind::ring_attention,
+        OpKind::remote_experts}) {
     seen.insert(collective);
   }
   for (int i = 0; i < static_cast<int>(OpKind::count); ++i) {

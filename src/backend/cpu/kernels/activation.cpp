@@ -1,4 +1,6 @@
 // Activations and their gradients.
+#include <limits>
+
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"
@@ -94,6 +96,47 @@ void gated_grad_row(T* dgate, T* dup, const T* dy, const T* gate, const T* up, s
   });
 }
 
+// swiglu with the numbers of its rule (gpt-oss), of rows of gate and up.
+template <class T>
+class AdjustedGate {
+  using A = Acc<T>;
+
+ public:
+  explicit AdjustedGate(const ActivationRule& rule)
+      : alpha_(static_cast<A>(rule.gate_alpha)),
+        offset_(static_cast<A>(rule.gate_offset)),
+        limit_(rule.clamp > 0 ? static_cast<A>(rule.clamp) : std::numeric_limits<A>::infinity()) {}
+
+  void row(T* y, const T* gate, const T* up, std::int64_t cols) const {
+    for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+      const auto g = at_most(load(gate + i, n));
+      store(y + i, g * sigmoid(splat(alpha_) * g) * shifted(load(up + i, n)), n);
+    });
+  }
+
+  void grad_row(T* dgate, T* dup, const T* dy, const T* gate, const T* up,
+                std::int64_t cols) const {
+    const auto one = splat(A{1}), zero = splat(A{0});
+    for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+      const auto x = load(gate + i, n), u = load(up + i, n), grad = load(dy + i, n);
+      const auto g = at_most(x), s = sigmoid(splat(alpha_) * g);
+      const auto slope = s * (one + splat(alpha_) * g * (one - s));
+      store(dgate + i, where_less(splat(limit_), x, zero, grad * shifted(u) * slope), n);
+      const auto within = where_less(u, splat(-limit_), zero, grad * g * s);
+      store(dup + i, where_less(splat(limit_), u, zero, within), n);
+    });
+  }
+
+ private:
+  // Both leave NaN as it is.
+  TRIREME_INLINE Vec<A> at_most(Vec<A> x) const { return min(splat(limit_), x); }
+  TRIREME_INLINE Vec<A> shifted(Vec<A> up) const {
+    return max(splat(-limit_), at_most(up)) + splat(offset_);
+  }
+
+  A alpha_, offset_, limit_;
+};
+
 // Cost of one element in nanoseconds of one thread.
 template <class T>
 constexpr double element_ns = sizeof(T) == 8 ? 10.0 : 0.8;
@@ -116,32 +159,55 @@ void run_grad(T* dx, const T* dy, const T* x, std::int64_t count) {
       lanes_of<T>);
 }
 
-template <template <class> class F, class T>
-void run_gated(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
+// Calls row(y, gate, up) for every row.
+template <class T, class Row>
+void run_rows(T* y, const T* x, std::int64_t rows, std::int64_t cols, const Row& row) {
   parallel_pieces(rows, element_ns<T> * static_cast<double>(cols),
                   [=](std::int64_t begin, std::int64_t end) {
                     for (std::int64_t r = begin; r < end; ++r) {
                       const T* gate = x + r * 2 * cols;
-                      gated_row<F>(y + r * cols, gate, gate + cols, cols);
+                      row(y + r * cols, gate, gate + cols);
+                    }
+                  });
+}
+
+// Calls row(dgate, dup, dy, gate, up) for every row.
+template <class T, class Row>
+void run_grad_rows(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols,
+                   const Row& row) {
+  parallel_pieces(rows, element_ns<T> * static_cast<double>(cols),
+                  [=](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t r = begin; r < end; ++r) {
+                      const T* gate = x + r * 2 * cols;
+                      T* dgate = dx + r * 2 * cols;
+                      row(dgate, dgate + cols, dy + r * cols, gate, gate + cols);
                     }
                   });
 }
 
 template <template <class> class F, class T>
+void run_gated(T* y, const T* x, std::int64_t rows, std::int64_t cols) {
+  run_rows(y, x, rows, cols,
+           [=](T* to, const T* gate, const T* up) { gated_row<F>(to, gate, up, cols); });
+}
+
+template <template <class> class F, class T>
 void run_gated_grad(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t cols) {
-  parallel_pieces(
-      rows, element_ns<T> * static_cast<double>(cols), [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          const T* gate = x + r * 2 * cols;
-          T* dgate = dx + r * 2 * cols;
-          gated_grad_row<F>(dgate, dgate + cols, dy + r * cols, gate, gate + cols, cols);
-        }
-      });
+  run_grad_rows(dx, dy, x, rows, cols,
+                [=](T* dgate, T* dup, const T* grad, const T* gate, const T* up) {
+                  gated_grad_row<F>(dgate, dup, grad, gate, up, cols);
+                });
 }
 
 template <class T>
-void activation(ActivationKind kind, T* y, const T* x, std::int64_t rows, std::int64_t cols) {
-  switch (kind) {
+void activation(const ActivationRule& rule, T* y, const T* x, std::int64_t rows,
+                std::int64_t cols) {
+  if (rule.is_adjusted()) {
+    const AdjustedGate<T> adjusted(rule);
+    return run_rows(y, x, rows, cols,
+                    [=](T* to, const T* gate, const T* up) { adjusted.row(to, gate, up, cols); });
+  }
+  switch (rule.kind) {
     case ActivationKind::gelu_tanh:
       return run<GeluTanh>(y, x, rows * cols);
     case ActivationKind::gelu_erf:
@@ -160,9 +226,16 @@ void activation(ActivationKind kind, T* y, const T* x, std::int64_t rows, std::i
 }
 
 template <class T>
-void activation_grad(ActivationKind kind, T* dx, const T* dy, const T* x, std::int64_t rows,
+void activation_grad(const ActivationRule& rule, T* dx, const T* dy, const T* x, std::int64_t rows,
                      std::int64_t cols) {
-  switch (kind) {
+  if (rule.is_adjusted()) {
+    const AdjustedGate<T> adjusted(rule);
+    return run_grad_rows(dx, dy, x, rows, cols,
+                         [=](T* dgate, T* dup, const T* grad, const T* gate, const T* up) {
+                           adjusted.grad_row(dgate, dup, grad, gate, up, cols);
+                         });
+  }
+  switch (rule.kind) {
     case ActivationKind::gelu_tanh:
       return run_grad<GeluTanh>(dx, dy, x, rows * cols);
     case ActivationKind::gelu_erf:

@@ -37,7 +37,7 @@ template <class T>
 void ring_key_grads(const AttentionShape&, T* dqkv, const Acc<T>* own, const Acc<T>* arrived);
 
 template <class T>
-void cached_attention(const CachedAttentionShape&, T* ctx, const T* qkv, T* key_cache,
+void cached_attention(const CachedAttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, T* key_cache,
                       T* value_cache, const std::int32_t* lengths, Acc<T>* workspace);
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -50,32 +50,34 @@ struct CachedGroup {
 }  // namespace
 
 template <class T>
-void cached_attention(const CachedAttentionShape& s, T* ctx, const T* qkv, T* key_cache,
-                      T* value_cache, const std::int32_t* lengths, Acc<T>*) {
+void cached_attention(const CachedAttentionShape& s, T* ctx, Acc<T>* lse, const T* qkv,
+                      T* key_cache, T* value_cache, const std::int32_t* lengths, Acc<T>*) {
   TRIREME_CHECK(s.head_dim >= 1 && s.head_dim <= max_head_dim && s.scale > 0);
   constexpr std::int64_t few_rows = 8;
   const std::int64_t groups = s.batch * s.groups;
   const auto at = [&](std::int64_t i) {
     return CachedGroup<T>(s, ctx, qkv, key_cache, value_cache, lengths, i);
   };
+  const auto lse_of = [&](std::int64_t i) {
+    return lse ? lse + i * s.queries_per_group * s.seq : nullptr;
+  };
   if (s.seq * s.queries_per_group <= few_rows) {
     parallel_tasks(groups, [&](std::int64_t task) {
       const auto group = at(task);
       group.append();
-      RowAttention<T>::run(group.view, group.ctx);
+      RowAttention<T>::run(group.view, group.ctx, lse_of(task));
     });
     return;
   }
   parallel_tasks(groups, [&](std::int64_t task) { at(task).append(); });
   forward_groups<Engine<T>>(
       groups, s.queries_per_group, s.seq, s.head_dim, [&](std::int64_t i) { return at(i).view; },
-      [&](std::int64_t i) { return at(i).ctx; },
-      [](std::int64_t) { return static_cast<Acc<T>*>(nullptr); });
+      [&](std::int64_t i) { return at(i).ctx; }, lse_of);
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
-#define TRIREME_INSTANTIATE(T)                                                         \
-  template void cached_attention<T>(const CachedAttentionShape&, T*, const T*, T*, T*, \
+#define TRIREME_INSTANTIATE(T)                                                                  \
+  template void cached_attention<T>(const CachedAttentionShape&, T*, Acc<T>*, const T*, T*, T*, \
                                     const std::int32_t*, Acc<T>*);
 // NOLINTEND(bugprone-macro-parentheses)
 TRIREME_INSTANTIATE(float)

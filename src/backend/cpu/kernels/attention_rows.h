@@ -12,14 +12,17 @@ class RowAttention {
   using A = Acc<T>;
 
  public:
-  // Computes ctx of every query and head of the group.
-  static void run(const GroupView<T>& view, Rows<T> ctx) {
+  // ctx and, unless it is null, lse of every query and head of the group.
+  static void run(const GroupView<T>& view, Rows<T> ctx, A* lse) {
     RowAttention rows(view);
     for (std::int64_t query = 0; query < view.queries; ++query) {
       for (std::int64_t head = 0; head < view.heads(); ++head) {
         rows.run_row(query, head);
         store_row<T>(ctx.row(query) + head * view.head_dim(), rows.s_.ctx, view.head_dim(),
                      A{1} / rows.sum_);
+        if (!lse) continue;
+        lse[head * view.queries + query] =
+            (rows.largest_ + log2(rows.sum_)) * static_cast<A>(ln_of_2);
       }
     }
   }

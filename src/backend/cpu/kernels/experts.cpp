@@ -13,8 +13,8 @@ double row_ns(std::int64_t cols, std::int64_t times) {
 }
 
 template <class T>
-void router(Acc<T>* logits, const T* x, const T* weight, std::int64_t rows, std::int64_t cols,
-            std::int64_t experts) {
+void router(Acc<T>* logits, const T* x, const T* weight, const T* bias, std::int64_t rows,
+            std::int64_t cols, std::int64_t experts) {
   parallel_pieces(rows, row_ns<T>(cols, experts), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const T* row = x + r * cols;
@@ -24,6 +24,7 @@ void router(Acc<T>* logits, const T* x, const T* weight, std::int64_t rows, std:
             sum_terms<Acc<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
               return load(row + i, n) * load(column + i, n);
             });
+        if (bias) logits[r * experts + e] += static_cast<Acc<T>>(bias[e]);
       }
     }
   });

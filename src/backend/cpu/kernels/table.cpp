@@ -4,6 +4,7 @@
 #include "backend/cpu/fp8.h"
 #include "backend/cpu/kernels/attention.h"
 #include "backend/cpu/routing.h"
+#include "backend/cpu/sinks.h"
 #include "backend/cpu/small_kernels.h"
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -43,6 +44,10 @@ Kernels<T> make_table() {
   table.fp8_bytes = at_once<fp8_bytes<T>>;
   table.fp8_inverse_scales = at_once<fp8_inverse_scales>;
   table.store_sums = at_once<store_sums<T>>;
+  table.attention_sink = at_once<attention_sink<T>>;
+  table.attention_sink_terms = at_once<attention_sink_terms<T>>;
+  table.add_group_bias = at_once<add_group_bias<T>>;
+  table.group_bias_grad = at_once<group_bias_grad<T>>;
   return table;
 }
 

@@ -1,4 +1,6 @@
 // Activations and their gradients.
+#include <limits>
+
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
@@ -110,6 +112,59 @@ gated_grad_kernel(T* dx, const T* dy, const T* x, std::int64_t cols, bool aligne
   }
 }
 
+// swiglu with the numbers of its rule.
+struct AdjustedGate {
+  float alpha, offset, limit;
+
+  explicit AdjustedGate(const ActivationRule& rule)
+      : alpha(static_cast<float>(rule.gate_alpha)),
+        offset(static_cast<float>(rule.gate_offset)),
+        limit(rule.clamp > 0 ? static_cast<float>(rule.clamp)
+                             : std::numeric_limits<float>::infinity()) {}
+
+  // Both leave NaN as it is.
+  GPU_FN float at_most(float x) const { return x > limit ? limit : x; }
+  GPU_FN float shifted(float up) const { return (up < -limit ? -limit : at_most(up)) + offset; }
+};
+
+template <class T>
+GPU_KERNEL(256)
+adjusted_gate_kernel(const AdjustedGate rule, T* y, const T* x, std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const T* const gate = x + row * 2 * cols;
+  for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * block_size()) {
+    const Columns at = columns_at(c, cols, aligned);
+    const auto value = [=](float v, float u) {
+      const float g = rule.at_most(v);
+      return g * sigmoid(rule.alpha * g) * rule.shifted(u);
+    };
+    store(y + row * cols, at, each(value, load(gate, at), load(gate + cols, at)));
+  }
+}
+
+template <class T>
+GPU_KERNEL(256)
+adjusted_gate_grad_kernel(const AdjustedGate rule, T* dx, const T* dy, const T* x,
+                          std::int64_t cols, bool aligned) {
+  const std::int64_t row = block_index().x;
+  const T* const gate = x + row * 2 * cols;
+  T* const dgate = dx + row * 2 * cols;
+  for (std::int64_t c = 8 * thread_index(); c < cols; c += 8 * block_size()) {
+    const Columns at = columns_at(c, cols, aligned);
+    const Eight grad = load(dy + row * cols, at), up = load(gate + cols, at);
+    Eight first = load(gate, at), second;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float v = first.v[i], u = up.v[i], g = rule.at_most(v), s = sigmoid(rule.alpha * g);
+      const float slope = s * (1.0f + rule.alpha * g * (1.0f - s));
+      first.v[i] = v > rule.limit ? 0.0f : grad.v[i] * rule.shifted(u) * slope;
+      second.v[i] = u > rule.limit || u < -rule.limit ? 0.0f : grad.v[i] * g * s;
+    }
+    store(dgate, at, first);
+    store(dgate + cols, at, second);
+  }
+}
+
 // Threads of a block that handles a row of `cols`.
 int row_threads(std::int64_t cols) {
   return cols <= 512 ? 64 : cols <= 1024 ? 128 : 256;
@@ -142,8 +197,13 @@ void with_curve(ActivationKind kind, const Run& run) {
 }
 
 template <class T>
-void activation(Queue& queue, ActivationKind kind, T* y, const T* x, std::int64_t rows,
+void activation(Queue& queue, const ActivationRule& rule, T* y, const T* x, std::int64_t rows,
                 std::int64_t cols) {
+  const ActivationKind kind = rule.kind;
+  if (rule.is_adjusted()) {
+    return launch(queue, one_block_each(rows, row_threads(cols)), adjusted_gate_kernel<T>,
+                  AdjustedGate(rule), y, x, cols, rows_are_aligned(cols, y, x));
+  }
   if (is_gated(kind)) {
     return with_gate(kind, [&]<class F>(F) {
       launch(queue, one_block_each(rows, row_threads(cols)), gated_kernel<F, T>, y, x, cols,
@@ -158,8 +218,13 @@ void activation(Queue& queue, ActivationKind kind, T* y, const T* x, std::int64_
 }
 
 template <class T>
-void activation_grad(Queue& queue, ActivationKind kind, T* dx, const T* dy, const T* x,
+void activation_grad(Queue& queue, const ActivationRule& rule, T* dx, const T* dy, const T* x,
                      std::int64_t rows, std::int64_t cols) {
+  const ActivationKind kind = rule.kind;
+  if (rule.is_adjusted()) {
+    return launch(queue, one_block_each(rows, row_threads(cols)), adjusted_gate_grad_kernel<T>,
+                  AdjustedGate(rule), dx, dy, x, cols, rows_are_aligned(cols, dx, dy, x));
+  }
   if (is_gated(kind)) {
     return with_gate(kind, [&]<class F>(F) {
       launch(queue, one_block_each(rows, row_threads(cols)), gated_grad_kernel<F, T>, dx, dy, x,

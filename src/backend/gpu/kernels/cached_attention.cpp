@@ -45,15 +45,16 @@ append_kernel(const CachedAttentionShape s, const T* qkv, T* key_cache, T* value
 }
 
 template <class T>
-void cached_attention(Queue& queue, const CachedAttentionShape& shape, T* ctx, const T* qkv,
-                      T* key_cache, T* value_cache, const std::int32_t* lengths, float* workspace) {
+void cached_attention(Queue& queue, const CachedAttentionShape& shape, T* ctx, float* lse,
+                      const T* qkv, T* key_cache, T* value_cache, const std::int32_t* lengths,
+                      float* workspace) {
   launch(queue, over(shape.batch * shape.seq * shape.groups * shape.head_dim * 2), append_kernel<T>,
          shape, qkv, key_cache, value_cache, lengths);
   const Attention<T> attention = attention_of(shape, qkv, key_cache, value_cache, lengths);
   if (has_few_queries(shape)) {
-    run_few_queries(queue, attention, ctx, workspace, splits_of(shape));
+    run_few_queries(queue, attention, ctx, lse, workspace, splits_of(shape));
   } else {
-    run_forward(queue, attention, ctx, static_cast<float*>(nullptr));
+    run_forward(queue, attention, ctx, lse);
   }
 }
 

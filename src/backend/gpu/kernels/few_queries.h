@@ -87,7 +87,7 @@ few_queries_kernel(const Attention<T> a, float* parts, int splits) {
 
 template <class T>
 GPU_KERNEL(128)
-join_splits_kernel(const Attention<T> a, const float* parts, int splits, T* ctx) {
+join_splits_kernel(const Attention<T> a, const float* parts, int splits, T* ctx, float* lse) {
   const QueryPlace at = QueryPlace::of_block(a);
   const KeyRange seen = a.visibility(at.sample).of(at.query);
   const int begin = seen.begin / split_keys, used = (seen.end + split_keys - 1) / split_keys;
@@ -105,11 +105,12 @@ join_splits_kernel(const Attention<T> a, const float* parts, int splits, T* ctx)
       total += share * part[s * size + 2 + d];
     }
     to[d] = from_float<T>(total / sum);
+    if (lse && d == 0) lse[at.row(a)] = largest + log(sum);
   }
 }
 
 template <class T>
-void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* parts,
+void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* lse, float* parts,
                      std::int64_t splits) {
   const auto rows = static_cast<unsigned>(a.groups * a.queries_per_group * a.queries);
   const auto samples = static_cast<unsigned>(a.batch);
@@ -117,7 +118,7 @@ void run_few_queries(Queue& queue, const Attention<T>& a, T* ctx, float* parts,
   launch(queue, {.blocks = {static_cast<unsigned>(splits), rows, samples}, .threads = split_keys},
          a.cap > 0 ? few_queries_kernel<T, true> : few_queries_kernel<T, false>, a, parts, count);
   launch(queue, {.blocks = {1, rows, samples}, .threads = 128}, join_splits_kernel<T>, a,
-         static_cast<const float*>(parts), count, ctx);
+         static_cast<const float*>(parts), count, ctx, lse);
 }
 
 }  // namespace trireme::gpu

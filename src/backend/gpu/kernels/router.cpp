@@ -9,9 +9,18 @@ namespace trireme::gpu {
 namespace {
 
 template <class T>
-void router(Queue& queue, float* logits, const T* x, const T* weight, std::int64_t rows,
-            std::int64_t cols, std::int64_t experts) {
+GPU_KERNEL(256)
+add_router_bias_kernel(float* logits, const T* bias, std::int64_t count, std::int64_t experts) {
+  for_each(count, [=](std::int64_t i) { logits[i] += to_float(bias[i % experts]); });
+}
+
+template <class T>
+void router(Queue& queue, float* logits, const T* x, const T* weight, const T* bias,
+            std::int64_t rows, std::int64_t cols, std::int64_t experts) {
   multiply_to_float(queue, logits, x, weight, rows, experts, cols);
+  if (!bias) return;
+  launch(queue, over(rows * experts), add_router_bias_kernel<T>, logits, bias, rows * experts,
+         experts);
 }
 
 // Sums that a block computes at a time.

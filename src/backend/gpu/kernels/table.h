@@ -11,7 +11,7 @@ namespace trireme::gpu {
 #define TRIREME_GPU_KERNEL_FILES(X)                                                           \
   X(elementwise) X(norm) X(norm_grad) X(head_norm) X(activation) X(rope) X(embedding) X(embedding_grad)    \
   X(cross_entropy) X(rows) X(bias_grad) X(optimizer) X(totals) X(attention) X(attention_grad) \
-  X(cached_attention) X(router) X(experts) X(routing) X(choice_counts) X(dispatch) X(matrix) \
+  X(cached_attention) X(sinks) X(group_bias) X(router) X(experts) X(routing) X(choice_counts) X(dispatch) X(matrix) \
   X(fp8)
 // clang-format on
 
