@@ -104,6 +104,26 @@ TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
   EXPECT_FALSE(two.weights == four.weights);
 }
 
+// The squares in the norm of the gradient are added up in parts of a parameter that no rank cuts.
+TEST(ExactLeaves, CutNoPartOfTheNorm) {
+  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs"}) {
+    const Config config = leaves_model(family, "fp32");
+    BuildOptions options;
+    options.batch = batch;
+    options.exact_block = config.parallel.exact_block;
+    options.tensor = {.size = 4, .rank = 1, .leaves = 4};
+    const StageDefinition stage = build_model(config.model, options);
+    for (const Parameter& parameter : stage.parameters) {
+      const ParameterSpec& spec = parameter.spec;
+      if (!spec.split) continue;
+      const bool by_columns = spec.shape.rank() == 2 && spec.shape[1] < spec.saved_shape[1];
+      const auto pieces = std::max<std::int64_t>(1, std::ssize(spec.pieces));
+      const std::int64_t adjacent = by_columns ? spec.shape[1] : spec.shape.count() / pieces;
+      EXPECT_EQ(adjacent % spec.squares_at_once, 0) << family << " " << parameter.name;
+    }
+  }
+}
+
 class LeafLayouts {
  public:
   explicit LeafLayouts(int seed) : random_(static_cast<unsigned>(seed)) {}
