@@ -45,7 +45,8 @@ class TriremeLM(TemplateLM):
         return self.model.prefix_id()
 
     def tok_encode(self, string: str, **_: Any) -> List[int]:
-        return self.model.tokenizer.encode(string)
+        """As the tokenizer's template opens a document; a text that spells the opening token gets no second one."""
+        return self.model.encode_opened([string])[0]
 
     def tok_decode(self, tokens: Sequence[int], **_: Any) -> str:
         return self.model.tokenizer.decode(tokens)

@@ -88,8 +88,14 @@ class Model(Handle):
             continuation, context = context[-blanks:] + continuation, context[:-blanks]
         if not context:
             return [self.prefix_id()], self.tokenizer.encode(continuation)
-        whole, given = self.tokenizer.encode_batch([context + continuation, context])
+        whole, given = self.encode_opened([context + continuation, context])
         return given, whole[len(given) :]
+
+    def encode_opened(self, texts: Sequence[str]) -> List[List[int]]:
+        """Ids of texts that begin with what opens a document (BOS, where the tokenizer's template has it), once."""
+        plain, opened = self.tokenizer.encode_batch(texts), self.tokenizer.encode_batch(texts, "prompt")
+        bos = self.tokenizer.special.bos
+        return [without if without and without[0] == bos else ids for without, ids in zip(plain, opened)]
 
     def prefix_id(self) -> int:
         """The token before a text that has no context: BOS, else the one that ends documents."""

@@ -61,7 +61,9 @@ void evaluate_task_files(TrainedModel& model, const std::vector<std::string>& fi
       }
     }
   });
-  if (json) fmt::print("{}\n", nlohmann::json({{"tasks", all}, {"step", model.step()}}).dump());
+  if (json)
+    fmt::print("{}\n", nlohmann::json({{"tasks", all}, {"step", model.step()}})
+                           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace trireme::cli

@@ -105,16 +105,13 @@ bool is_stripped(char32_t c) {
 }
 
 std::string stripped(std::string_view text) {
-  std::size_t begin = text.size(), end = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const DecodedChar c = decode_utf8(text.data() + at, text.data() + text.size());
-    if (!is_stripped(c.value)) {
-      begin = std::min(begin, at);
-      end = at + c.length;
-    }
-    at += c.length;
+  text = text.substr(0, end_of_text(text));
+  while (!text.empty()) {
+    const DecodedChar c = decode_utf8(text.data(), text.data() + text.size());
+    if (!is_stripped(c.value)) break;
+    text.remove_prefix(c.length);
   }
-  return std::string(text.substr(begin, std::max(begin, end) - begin));
+  return std::string(text);
 }
 
 // Removes "[...]" within a line.
@@ -229,6 +226,16 @@ const RowShape& shape_of(const Json& json, const RowReader& row) {
 
 }  // namespace
 
+std::size_t end_of_text(std::string_view text) {
+  std::size_t end = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const DecodedChar c = decode_utf8(text.data() + at, text.data() + text.size());
+    at += c.length;
+    if (!is_stripped(c.value)) end = at;
+  }
+  return end;
+}
+
 std::vector<std::string> task_shapes() {
   std::vector<std::string> texts;
   for (const RowShape& shape : shapes())
@@ -237,6 +244,8 @@ std::vector<std::string> task_shapes() {
 }
 
 TaskFile read_task_file(const fs::path& path) {
+  if (fs::is_directory(path))
+    fail_input("'{}' is a folder: give a file of JSON lines", path.string());
   std::ifstream file(path);
   if (!file) fail_input("'{}' cannot be read", path.string());
   TaskFile task;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -26,6 +27,9 @@ struct TaskFile {
   std::string shape;  // name in task_shapes()
   std::vector<TaskRow> rows;
 };
+
+// Where a text ends without the white space after it, as Python's str.rstrip() sees it.
+std::size_t end_of_text(std::string_view text);
 
 // The shapes that rows can have, "name: keys" each, for help and messages.
 std::vector<std::string> task_shapes();

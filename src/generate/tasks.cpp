@@ -29,6 +29,17 @@ std::int32_t opening_id(const Tokenizer& tokenizer, const std::string& where) {
       where);
 }
 
+// The text after what opens a document, as the tokenizer's template has it; a text that spells the
+// opening token itself gets no second one.
+std::vector<std::int32_t> opened(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<std::int32_t> ids;
+  tokenizer.encode(text, ids);
+  if (!ids.empty() && ids[0] == tokenizer.special().bos) return ids;
+  ids.clear();
+  tokenizer.encode_prompt(text, ids);
+  return ids;
+}
+
 Pair make_pair(const Tokenizer& tokenizer, const TaskRow& row, std::size_t choice,
                std::int64_t window, const std::string& where) {
   auto [context, rest] = encode_pair(tokenizer, row.context, row.continuations[choice], where);
@@ -112,14 +123,14 @@ std::vector<TaskMetric> cloze_metrics(std::span<const Likelihood> found) {
 std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
     const Tokenizer& tokenizer, const std::string& context, const std::string& continuation,
     const std::string& where) {
-  const std::size_t end = context.find_last_not_of(" \t\r\n\f\v") + 1;
-  std::vector<std::int32_t> given, whole;
+  const std::size_t end = end_of_text(context);
   if (end == 0) {
+    std::vector<std::int32_t> whole;
     tokenizer.encode(context + continuation, whole);
     return {{opening_id(tokenizer, where)}, std::move(whole)};
   }
-  tokenizer.encode(context.substr(0, end), given);
-  tokenizer.encode(context + continuation, whole);
+  std::vector<std::int32_t> given = opened(tokenizer, context.substr(0, end));
+  std::vector<std::int32_t> whole = opened(tokenizer, context + continuation);
   whole.erase(whole.begin(),
               whole.begin() + static_cast<std::ptrdiff_t>(std::min(given.size(), whole.size())));
   if (whole.empty())

@@ -25,9 +25,10 @@ struct TaskResult {
   std::vector<TaskMetric> metrics;
 };
 
-// The ids of a context and of what follows it. Both are encoded as one text, and white space at the
-// end of the context belongs to what follows. An empty context is the token that begins or ends
-// documents; without one it is refused (exit code 2), naming `where`.
+// The ids of a context and of what follows it. Both are encoded as one text, which begins with what
+// opens a document, and white space at the end of the context belongs to what follows. An empty
+// context is the token that begins or ends documents; without one it is refused (exit code 2),
+// naming `where`.
 std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
     const Tokenizer& tokenizer, const std::string& context, const std::string& continuation,
     const std::string& where);

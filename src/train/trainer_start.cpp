@@ -173,7 +173,7 @@ namespace {
 
 // The driver's context and other programs hold a part of a GPU's memory, perhaps not for long.
 void check_free_memory(const Device& device, std::int64_t planned) {
-  const std::int64_t free = device.free_bytes() + device.allocated();
+  const std::int64_t free = device.free_bytes();
   if (device.memory_bytes() == 0 || planned <= free) return;
   fail("{} has {} left, of {}, and the plan needs {}: end what else uses it, or choose another GPU",
        device.name(), bytes_to_text(free), bytes_to_text(device.memory_bytes()),

@@ -78,6 +78,13 @@ TEST_F(Tasks, RowsOfEachShape) {
   EXPECT_THAT(lambada.continuations, ElementsAre(" word"));
 }
 
+TEST_F(Tasks, WhiteSpaceAtTheEndOfATextIsThatOfPython) {
+  EXPECT_EQ(end_of_text(""), 0u);
+  EXPECT_EQ(end_of_text(" \u00a0\x1c"), 0u);
+  EXPECT_EQ(end_of_text("a b\u3000\u2003 \x1f\n"), 3u);
+  EXPECT_EQ(end_of_text("a\u200b"), 4u);  // no white space, for all its name
+}
+
 TEST_F(Tasks, WrongRowsNameTheLine) {
   const std::string good = R"({"context": "a", "choices": ["b", "c"], "answer": 0})";
   EXPECT_THAT(refusal(""), HasSubstr("task.jsonl' has no rows"));

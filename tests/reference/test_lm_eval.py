@@ -45,13 +45,15 @@ def tasks(rng, folder):
     ]
 
 
-def write_model(rng, folder):
+def write_model(rng, folder, opens):
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["<end>"], show_progress=False,
                                              initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(texts(rng, 200, (5, 20)), trainer)
+    if opens:
+        tokenizer.post_processor = tokenizers.processors.TemplateProcessing(single="<end> $A", special_tokens=[("<end>", 0)])
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", bos_token="<end>")
     fast.save_pretrained(folder)
     config = transformers.LlamaConfig(vocab_size=len(fast), hidden_size=64, intermediate_size=160, num_hidden_layers=3,
@@ -70,7 +72,8 @@ def numbers(model, chosen):
             if isinstance(value, float) and "stderr" not in key}
 
 
-def test_numbers_of_the_harness(rng, tmp_path, monkeypatch):
+@pytest.mark.parametrize("opens", [False, True])  # whether the tokenizer's template puts BOS in front
+def test_numbers_of_the_harness(rng, tmp_path, monkeypatch, opens):
     if not LIBRARY.exists():
         pytest.skip(f"{LIBRARY} is not built (target trireme_shared)")
     monkeypatch.setitem(os.environ, "TRIREME_LIBRARY", str(LIBRARY))
@@ -80,7 +83,7 @@ def test_numbers_of_the_harness(rng, tmp_path, monkeypatch):
     from lm_eval.models.huggingface import HFLM
     from trireme.lm_eval import TriremeLM
 
-    write_model(rng, tmp_path / "model")
+    write_model(rng, tmp_path / "model", opens)
     chosen = tasks(rng, tmp_path)
     theirs = numbers(HFLM(pretrained=str(tmp_path / "model"), dtype="float32", device="cpu", batch_size=8), chosen)
     ours = numbers(TriremeLM(str(tmp_path / "model"), {"run.precision": "fp32"}), chosen)
