@@ -31,8 +31,6 @@ constexpr std::array<Uncovered, 9> kUncovered{{
      "a model.family other than gpt and llama and their relatives"},
     {[](const Config& c) { return c.model.moe.num_experts > 0; },
      "experts (moe.num_experts), whose rows go to other ranks"},
-    {[](const Config& c) { return c.model.attention_sinks; },
-     "model.attention_sinks, whose gradients have no leaves"},
     {[](const Config& c) { return c.model.is_latent(); }, "latent attention (model.kv_lora_rank)"},
     {[](const Config& c) { return c.model.qk_norm && c.model.qk_norm_over == NormSpan::all_heads; },
      "model.qk_norm_over = \"all_heads\", a sum over the heads of all ranks"},
