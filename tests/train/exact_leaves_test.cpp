@@ -190,7 +190,7 @@ int layouts_seed() {
 }
 
 TEST(SlowExactLeaves, RandomLayouts) {
-  try_layouts(20, layouts_seed());
+  try_layouts(10, layouts_seed());
 }
 
 TEST(LongExactLeaves, RandomLayouts) {

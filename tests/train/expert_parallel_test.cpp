@@ -195,8 +195,11 @@ TEST_P(SharedTokens, WithBiasesAndSinksGiveTheSameBits) {
   const Dealt& layout = GetParam();
   Config config = gpt_oss("fp32");
   config.parallel.exact_block = 1;
+  static std::map<int, Result> alone;
+  const auto [same, added] = alone.try_emplace(layout.tp);
   const Dealt reference{layout.tp, 1, 0, "", "none", 1, 1, "all_gather", layout.tp};
-  expect_equal(train(on(config, layout), layout.ranks), train(on(config, reference), layout.tp));
+  if (added) same->second = train(on(config, reference), layout.tp);
+  expect_equal(train(on(config, layout), layout.ranks), same->second);
   config.parallel.numerics = Numerics::fast;
   config.parallel.exact_block = 0;
   config.run.precision = Precision::fp64;
