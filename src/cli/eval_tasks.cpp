@@ -1,4 +1,4 @@
-// Prints what generate/tasks.h counts.
+// Text and JSON output of `trireme eval --tasks`.
 #include "cli/eval_tasks.h"
 
 #include <fmt/format.h>

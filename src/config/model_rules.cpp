@@ -262,7 +262,7 @@ void check_norms(const ModelConfig& model) {
              model.qk_norm_over);
 }
 
-// What only swiglu reads.
+// Refuses keys that only swiglu reads with other activations.
 void check_gate(const ModelConfig& model) {
   const ModelConfig none;
   for (const auto& [key, value, idle] :

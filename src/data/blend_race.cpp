@@ -1,5 +1,5 @@
-// A lag grows from step to step until its dataset is taken, so that the largest within a block of
-// steps is known to come from what reaches the floor by the end of it.
+// The race among datasets, in blocks of steps. A lag grows until its dataset is taken, so only
+// datasets that reach the floor by the end of a block can have its largest lag.
 #include "data/blend_race.h"
 
 #include <algorithm>

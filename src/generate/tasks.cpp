@@ -1,4 +1,4 @@
-// Pairs of all rows, scored by length, then put together by row.
+// Scores the pairs of all rows in order of length, then computes the metrics by row.
 #include "generate/tasks.h"
 
 #include <fmt/format.h>

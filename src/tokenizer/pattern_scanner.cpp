@@ -1,4 +1,4 @@
-// Making the states: threads of a backtracking engine in the order in which it would try them.
+// States of the scanner: threads of a backtracking engine in the order in which it tries them.
 #include "tokenizer/pattern_scanner.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ namespace trireme {
 
 class PatternScanner {
  public:
-  // Which sets of the program hold a character: bit i for set i.
+  // Returns the sets of the program that hold a character: bit i for set i.
   using SetsOf = std::function<std::uint64_t(char32_t)>;
 
   PatternScanner(ScanProgram program, SetsOf sets_of);

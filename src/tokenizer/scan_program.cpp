@@ -1,4 +1,4 @@
-// A recursive parser; programs are built from their ends, so that each node knows the next one.
+// Parser of regular expressions; it builds programs from their ends, so each node knows the next.
 #include "tokenizer/scan_program.h"
 
 #include <algorithm>

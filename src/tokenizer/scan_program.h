@@ -1,5 +1,5 @@
-// Regular expressions as programs of a few instructions, where they are of a kind that one pass
-// from left to right can match.
+// Programs of a few instructions for those regular expressions that one pass from left to right can
+// match.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ import pytest
 import torch
 import transformers
 
-from test_weights import KINDS, random_lines, score
+from random_models import KINDS, random_lines
+from test_weights import score
 
 TOLERANCE = 1e-4
 

@@ -291,7 +291,7 @@ def test_a_run_of_ours_continues_in_pytorch(trireme, job, names, files):
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_written_weights_are_loaded(trireme, rng, tries, tmp_path, kind):
-    from test_weights import make_model
+    from random_models import make_model
     for i in range(tries(2)):
         folder = tmp_path / str(i)
         model = make_model(kind, rng)

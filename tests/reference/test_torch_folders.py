@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from test_weights import (KINDS, assert_close, make_model, random_lines,
-                          reference_logits, score)
+from random_models import KINDS, make_model, random_lines
+from test_weights import assert_close, reference_logits, score
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "formats/data"))
 from foreign_layouts import (CORE, LEGACY, OLDEST, save_megatron, save_meta_llama,  # noqa: E402

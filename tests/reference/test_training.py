@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 
-from test_weights import make_model
+from random_models import make_model
 
 STEPS, BATCH, MICRO_BATCH = 20, 4, 2
 

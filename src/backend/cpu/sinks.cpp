@@ -1,7 +1,7 @@
-// With p the weights of attention without a sink and lse their log-sum-exp, those with it are p
-// exp(lse - lse'), where lse' = log(exp(lse) + exp(sink)): the context shrinks by that factor. The
-// gradient of attention is right with the new context and lse', and that of the sink is the sum of
-// -exp(sink - lse') times the product of context and its gradient.
+// Attention sinks on the CPU, applied after attention without them: with lse' = log(exp(lse) +
+// exp(sink)) the context is scaled by exp(lse - lse'). The gradient of attention is then right with
+// the new context and lse', and the sink's gradient is the sum of -exp(sink - lse') times the dot
+// product of the context and its gradient.
 #include "backend/cpu/sinks.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 namespace trireme::cpu {
 
-// As in Kernels<T>.
+// The same as the members of Kernels<T> with these names.
 template <class T>
 void attention_sink(const AttentionShape& s, T* ctx, Acc<T>* lse, const T* sinks);
 template <class T>

@@ -63,10 +63,10 @@ void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) 
             std::string(whole) + " of transformers");
 }
 
-// What changes the numbers of every kind.
+// Refuses settings that change the results of any class.
 void refuse_everywhere(const HuggingFaceReader& json, const HuggingFaceKind& kind) {
   if (kind.experts.interleaved && json.has("quantization_config")) {
-    // Which tensors it is of their names tell.
+    // The tensors' names tell which of them are quantized.
     const HuggingFaceReader quantization = json.section("quantization_config");
     if (quantization.text("quant_method", "") != "mxfp4")
       quantization.refuse("quant_method", "only weights in mxfp4 are read");

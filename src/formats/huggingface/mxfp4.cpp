@@ -1,4 +1,4 @@
-// Decodes the rows of experts, whose numbers lie one after the other, and turns them.
+// Decoder of MXFP4 weights: reads the rows of experts and transposes them.
 #include "formats/huggingface/mxfp4.h"
 
 #include <algorithm>

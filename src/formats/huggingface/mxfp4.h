@@ -26,7 +26,7 @@ struct Mxfp4Weight {
 
 // Refuses (exit code 2) what is incomplete or has other shapes than those of `shape`.
 void check_mxfp4(const Mxfp4Weight& weight, const std::string& name, const Shape& shape);
-// As TensorSource::read.
+// Reads as TensorSource::read does.
 void read_mxfp4(const Mxfp4Weight& weight, const Rectangle& part, std::byte* dst);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The gradient of attention sinks: a sum over rows, of what each of them says by itself.
+// Gradient of attention sinks: the sum of the terms of all rows.
 #include "graph/ops/sinks.h"
 
 #include "backend/cpu/kernels.h"

@@ -1,5 +1,5 @@
-// What the kinds of attention share where each head has a sink: operand `sinks_operand` of them
-// all.
+// Attention sinks as every kind of attention op handles them: one number per head, operand
+// `sinks_operand` of each op.
 #pragma once
 
 #include "graph/ops/support.h"

@@ -1,4 +1,4 @@
-// Attention sinks, applied to what attention leaves without them; the formulas stand in
+// Attention sinks on the GPU, applied to the result of attention without them; see the formulas in
 // backend/cpu/sinks.cpp.
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
