@@ -116,8 +116,10 @@ struct ModelConfig {
   std::int64_t attention_window = 0;        // sliding window, including itself; 0: all
   std::vector<std::int64_t> window_layers;  // layers with the sliding window; empty: all
   bool attention_sinks = false;             // learned sink logit per head, without a value
-  bool order_head = true;                   // bert: sentence-order prediction head and pooler
-  bool token_types = true;                  // bert: segment embeddings; default: as order_head
+  std::int64_t mtp_layers = 0;  // multi-token prediction: further tokens that are predicted
+  double mtp_loss_scale = 0.1;  // weight of their mean loss
+  bool order_head = true;       // bert: sentence-order prediction head and pooler
+  bool token_types = true;      // bert: segment embeddings; default: as order_head
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
