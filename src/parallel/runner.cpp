@@ -48,15 +48,14 @@ void PipelineBuffers::join(const PipelineBuffers& others) {
   }
 }
 
-PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
-                           int pipeline_rank) {
-  const RankReport& rank = report.ranks[pipeline_rank];
+PipelineBuffers buffers_of(const PlannedSchedule& planned, int pipeline_rank) {
+  const RankReport& rank = planned.report.ranks[pipeline_rank];
   PipelineBuffers buffers;
   buffers.slots = std::max(1, rank.peak_in_flight);
   for (const ChunkBuffers& needed : rank.buffers) {
     const int chunk = static_cast<int>(buffers.chunks.size());
     buffers.chunks.push_back(
-        {std::max({1, needed.weight_grads, handed_over(schedule, pipeline_rank, chunk)}),
+        {std::max({1, needed.weight_grads, handed_over(planned.schedule, pipeline_rank, chunk)}),
          needed.activations, needed.gradients});
   }
   return buffers;

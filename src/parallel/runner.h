@@ -9,9 +9,9 @@
 
 #include "comm/communicator.h"
 #include "parallel/activation_windows.h"
-#include "parallel/check.h"
 #include "parallel/gradients.h"
 #include "parallel/parameters.h"
+#include "parallel/planned_schedules.h"
 #include "parallel/slot_table.h"
 #include "parallel/trace.h"
 #include "runtime/stage.h"
@@ -31,8 +31,7 @@ struct PipelineBuffers {
   bool hold(const PipelineBuffers& others) const;  // all counts are at least those of `others`
   void join(const PipelineBuffers& others);        // takes the maximum of each count
 };
-PipelineBuffers buffers_of(const Schedule& schedule, const ScheduleReport& report,
-                           int pipeline_rank);
+PipelineBuffers buffers_of(const PlannedSchedule& planned, int pipeline_rank);
 
 // Callbacks of the runner during a step, each for a chunk and a micro-batch.
 class PipelineClient {

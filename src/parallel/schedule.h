@@ -19,6 +19,7 @@
 // Between stages that lie on one rank nothing is sent: the walker hands the buffer over.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -88,6 +89,8 @@ struct PassTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
+
+  auto operator<=>(const PassTimes&) const = default;
 };
 
 // A range [begin, end) of a rank's list that is repeated.
@@ -123,6 +126,8 @@ struct ScheduleRequest {
   // computation: for runners with nonblocking receives (MPI).
   int early_receives = 0;
   bool written_out = false;  // no loops, at any length: to test that loops change nothing
+
+  auto operator<=>(const ScheduleRequest&) const = default;
 };
 
 // Pure function: the same request gives the same schedule on every rank. Unsupported requests fail

@@ -60,16 +60,16 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
   // With a batch size ramp-up, buffers must suffice for several schedules.
   const bool one_schedule = batch_sizes(config, ranks).size() == 1;
   const std::vector<LayerKind> kinds = layer_kinds(config.model, config.fp8);
+  const PlannedSchedule* schedule = nullptr;  // owned by `schedules`
   std::vector<Planned> planned;
   std::vector<LayerRange> layers;
   std::vector<std::int64_t> on_host(static_cast<std::size_t>(pp));  // by position
   LayoutMemory memory;
   for (const int position : in_order(pp)) {
     Planned one;
-    if (!planned.empty()) {
-      const PlannedSchedule& known = schedules->at(micro_batches);
-      one = {kind_of(kinds, known.schedule.placement, layers, position),
-             buffers_of(known.schedule, known.report, position)};
+    if (schedule) {
+      one = {kind_of(kinds, schedule->schedule.placement, layers, position),
+             buffers_of(*schedule, position)};
       const auto stands_for = [&](const Planned& other) {
         return other.kind == one.kind && other.buffers.hold(one.buffers);
       };
@@ -80,12 +80,11 @@ LayoutMemory layout_memory(const Config& config, const RankSet& set, const Targe
       }
     }
     RecordedRank rank(config, target, {ranks / pp * position, ranks}, schedules);
-    if (planned.empty()) {
-      const Schedule& schedule = rank.engine.schedule(micro_batches);
-      layers =
-          assign_layers(config.model.num_layers, schedule.placement, config.parallel.stage_layers);
-      one = {kind_of(kinds, schedule.placement, layers, position),
-             buffers_of(schedule, rank.engine.schedule_report(micro_batches), position)};
+    if (!schedule) {
+      schedule = &rank.engine.schedule(micro_batches);
+      const StagePlacement& placement = schedule->schedule.placement;
+      layers = assign_layers(config.model.num_layers, placement, config.parallel.stage_layers);
+      one = {kind_of(kinds, placement, layers, position), buffers_of(*schedule, position)};
     }
     const MemoryBesides besides = memory_besides(rank.engine, config, threads_of(target));
     one.on_host = planned_on_host(rank.engine, config).total() + besides.on_host.total();

@@ -89,7 +89,7 @@ constexpr int recorded_turns = 2;
 
 StepCosts record_costs(RecordedRank& rank, std::int64_t micro_batches, RankPlan& plan,
                        double& further) {
-  const Schedule& schedule = rank.engine.schedule(micro_batches);
+  const Schedule& schedule = rank.engine.schedule(micro_batches).schedule;
   if (schedule.more_turns <= recorded_turns) {
     plan.program = rank.record_step(micro_batches);
     return costs_of(plan.program);
@@ -151,8 +151,9 @@ LayoutPlan plan_layout(const Config& config, int ranks, const Target& target,
       plan.micro_batches = samples / (config.train.micro_batch_size * degrees.dp());
       plan.tokens = static_cast<double>(samples * config.model.seq_length);
       plan.flops = plan.tokens * training_flops_per_token(config.model);
-      plan.schedule = engine.schedule(plan.micro_batches);
-      plan.even = engine.schedule_report(plan.micro_batches);
+      const PlannedSchedule& planned = engine.schedule(plan.micro_batches);
+      plan.schedule = planned.schedule;
+      plan.even = planned.report;
       times.resize(plan.schedule.placement.stages());
     }
     const StagePlacement& placement = plan.schedule.placement;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -140,9 +141,8 @@ class Search {
     const Config config = with_layout(config_, layout);
     try {
       check_run(config, set_.ranks);
-      const auto schedules = std::make_shared<PlannedSchedules>();
       const LayoutMemory memory =
-          layout_memory(config, set_, machine_.target, result_.limit, schedules);
+          layout_memory(config, set_, machine_.target, result_.limit, schedules_);
       found.needed = memory.needed;
       outcome.on_host = memory.on_host;
       if (!memory.fits(result_.limit, result_.host_limit)) {
@@ -150,7 +150,7 @@ class Search {
             memory.needed > result_.limit ? Outcome::too_large : Outcome::too_large_on_host;
         return outcome;
       }
-      found.time = plan_time(plan_layout(config, set_.ranks, machine_.target, schedules), config,
+      found.time = plan_time(plan_layout(config, set_.ranks, machine_.target, schedules_), config,
                              machine_, stack_);
     } catch (const Error& error) {
       if (error.code() != ExitCode::bad_input) throw;
@@ -215,6 +215,7 @@ class Search {
   const Stack& stack_;
   const CostModel costs_;
   LayoutBounds bounds_;
+  const std::shared_ptr<PlannedSchedules> schedules_ = std::make_shared<PlannedSchedules>();
   LayoutSearch result_;
 };
 

@@ -152,7 +152,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       device_(*stage.device),
       schedules_(schedules ? std::move(schedules) : std::make_shared<PlannedSchedules>()) {
   for (const std::int64_t n : micro_batch_counts(config, rank.size, mesh_.degrees().dp()))
-    buffers_.join(buffers_of(schedule(n), schedule_report(n), place_.pp));
+    buffers_.join(buffers_of(schedule(n), place_.pp));
 
   slots_ = std::make_unique<SlotMemory>(buffers_.slots);
   std::vector<PipelineChunk> parts;
@@ -336,14 +336,7 @@ bool Engine::owns(int chunk, const ParameterSpec& spec) const {
   return !tied_copy && (spec.split || spec.of_experts || place_.tp == 0) && copy == 0;
 }
 
-const Schedule& Engine::schedule(std::int64_t micro_batches) {
-  schedule_report(micro_batches);
-  return schedules_->at(micro_batches).schedule;
-}
-
-const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
-  const auto known = schedules_->find(micro_batches);
-  if (known != schedules_->end()) return known->second.report;
+const PlannedSchedule& Engine::schedule(std::int64_t micro_batches) const {
   ScheduleRequest request;
   request.kind = schedule_kind_;
   request.ranks = placement_.ranks;
@@ -351,9 +344,7 @@ const ScheduleReport& Engine::schedule_report(std::int64_t micro_batches) {
   request.micro_batches = static_cast<int>(micro_batches);
   // On a GPU, the pipeline queue would block until the message arrives.
   request.early_receives = device_.target().device == DeviceKind::cpu ? 1 : 0;
-  PlannedSchedule planned{make_schedule(request), {}};
-  planned.report = check_schedule(planned.schedule);
-  return schedules_->emplace(micro_batches, std::move(planned)).first->second.report;
+  return schedules_->of(request);
 }
 
 std::uint64_t Engine::layout_hash() const {

@@ -17,6 +17,7 @@
 #include "model/transformer.h"
 #include "optim/optimizer.h"
 #include "parallel/activation_windows.h"
+#include "parallel/planned_schedules.h"
 #include "parallel/runner.h"
 #include "parallel/stages.h"
 #include "parallel/tensor_group.h"
@@ -76,18 +77,11 @@ struct StoredBytes {
   std::int64_t total() const { return states + parameters + activations + copies; }
 };
 
-// Cached pipeline schedules with their costs, by micro-batches per rank.
-struct PlannedSchedule {
-  Schedule schedule;
-  ScheduleReport report;
-};
-using PlannedSchedules = std::map<std::int64_t, PlannedSchedule>;
-
 class Engine {
  public:
   // Plans everything that this rank will hold without allocating or communicating. `config` must be
-  // valid for that many ranks, with model and vocabulary resolved. Engines of the same
-  // configuration in one process may share schedules, which are identical on all ranks.
+  // valid for that many ranks, with model and vocabulary resolved. Engines of one process may
+  // share schedules, whatever their configurations.
   Engine(const Config& config, const BuildOptions& build, const StageOptions& stage,
          RankOf rank = {}, std::shared_ptr<PlannedSchedules> schedules = nullptr);
   ~Engine();
@@ -124,8 +118,7 @@ class Engine {
   bool owns(int chunk, const ParameterSpec& spec) const;
 
   // The schedule for `micro_batches` per rank, and its cost.
-  const Schedule& schedule(std::int64_t micro_batches);
-  const ScheduleReport& schedule_report(std::int64_t micro_batches);
+  const PlannedSchedule& schedule(std::int64_t micro_batches) const;
 
   // Runs one step, on all ranks together.
   StepResult train_step(const StepInput& input, const MicroBatches& next,

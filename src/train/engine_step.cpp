@@ -198,10 +198,9 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   if (build_.exact_block > 0) summands *= build_.batch * seq_ / build_.exact_block;
   if (build_.tensor.leaves > 0) summands *= build_.tensor.local_leaves();
   for (auto& chunk : chunks_) chunk->gradients->begin_step(block(), summands, &totals()->overflows);
-  const Schedule& actions = schedule(input.micro_batches);
-  TRIREME_CHECK(
-      buffers_.hold(buffers_of(actions, schedule_report(input.micro_batches), place_.pp)));
-  runner_->run(actions, client, block(), observer);
+  const PlannedSchedule& planned = schedule(input.micro_batches);
+  TRIREME_CHECK(buffers_.hold(buffers_of(planned, place_.pp)));
+  runner_->run(planned.schedule, client, block(), observer);
 }
 
 Engine::Chunk* Engine::chunk_of_stage(int stage) const {

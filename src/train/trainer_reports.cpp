@@ -61,8 +61,8 @@ void Trainer::Parts::print_plan() {
   }
   if (config.parallel.pp > 1) {
     const std::int64_t m0 = batches.micro_batches(0);
-    text += fmt::format("schedule: {}\n",
-                        trireme::summary(engine.schedule(m0), engine.schedule_report(m0)));
+    const PlannedSchedule& planned = engine.schedule(m0);
+    text += fmt::format("schedule: {}\n", trireme::summary(planned.schedule, planned.report));
   }
   text += fmt::format("memory, planned{}:\n{}", rank.size > 1 ? " on rank 0" : "",
                       to_text(planned_memory(engine, config)));

@@ -97,7 +97,7 @@ IdleShare idle_share(const std::string& schedule, std::chrono::milliseconds pass
     busy += waits.busy;
     begin = std::min(begin, waits.first_begin);
     end = std::max(end, waits.last_end);
-    expected = engine.schedule_report(micro_batches).bubble;
+    expected = engine.schedule(micro_batches).report.bubble;
   });
   return {1 - std::chrono::duration<double>(busy).count() /
                   (ranks * std::chrono::duration<double>(end - begin).count()),
