@@ -1,6 +1,7 @@
 // Form of the file: Header, u64 size of each array, then the arrays, each at a multiple of 64.
 #include "data/array_cache.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -72,6 +73,9 @@ std::optional<CachedArrays> load_arrays(const fs::path& path, std::uint64_t key,
     result.arrays.push_back(bytes.subspan(at, size));
     at += size;
   }
+  // The checksum read every page. A process keeps only those that it uses; the others stay in the
+  // machine's page cache.
+  ::madvise(const_cast<std::byte*>(bytes.data()), bytes.size(), MADV_DONTNEED);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/divide.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "data/array_cache.h"
@@ -11,21 +12,20 @@
 namespace trireme {
 namespace {
 
-// Smaller orders are built in a few milliseconds. A blend of thousands of datasets has thousands of
-// orders of a megabyte or two, which processes of a machine share once they are on disk.
-constexpr std::size_t kCachedFromBytes = 1 << 20;
-constexpr std::size_t kArrays = 5;
+// Orders of fewer sequences and samples are built in less than a millisecond. A blend of thousands
+// of datasets has thousands of larger ones, which a machine's processes share once they are on
+// disk.
+constexpr std::size_t kCachedFrom = 1 << 16;
+constexpr std::size_t kArrays = 4;
 
 std::optional<GptOrder> load_order(const fs::path& path, std::uint64_t key) {
   const std::optional<CachedArrays> cached = load_arrays(path, key, kArrays);
   if (!cached || cached->arrays[0].size() != sizeof(std::int64_t)) return std::nullopt;
   GptOrder order{cached->get<std::int64_t>(0)[0], cached->get<std::int32_t>(1),
-                 cached->get<std::int64_t>(2),    cached->get<std::int32_t>(3),
-                 cached->get<std::uint32_t>(4),   cached->file};
-  if (order.positions.size() != order.shuffle.size() + 1 ||
-      order.offsets.size() != order.positions.size()) {
-    return std::nullopt;
-  }
+                 cached->get<std::int64_t>(2), cached->get<std::uint32_t>(3), cached->file};
+  const auto sequences = static_cast<std::int64_t>(order.sequences.size());
+  const auto blocks = static_cast<std::int64_t>(order.block_tokens.size());
+  if (blocks != ceil_div(sequences, GptOrder::block)) return std::nullopt;
   return order;
 }
 
@@ -38,11 +38,9 @@ GptOrder build_or_load(const GptOrderRequest& request, std::span<const std::int3
   GptOrder order = build_gpt_order(request, lengths);
   const std::array<std::span<const std::byte>, kArrays> arrays{
       std::as_bytes(std::span(&order.epochs, 1)), std::as_bytes(order.sequences),
-      std::as_bytes(order.positions), std::as_bytes(order.offsets), std::as_bytes(order.shuffle)};
-  std::size_t bytes = 0;
-  for (const auto& array : arrays) bytes += array.size();
-  if (cache_dir.empty() || bytes < kCachedFromBytes || !store_arrays(path, key, arrays))
-    return order;
+      std::as_bytes(order.block_tokens), std::as_bytes(order.shuffle)};
+  const bool small = order.sequences.size() + order.shuffle.size() < kCachedFrom;
+  if (cache_dir.empty() || small || !store_arrays(path, key, arrays)) return order;
   // Mapped, the arrays are shared by all processes of this machine.
   return load_order(path, key).value_or(order);
 }
@@ -62,8 +60,9 @@ std::vector<SamplePart> GptDataset::parts(std::int64_t index) const {
   TRIREME_CHECK(0 <= index && index < size());
   const std::uint32_t sample = order_.shuffle[index];
   TRIREME_CHECK(sample < order_.samples());
-  std::int64_t position = order_.positions[sample];
-  std::int64_t offset = order_.offsets[sample];
+  auto [position, offset] =
+      start_of(order_, options_.seq_length, sample,
+               [&](std::int32_t sequence) { return data_->length(sequence); });
   std::vector<SamplePart> parts;
   for (std::int64_t left = options_.seq_length + 1; left > 0; ++position, offset = 0) {
     TRIREME_CHECK(position < static_cast<std::int64_t>(order_.sequences.size()));

@@ -20,12 +20,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 16;
-
 struct Arrays {
   std::vector<std::int32_t> sequences;
-  std::vector<std::int64_t> positions;
-  std::vector<std::int32_t> offsets;
+  std::vector<std::int64_t> block_tokens;
   std::vector<std::uint32_t> shuffle;
 };
 
@@ -73,8 +70,8 @@ void check_size(const Plan& plan, std::size_t sequences) {
         "sequences",
         plan.samples);
   }
-  const double bytes = 16.0 * static_cast<double>(plan.samples) +
-                       4.0 * static_cast<double>(plan.epochs) * static_cast<double>(sequences);
+  const double bytes = 4.0 * static_cast<double>(plan.samples) +
+                       4.5 * static_cast<double>(plan.epochs) * static_cast<double>(sequences);
   const auto memory = static_cast<double>(machine_memory_bytes());
   if (bytes > memory) {
     fail_input(
@@ -110,42 +107,24 @@ std::vector<std::uint32_t> shuffled_samples(const Plan& plan, NumpyRandom& rando
   return all;
 }
 
-// Writes the beginnings of the samples that begin in positions [begin, end), whose first token is
-// `token` of the whole.
-void fill_starts(std::int64_t begin, std::int64_t end, std::int64_t token, std::int64_t seq_length,
-                 std::int32_t first_sequence, std::span<const std::int32_t> lengths,
-                 Arrays& arrays) {
-  const auto samples = static_cast<std::int64_t>(arrays.positions.size());
-  std::int64_t sample = ceil_div(token, seq_length);
-  for (std::int64_t p = begin; p < end; ++p) {
-    const std::int64_t next = token + lengths[arrays.sequences[p] - first_sequence];
-    for (; sample < samples && sample * seq_length < next; ++sample) {
-      arrays.positions[sample] = p;
-      arrays.offsets[sample] = static_cast<std::int32_t>(sample * seq_length - token);
-    }
-    token = next;
-  }
-}
-
-void build_starts(const GptOrderRequest& request, const Plan& plan,
-                  std::span<const std::int32_t> lengths, Arrays& arrays) {
+std::vector<std::int64_t> tokens_before_blocks(const GptOrderRequest& request,
+                                               std::span<const std::int32_t> lengths,
+                                               std::span<const std::int32_t> sequences) {
+  constexpr std::int64_t blocks_in_task = 4096;
   const auto first = static_cast<std::int32_t>(request.sequences.begin);
-  const auto count = static_cast<std::int64_t>(arrays.sequences.size());
-  arrays.positions.resize(static_cast<std::size_t>(plan.samples) + 1);
-  arrays.offsets.resize(arrays.positions.size());
-  std::vector<std::int64_t> block_token(static_cast<std::size_t>(ceil_div(count, kBlock)));
-  parallel_ranges(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t sum = 0;
-    for (std::int64_t p = begin; p < end; ++p) sum += lengths[arrays.sequences[p] - first];
-    block_token[begin / kBlock] = sum;
+  const auto count = static_cast<std::int64_t>(sequences.size());
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(ceil_div(count, GptOrder::block)));
+  const auto blocks = static_cast<std::int64_t>(tokens.size());
+  parallel_ranges(blocks, blocks_in_task, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const std::int64_t last = std::min(count, (b + 1) * GptOrder::block);
+      for (std::int64_t p = b * GptOrder::block; p < last; ++p) {
+        tokens[b] += lengths[sequences[p] - first];
+      }
+    }
   });
-  std::exclusive_scan(block_token.begin(), block_token.end(), block_token.begin(), std::int64_t{0});
-  parallel_ranges(count, kBlock, [&](std::int64_t begin, std::int64_t end) {
-    fill_starts(begin, end, block_token[begin / kBlock], request.seq_length, first, lengths,
-                arrays);
-  });
-  // The first sample begins at position 0, even if sequences there have no tokens.
-  arrays.positions[0] = 0;
+  std::exclusive_scan(tokens.begin(), tokens.end(), tokens.begin(), std::int64_t{0});
+  return tokens;
 }
 
 }  // namespace
@@ -162,8 +141,8 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
   auto arrays = std::make_shared<Arrays>();
   NumpyRandom random(request.seed);
   arrays->sequences = shuffled_sequences(request, plan, random);
-  // One generator serves both shuffles, so they follow each other; the beginnings of the samples
-  // need no random number and are found at the same time.
+  // One generator serves both shuffles, so they follow each other; the sums of tokens need no
+  // random number and are computed at the same time.
   std::exception_ptr error;
   std::thread shuffler = start_thread("end other programs", [&] {
     try {
@@ -173,19 +152,18 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
     }
   });
   try {
-    build_starts(request, plan, lengths, *arrays);
+    arrays->block_tokens = tokens_before_blocks(request, lengths, arrays->sequences);
   } catch (...) {
     shuffler.join();
     throw;
   }
   shuffler.join();
   if (error) std::rethrow_exception(error);
-  return {plan.epochs,     arrays->sequences, arrays->positions,
-          arrays->offsets, arrays->shuffle,   arrays};
+  return {plan.epochs, arrays->sequences, arrays->block_tokens, arrays->shuffle, arrays};
 }
 
 std::uint64_t gpt_order_key(const GptOrderRequest& request, std::span<const std::int32_t> lengths) {
-  constexpr std::uint64_t version = 1;  // of the order's definition and of its form on disk
+  constexpr std::uint64_t version = 1;  // of the order's definition
   const std::array<std::uint64_t, 6> numbers{version,
                                              static_cast<std::uint64_t>(request.sequences.begin),
                                              static_cast<std::uint64_t>(request.sequences.end),
