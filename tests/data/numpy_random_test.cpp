@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "base/file.h"
@@ -46,6 +47,27 @@ TEST_P(NumpyRandomGolden, DrawsAreEqual) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NumpyRandomGolden, ::testing::Values(0, 1, 2));
+
+TEST(MersenneTwister, EqualsTheStandardLibrarys) {
+  for (const std::uint32_t seed : {0u, 1u, 5489u, 4294967295u}) {
+    MersenneTwister ours(seed);
+    std::mt19937 standard(seed);
+    for (int i = 0; i < 5000; ++i) ASSERT_EQ(ours.next(), standard()) << "seed " << seed;
+  }
+}
+
+TEST(NumpyRandom, ShuffleSwapsEachElementWithOneDrawBelowIt) {
+  for (const std::size_t count : {2u, 3u, 63u, 64u, 65u, 66u, 128u, 129u, 1000u, 70'000u}) {
+    NumpyRandom random(7), draws(7);
+    std::vector<std::uint32_t> shuffled(count);
+    std::iota(shuffled.begin(), shuffled.end(), 0u);
+    std::vector<std::uint32_t> expected = shuffled;
+    random.shuffle(std::span(shuffled));
+    for (std::size_t i = count; i-- > 1;) std::swap(expected[i], expected[draws.interval(i)]);
+    EXPECT_EQ(shuffled, expected) << count;
+    EXPECT_EQ(random.next32(), draws.next32()) << count;
+  }
+}
 
 TEST(NumpyRandom, ShuffleOfNothingDrawsNothing) {
   NumpyRandom a(5), b(5);
