@@ -31,6 +31,7 @@ void add_inspect(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_diff(CLI::App& app);
 void add_replay(CLI::App& app);
+void add_parity(CLI::App& app);
 void add_import_args(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);

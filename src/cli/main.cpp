@@ -41,6 +41,7 @@ ExitCode run(int argc, char** argv) {
   cli::add_convert(app);
   cli::add_diff(app);
   cli::add_replay(app);
+  cli::add_parity(app);
   cli::add_import_args(app);
   cli::add_completion(app);
   cli::add_man(app);

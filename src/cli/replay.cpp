@@ -1,5 +1,6 @@
 // `trireme replay`: recomputes steps of a run and compares them with its records.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <memory>
@@ -66,6 +67,8 @@ std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) 
         ". train.micro_batch_size is not that of the run, and without parallel.exact_block it "
         "changes the bits";
   }
+  if (!plan.changed.empty())
+    text += fmt::format(". Not as in the run: {}", fmt::join(plan.changed, "; "));
   return text;
 }
 

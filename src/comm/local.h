@@ -1,4 +1,4 @@
-// Ranks as threads of one process: the whole communication layer without MPI, for tests.
+// Ranks as threads of one process: the whole communication layer without MPI.
 #pragma once
 
 #include <functional>

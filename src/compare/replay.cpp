@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "checkpoint/layout.h"
 #include "compare/run_metrics.h"
+#include "compare/settings.h"
 #include "config/fields.h"
 #include "data/configured_tokenizer.h"
 #include "formats/conversion.h"
@@ -151,6 +152,15 @@ void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
       "was: give train.global_batch_size=N");
 }
 
+std::vector<std::string> keys_beside_layout(const std::vector<std::string>& overrides) {
+  std::vector<std::string> keys;
+  for (const std::string& setting : overrides) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (!is_of_layout(key)) keys.push_back(key);
+  }
+  return keys;
+}
+
 bool is_other_layout(const Config& run, const Config& replay) {
   Config a = run, b = replay;
   return std::ranges::any_of(all_fields(), [&](const Field& field) {
@@ -207,6 +217,7 @@ ReplayPlan plan_replay(const ReplayRequest& request) {
   plan.other_layout = is_other_layout(of_run, plan.config);
   plan.other_micro_batch = of_run.train.micro_batch_size != plan.config.train.micro_batch_size;
   plan.other_tensor_ranks = of_run.parallel.tp != plan.config.parallel.tp;
+  plan.changed = changes(of_run, plan.config, keys_beside_layout(request.overrides));
   keep_batch(plan.config, steps, from);
   only_steps(plan.config, plan.checkpoint);
   return plan;

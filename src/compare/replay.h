@@ -30,6 +30,8 @@ struct ReplayPlan {
   // What is not as the run's configuration says. Another micro-batch size changes the bits of exact
   // numerics too without parallel.exact_block, and another parallel.tp without exact_leaves.
   bool other_layout = false, other_micro_batch = false, other_tensor_ranks = false;
+  // Other settings that the overrides change: "parallel.exact_leaves: 4, was 8".
+  std::vector<std::string> changed;
 };
 
 // Refused (exit code 2): a folder that is not a run's, steps not reached or without a line in its

@@ -2,6 +2,7 @@
 #include "compare/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 
@@ -83,6 +84,14 @@ std::vector<ValuePair> differing_settings(const Contents& a, const Contents& b) 
     found.push_back({field.key(), in_a, in_b});
   }
   return found;
+}
+
+bool is_of_layout(std::string_view key) {
+  constexpr std::array<std::string_view, 3> numbers{"parallel.numerics", "parallel.exact_block",
+                                                    "parallel.exact_leaves"};
+  if (std::ranges::find(numbers, key) != numbers.end()) return false;
+  return key.starts_with("parallel.") || key.starts_with("offload.") ||
+         key == "train.micro_batch_size";
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Compares positions and settings of two checkpoints.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "compare/comparison.h"
@@ -15,5 +16,8 @@ std::vector<ValuePair> differing_results(const ModelConfig& a, const ModelConfig
 
 // All other settings of two Trireme checkpoints, including a device's tuning record.
 std::vector<ValuePair> differing_settings(const Contents& a, const Contents& b);
+
+// Whether a setting decides only where values are computed and kept, apart from their rounding.
+bool is_of_layout(std::string_view key);
 
 }  // namespace trireme

@@ -1,0 +1,157 @@
+// `trireme parity`: whether layouts compute the same training steps, and where they part.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/error.h"
+#include "cli/commands.h"
+#include "cli/inspect_report.h"
+#include "compare/parity.h"
+
+namespace trireme::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Result = ParityVerdict::Result;
+
+struct ParityArguments {
+  ParityRequest request;
+  int steps = 2;
+  bool as_json = false;
+};
+
+struct Judged {
+  const ParityLayout& layout;
+  ParityVerdict verdict;
+};
+
+const char* name_of(Result result) {
+  switch (result) {
+    case Result::equal:
+      return "equal";
+    case Result::rounding:
+      return "rounding";
+    case Result::differs:
+      break;
+  }
+  return "differs";
+}
+
+std::string verdict_text(const ParityVerdict& verdict) {
+  if (verdict.result == Result::differs) return "differs";
+  if (verdict.result == Result::equal) return "the same bits";
+  return fmt::format("rounding: {:.2g} from fp64, one rank {:.2g}", verdict.distance,
+                     verdict.distance_of_one_rank);
+}
+
+std::string table_text(const ParityLayout& one_rank, const LayoutRun& run,
+                       const std::vector<Judged>& all) {
+  std::size_t width = one_rank.text.size();
+  for (const Judged& each : all) width = std::max(width, each.layout.text.size());
+  std::string text = fmt::format("{:{}}  ranks  last loss  gradient norm\n", "layout", width);
+  const auto add = [&](const ParityLayout& layout, double loss, double norm,
+                       const std::string& verdict) {
+    text += fmt::format("{:{}}  {:5}  {:9.6f}  {:13.6g}{}\n", layout.text, width, layout.ranks,
+                        loss, norm, verdict);
+  };
+  add(one_rank, run.losses.back(), run.norms.back(), "");
+  for (const auto& [layout, verdict] : all)
+    add(layout, verdict.losses.back(), verdict.norms.back(), "  " + verdict_text(verdict));
+  return text;
+}
+
+std::string difference_text(const ParityVerdict& verdict) {
+  return verdict.first ? verdict.first->text() : verdict.problem;
+}
+
+Json to_json(const FirstDifference& first) {
+  return {{"step", first.step + 1},
+          {"what", first.place.text()},
+          {"op", first.place.op},
+          {"layer", first.place.layer},
+          {"forward", first.place.is_forward},
+          {"parameter", first.place.parameter},
+          {"ranks", first.ranks},
+          {"group", first.group},
+          {"summed_over", first.place.summed},
+          {"norm", first.found},
+          {"norm_on_one_rank", first.expected},
+          {"factor", first.factor}};
+}
+
+Json to_json(const Judged& judged) {
+  const ParityVerdict& v = judged.verdict;
+  Json json{{"layout", judged.layout.text}, {"ranks", judged.layout.ranks},
+            {"result", name_of(v.result)},  {"bits_promised", v.bits_promised},
+            {"losses", v.losses},           {"gradient_norms", v.norms}};
+  if (!v.bits_promised) {
+    json["distance_from_fp64"] = v.distance;
+    json["distance_of_one_rank"] = v.distance_of_one_rank;
+  }
+  json["first_difference"] = v.first ? to_json(*v.first) : Json(nullptr);
+  json["problem"] = difference_text(v);
+  return json;
+}
+
+void print(const ParityPlan& plan, const LayoutRun& run, const std::vector<Judged>& all,
+           bool as_json) {
+  if (!as_json) {
+    print_out(table_text(plan.one_rank, run, all));
+    return;
+  }
+  Json json{{"losses", run.losses}, {"gradient_norms", run.norms}, {"layouts", Json::array()}};
+  for (const Judged& each : all) json["layouts"].push_back(to_json(each));
+  print_out(json.dump() + "\n");
+}
+
+void run_parity(const ParityArguments& arguments) {
+  const ParityPlan plan = plan_parity(arguments.request);
+  ParityJudge judge(plan.one_rank, [&](const Config& config, int ranks) {
+    fmt::print(stderr, "{} on {}, {}\n", counted(arguments.steps, "step"), counted(ranks, "rank"),
+               config.run.precision);
+    return run_layout(config, ranks, arguments.steps);
+  });
+  std::vector<Judged> all;
+  for (const ParityLayout& layout : plan.layouts) all.push_back({layout, judge.judge(layout)});
+  print(plan, judge.one_rank(), all, arguments.as_json);
+  std::string differences;
+  for (const auto& [layout, verdict] : all) {
+    if (verdict.result == Result::differs)
+      differences += fmt::format("{}layout '{}': {}", differences.empty() ? "" : "\n", layout.text,
+                                 difference_text(verdict));
+  }
+  if (!differences.empty()) fail("{}", differences);
+}
+
+}  // namespace
+
+void add_parity(CLI::App& app) {
+  const auto arguments = std::make_shared<ParityArguments>();
+  CLI::App* command = app.add_subcommand(
+      "parity", "Compare training steps on several layouts, and name where they part");
+  command->footer(
+      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with ranks that are threads "
+      "of this process, and every value is compared with that on one rank: bit by bit where exact numerics promise "
+      "equal bits, otherwise in fp64, where rounding hides no error.\n"
+      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top of the file's: "
+      "tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel degree (default: the least with which the layout makes sense).\n"
+      "Exit code: 0 the same up to rounding, 1 a layout differs, 2 wrong input.\n");
+  command->add_option("config", arguments->request.file, "Configuration file (TOML)")->required();
+  command
+      ->add_option("layouts", arguments->request.layouts, "Layouts, such as tp=2,pp=2 dp=2,zero=2")
+      ->required();
+  command
+      ->add_option("--set", arguments->request.settings,
+                   "section.key=value, for all layouts, such as model.num_layers=2")
+      ->allow_extra_args(false);
+  command->add_option("--steps", arguments->steps, "Number of steps")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->as_json, "Print one JSON object");
+  command->callback([arguments] { run_parity(*arguments); });
+}
+
+}  // namespace trireme::cli

@@ -1,0 +1,40 @@
+// A few training steps on a layout whose ranks are threads of this process, and what they compute.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "comm/transport.h"
+#include "compare/step_values.h"
+#include "config/config.h"
+#include "train/engine.h"
+
+namespace trireme {
+
+struct LayoutRun {
+  std::optional<Mesh> mesh;
+  std::vector<double> losses, norms;           // by step
+  std::vector<std::vector<StepValues>> steps;  // by step, then by rank
+
+  LayoutRun(int ranks, int number_of_steps);
+};
+
+// Runs the steps of one rank, on random tokens that do not depend on the layout, at the constant
+// learning rate optimizer.lr. `observer`: called before the one that records the values, and
+// `before_step` on the engine before each step; both may be null. Collective.
+struct RankHooks {
+  Observer* observer = nullptr;
+  std::function<void(Engine& engine, int step)> before_step;
+};
+void run_rank(const Config& config, Transport& transport, LayoutRun& run,
+              const RankHooks& hooks = {});
+
+// The configuration must be valid for that many ranks, its vocabulary known.
+LayoutRun run_layout(const Config& config, int ranks, int steps);
+
+// Bytes that all ranks together need.
+std::int64_t bytes_of_layout(const Config& config, int ranks);
+
+}  // namespace trireme

@@ -1,0 +1,324 @@
+// Errors planted where parallel degrees meet are found and named, and sound layouts pass.
+#include "compare/parity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "comm/local.h"
+#include "compare/planted.h"
+#include "config/run_rules.h"
+#include "named.h"
+#include "train/local_ranks.h"
+
+namespace trireme::testing_parity {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Result = ParityVerdict::Result;
+
+enum class Numbers { fast, exact, leaves };
+
+Config model_of(const std::string& family, Numbers numbers, const std::string& precision = "bf16") {
+  Config config = config_of(precision, 4, family == "planted experts" ? "experts" : family);
+  config.model.num_layers = 2;
+  config.run.dir = "unused";
+  config.train.iters = 2;
+  config.data.path = {"unused"};
+  if (family == "planted") config.model.tie_embeddings = true;
+  if (family == "planted experts") config.model.family = "planted";
+  if (numbers == Numbers::fast) config.parallel.numerics = Numerics::fast;
+  if (numbers != Numbers::fast) config.parallel.exact_block = 2;
+  if (numbers == Numbers::leaves) {
+    config.model.ffn_hidden_size = 24;
+    config.parallel.exact_leaves = 4;
+  }
+  config.model.moe.capacity_factor = 0;  // which conflicts with tp and cp
+  return config;
+}
+
+// As plan_parity() makes it.
+ParityLayout one_rank_of(Config config) {
+  const ParallelConfig p = std::exchange(config.parallel, {});
+  config.parallel.numerics = p.numerics;
+  config.parallel.exact_block = p.exact_block;
+  config.parallel.exact_leaves = p.exact_leaves;
+  config.offload = {};
+  return {"one rank", config, 1};
+}
+
+struct Plant {
+  GraphEdit edit;
+  Loss loses;
+};
+
+ParityVerdict judge(const Config& config, int ranks, const Plant& plant = {}) {
+  planted_edit() = plant.edit;
+  ParityJudge judge(one_rank_of(config), [&](const Config& of_run, int size) {
+    LayoutRun run(size, 2);
+    run_local_ranks(size, {.timeout_s = 60}, [&](Transport& transport) {
+      LosingTransport losing(transport, plant.loses);
+      const RankHooks hooks{.before_step = [&](Engine&, int) { losing.begin(); }};
+      if (plant.loses)
+        run_rank(of_run, losing, run, hooks);
+      else
+        run_rank(of_run, transport, run);
+    });
+    return run;
+  });
+  const ParityVerdict verdict = judge.judge({"", config, ranks});
+  planted_edit() = nullptr;
+  return verdict;
+}
+
+std::string text_of(const ParityVerdict& verdict) {
+  return verdict.first ? verdict.first->text() : verdict.problem;
+}
+
+class PlantedErrors : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { add_planted_family(); }
+
+  // Finds the error with `numbers`, and returns what is said of it.
+  static FirstDifference find(Numbers numbers, const std::function<void(ParallelConfig&)>& layout,
+                              int ranks, const Plant& plant,
+                              const std::string& family = "planted") {
+    Config config = model_of(family, numbers);
+    layout(config.parallel);
+    // Leaves are not for families that a program adds, but compute them.
+    if (numbers != Numbers::leaves) validate_layout(config, ranks);
+    EXPECT_NE(judge(config, ranks).result, Result::differs) << "without the error";
+    const ParityVerdict verdict = judge(config, ranks, plant);
+    EXPECT_EQ(verdict.result, Result::differs);
+    RecordProperty("found", text_of(verdict));
+    return verdict.first.value_or(FirstDifference{});
+  }
+};
+
+TEST_F(PlantedErrors, MissingSumOverTensorRanks) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    if (o.tensor.size > 1) bypass(g, OpKind::all_reduce);
+  }};
+  const auto found = find(
+      Numbers::fast, [](ParallelConfig& p) { p.tp = 2; }, 2, plant);
+  EXPECT_EQ(found.place.op, "linear");
+  EXPECT_EQ(found.place.parameter, "layers.0.attention.out.weight");
+  EXPECT_TRUE(found.place.is_forward);
+  EXPECT_EQ(found.group, "a tensor-parallel group");
+}
+
+TEST_F(PlantedErrors, MissingSumOfLeaves) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    for (Node& node : g.forward) {
+      if (o.tensor.size == 1 || node.op != OpKind::linear) continue;
+      LeafCut& cut = std::get<LinearAttributes>(node.attributes).leaves;
+      if (cut.of_inputs) cut.group.size = 1;
+    }
+  }};
+  const auto found = find(
+      Numbers::leaves, [](ParallelConfig& p) { p.tp = 2; }, 2, plant);
+  EXPECT_EQ(found.place.op, "linear");
+  EXPECT_EQ(found.place.parameter, "layers.0.attention.out.weight");
+  EXPECT_EQ(found.group, "a tensor-parallel group");
+}
+
+// The sum is over the ranks of the same tensor-parallel index instead.
+TEST_F(PlantedErrors, SumOverTheWrongGroup) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    if (o.tensor.size == 1 || o.context.size == 1) return;
+    int sums = 0;
+    for (Node& node : g.forward)
+      if (node.op == OpKind::all_reduce && sums++ == 1)
+        std::get<CollectiveAttributes>(node.attributes).group.kind = GroupKind::context;
+  }};
+  const auto found = find(
+      Numbers::fast, [](ParallelConfig& p) { p.tp = p.cp = 2; }, 4, plant);
+  EXPECT_EQ(found.place.op, "linear");
+  EXPECT_EQ(found.place.parameter, "layers.0.mlp.down.weight");
+  EXPECT_EQ(found.place.summed, "the context-parallel ranks");
+}
+
+TEST_F(PlantedErrors, MissingSumBehindSequenceParallelism) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions&) {
+    spec_of(g, "mlp_norm.weight").partial_gradient = false;
+  }};
+  const auto found = find(
+      Numbers::fast,
+      [](ParallelConfig& p) {
+        p.tp = 2;
+        p.sequence_parallel = true;
+      },
+      2, plant);
+  EXPECT_EQ(found.place.kind, StepPlace::Kind::gradient);
+  EXPECT_EQ(found.place.parameter, "layers.0.mlp_norm.weight");
+}
+
+TEST_F(PlantedErrors, DoubledGradient) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    if (o.tensor.size > 1) spec_of(g, "mlp_norm.weight").partial_gradient = true;
+  }};
+  for (const Numbers numbers : {Numbers::fast}) {
+    const auto found = find(
+        numbers, [](ParallelConfig& p) { p.tp = 2; }, 2, plant);
+    EXPECT_EQ(found.place.kind, StepPlace::Kind::gradient);
+    EXPECT_EQ(found.place.parameter, "layers.0.mlp_norm.weight");
+    EXPECT_NEAR(found.factor, 2, 1e-6);
+    EXPECT_EQ(found.place.summed, "the tensor-parallel ranks");
+    EXPECT_THAT(found.text(), HasSubstr("2 times as large everywhere"));
+  }
+}
+
+// The second rank believes that its later chunk is another one.
+TEST_F(PlantedErrors, ShiftedMaskOfSharedSequences) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    if (o.context.size == 1 || o.context.rank == 0) return;
+    for (Node& node : g.forward)
+      if (node.op == OpKind::context_attention)
+        std::get<AttentionAttributes>(node.attributes).cut.first[1] += 1;
+  }};
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const auto found = find(
+        numbers, [](ParallelConfig& p) { p.cp = 2; }, 2, plant);
+    EXPECT_EQ(found.place.op, "attention");
+    EXPECT_EQ(found.place.layer, 0);
+    EXPECT_THAT(found.ranks, ElementsAre(1));
+  }
+}
+
+TEST_F(PlantedErrors, MissingSumOverDataParallelRanks) {
+  const Plant plant{.loses = [](const std::string& group, const Label& label) {
+    return group == "replicate" && label.index == 1;
+  }};
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const auto found = find(
+        numbers, [](ParallelConfig&) {}, 2, plant);
+    EXPECT_EQ(found.place.kind, StepPlace::Kind::gradient);
+    EXPECT_EQ(found.place.summed, "the data-parallel ranks");
+    EXPECT_EQ(found.group, "a data-parallel group");
+    EXPECT_EQ(found.step, 0);
+  }
+}
+
+TEST_F(PlantedErrors, StaleParameterOfZero) {
+  const Plant plant{.loses = [](const std::string& group, const Label& label) {
+    return group == "gather" && label.index == 1;
+  }};
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const auto found = find(
+        numbers, [](ParallelConfig& p) { p.zero = 1; }, 2, plant);
+    EXPECT_EQ(found.step, 1);
+    EXPECT_EQ(found.place.kind, StepPlace::Kind::parameter);
+    EXPECT_EQ(found.place.parameter, "layers.0.input_norm.weight");
+    EXPECT_THAT(found.ranks, ElementsAre(1));
+  }
+}
+
+TEST_F(PlantedErrors, MissingSumOverTheEndsOfThePipeline) {
+  const Plant plant{
+      .loses = [](const std::string& group, const Label&) { return group == "embedding"; }};
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const auto found = find(
+        numbers, [](ParallelConfig& p) { p.pp = 2; }, 2, plant);
+    EXPECT_EQ(found.place.kind, StepPlace::Kind::gradient);
+    EXPECT_EQ(found.place.parameter, "embedding.word.weight");
+    EXPECT_EQ(found.place.summed, "the first and last pipeline stage");
+    EXPECT_EQ(found.group, "a pipeline");
+  }
+}
+
+// Gradients of experts are summed over ranks that have other experts.
+TEST_F(PlantedErrors, ExpertsOfTheWrongGroup) {
+  const Plant plant{.edit = [](Graph& g, const BuildOptions& o) {
+    for (const ParameterSpec& spec : g.parameters())
+      if (o.expert.size > 1 && spec.name == "mlp.experts.down.weight")
+        spec_of(g, spec.name).of_experts = false;
+  }};
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const auto found = find(
+        numbers, [](ParallelConfig& p) { p.ep = 2; }, 2, plant, "planted experts");
+    EXPECT_EQ(found.place.kind, StepPlace::Kind::gradient);
+    EXPECT_EQ(found.place.parameter, "layers.1.mlp.experts.down.weight");
+    EXPECT_EQ(found.place.summed, "the data-parallel ranks");
+  }
+}
+
+TEST(Parity, SoundLayoutsPass) {
+  for (const auto& [family, numbers] :
+       {std::pair{"gpt", Numbers::fast}, {"llama", Numbers::leaves}, {"experts", Numbers::exact}}) {
+    SCOPED_TRACE(family);
+    Config config = model_of(family, numbers);
+    config.parallel.pp = 2;
+    config.parallel.zero = 1;
+    if (numbers != Numbers::exact) {
+      config.parallel.tp = 2;
+      config.parallel.sequence_parallel = true;
+    } else {
+      config.parallel.ep = 2;
+    }
+    const int ranks = numbers == Numbers::exact ? 4 : 8;
+    validate_layout(config, ranks);
+    const ParityVerdict verdict = judge(config, ranks);
+    EXPECT_EQ(verdict.result, numbers == Numbers::fast ? Result::rounding : Result::equal)
+        << text_of(verdict);
+  }
+}
+
+template <class T>
+T one_of(std::mt19937& random, const std::vector<T>& values) {
+  return values[std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random)];
+}
+
+using Names = std::vector<std::string>;
+
+// Sets a layout that the configuration allows.
+int choose(Config& config, std::mt19937& random) {
+  for (;;) {
+    Config chosen = config;
+    ParallelConfig& p = chosen.parallel;
+    const int ranks = one_of(random, std::vector<int>{2, 4, 8});
+    p.tp = one_of(random, std::vector<int>{1, 2, 4});
+    p.sequence_parallel = one_of(random, std::vector<int>{0, 1}) == 1;
+    p.pp = one_of(random, std::vector<int>{1, 1, 2});
+    p.schedule = named(one_of(random, Names{"gpipe", "1f1b", "zb1p"}));
+    p.cp = one_of(random, std::vector<int>{1, 1, 2});
+    p.cp_attention = named(one_of(random, Names{"all_gather", "ulysses", "ring"}));
+    p.ep = config.model.moe.num_experts > 0 ? one_of(random, std::vector<int>{1, 2, 4}) : 1;
+    p.zero = one_of(random, std::vector<int>{0, 1, 2, 3});
+    p.recompute = named(one_of(random, Names{"none", "selective", "full"}));
+    try {
+      check_run(chosen, ranks);
+    } catch (const Error&) {
+      continue;
+    }
+    config = chosen;
+    return ranks;
+  }
+}
+
+TEST(LongParity, FiftySoundLayoutsPass) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 50; ++i) {
+    const auto numbers =
+        one_of(random, std::vector{Numbers::fast, Numbers::exact, Numbers::leaves});
+    const auto family =
+        numbers == Numbers::leaves
+            ? one_of(random, Names{"gpt", "llama"})
+            : one_of(random, Names{"gpt", "llama", "experts", "latent", "residual"});
+    const auto precision = one_of(random, Names{"bf16", "fp32", "fp16"});
+    Config config = model_of(family, numbers, precision);
+    const int ranks = choose(config, random);
+    const ParallelConfig& p = config.parallel;
+    SCOPED_TRACE(
+        fmt::format("{} {} {} {}: {} ranks, tp {}{}, pp {} {}, cp {} {}, ep {}, ZeRO {}, {}", i,
+                    family, precision, p.numerics, ranks, p.tp, p.sequence_parallel ? " sp" : "",
+                    p.pp, p.schedule, p.cp, p.cp_attention, p.ep, p.zero, p.recompute));
+    const ParityVerdict verdict = judge(config, ranks);
+    EXPECT_NE(verdict.result, Result::differs) << text_of(verdict);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing_parity
