@@ -34,9 +34,11 @@ void GptBuilder::predict_several(Graph& g, ValueId state) const {
   g.set_result(losses, ResultOutput::token_loss);
   const auto part = [&](ValueId of, std::int64_t k) { return ops::slice(g, of, k * rows_, rows_); };
   const auto predict = [&](std::int64_t k) {
+    // A value of its own, whatever the factor is: logits are made of slices of its rows, whose
+    // gradients are put together, while the next module's is added.
+    const ValueId read = ops::scale(g, state, m_.logit_multiplier);
     VocabCrossEntropy{head_table(), options_.logits_bytes, m_.logit_soft_cap}.write(
-        g, tp_, scaled(g, state, m_.logit_multiplier), table, part(targets, k), part(weights, k),
-        no_value, losses, k * rows_);
+        g, tp_, read, table, part(targets, k), part(weights, k), no_value, losses, k * rows_);
   };
   predict(0);
   if (evaluates) {
