@@ -38,7 +38,7 @@ SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples)
     const Batch batch = loader.next();
     load_batch(*stage, 0, batch, build.context);
     stage->evaluate();
-    add_losses(*stage, 0, losses, totals);
+    add_losses(*stage, 0, config.model, false, totals);
   }
   StepTotals read;
   device.read(totals, sizeof read,

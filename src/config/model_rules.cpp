@@ -208,6 +208,27 @@ void check_idle_keys(const ModelConfig& m) {
         "segments apart: set order_head to false too");
 }
 
+void check_mtp(const ModelConfig& m) {
+  if (m.mtp_layers == 0) {
+    if (m.mtp_loss_scale != ModelConfig{}.mtp_loss_scale)
+      fail_input("model.mtp_loss_scale = {} does nothing without model.mtp_layers: set that",
+                 m.mtp_loss_scale);
+    return;
+  }
+  const auto refuse = [&](bool set, const std::string& what, const char* instead) {
+    if (set)
+      fail_input("model.mtp_layers = {} conflicts with {}: use {}", m.mtp_layers, what, instead);
+  };
+  refuse(family_of(m).architecture != Architecture::decoder,
+         fmt::format("model.family = {:?}", m.family), "gpt or llama, or leave mtp_layers out");
+  refuse(m.position == PositionEncoding::learned, "model.position = \"learned\"",
+         "rope, alibi or none");
+  refuse(m.embedding_norm, "model.embedding_norm", "false");
+  if (m.seq_length <= m.mtp_layers)
+    fail_input("model.mtp_layers = {} needs longer sequences than model.seq_length = {}",
+               m.mtp_layers, m.seq_length);
+}
+
 // Checks a list of layers: unique and ascending.
 void check_layers_of(const ModelConfig& model, const char* key,
                      const std::vector<std::int64_t>& layers) {
@@ -303,6 +324,7 @@ void validate(const ModelConfig& model) {
   check_rope_scaling(model);
   check_yarn(model);
   check_idle_keys(model);
+  check_mtp(model);
   check_norms(model);
   check_gate(model);
   check_soft_cap(model);

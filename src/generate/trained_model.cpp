@@ -36,6 +36,7 @@ TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>&
     : reader_(path),
       config_(parse_config(reader_.state().config_toml, manifest_name(reader_), overrides)) {
   if (!overrides.empty()) validate(config_.model);
+  config_.model.mtp_layers = 0;  // modules that only training uses
 }
 
 const Tokenizer& TrainedModel::tokenizer() {

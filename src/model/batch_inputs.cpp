@@ -12,8 +12,10 @@ namespace {
 // The inputs in one slot of a stage; missing inputs are skipped.
 class Inputs {
  public:
-  Inputs(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context)
-      : stage_(stage),
+  Inputs(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context,
+         std::span<const double> further)
+      : further_(further),
+        stage_(stage),
         slot_(slot),
         sequences_(batch.micro_batch_size),
         seq_(batch.seq_length),
@@ -32,11 +34,25 @@ class Inputs {
   void copy_positions(BatchInput which, const std::vector<T>& from) const {
     if (cut_.chunk == 0) return copy(which, from);
     stage_.write_batch<T>(slot_, which, [&](T* to) {
-      TRIREME_CHECK(stage_.batch_bytes(which) ==
-                    sequences_ * 2 * cut_.chunk * std::int64_t{sizeof(T)});
-      for (std::int64_t b = 0; b < sequences_; ++b)
-        for (const std::int64_t first : cut_.first)
-          to = std::copy_n(from.begin() + b * seq_ + first, cut_.chunk, to);
+      TRIREME_CHECK(stage_.batch_bytes(which) == rows() * std::int64_t{sizeof(T)});
+      copy_own(from, to);
+    });
+  }
+  // Elements of this rank, then those of the k-th positions after them, each times factor(k).
+  template <class T, class Factor>
+  void copy_predicted(BatchInput which, const std::vector<T>& from, const Factor& factor) const {
+    const std::int64_t all = stage_.batch_bytes(which) / std::int64_t{sizeof(T)};
+    if (all <= rows()) return copy_positions(which, from);
+    stage_.write_batch<T>(slot_, which, [&](T* to) {
+      to = copy_own(from, to);
+      std::vector<T> later(from.size());
+      for (std::int64_t k = 1; k < all / rows(); ++k) {
+        for (std::int64_t r = 0; r < std::ssize(from); ++r) {
+          const bool ends = r % seq_ + k >= seq_;
+          later[r] = ends ? T{} : static_cast<T>(static_cast<double>(from[r + k]) * factor(k));
+        }
+        to = copy_own(later, to);
+      }
     });
   }
   // to[i] = value(i), for all elements.
@@ -61,8 +77,9 @@ class Inputs {
   // Copies targets and weights of all rows, or only of predicted rows.
   void copy_predictions(const Batch& batch) const {
     if (!stage_.batch(slot_, BatchInput::predicted_rows)) {
-      copy_positions(BatchInput::targets, batch.targets);
-      copy_positions(BatchInput::loss_weights, batch.loss_weights);
+      copy_predicted(BatchInput::targets, batch.targets, [](std::int64_t) { return 1.0; });
+      copy_predicted(BatchInput::loss_weights, batch.loss_weights,
+                     [&](std::int64_t k) { return further_.empty() ? 1.0 : further_[k - 1]; });
       return;
     }
     std::vector<std::int64_t> rows;
@@ -82,6 +99,18 @@ class Inputs {
   }
 
  private:
+  // Positions of this rank.
+  std::int64_t rows() const { return sequences_ * (cut_.chunk > 0 ? 2 * cut_.chunk : seq_); }
+  template <class T>
+  T* copy_own(const std::vector<T>& from, T* to) const {
+    if (cut_.chunk == 0) return std::copy(from.begin(), from.end(), to);
+    for (std::int64_t b = 0; b < sequences_; ++b)
+      for (const std::int64_t first : cut_.first)
+        to = std::copy_n(from.begin() + b * seq_ + first, cut_.chunk, to);
+    return to;
+  }
+
+  std::span<const double> further_;
   const Stage& stage_;
   int slot_;
   std::int64_t sequences_, seq_;
@@ -90,8 +119,9 @@ class Inputs {
 
 }  // namespace
 
-void load_batch(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context) {
-  const Inputs inputs(stage, slot, batch, context);
+void load_batch(const Stage& stage, int slot, const Batch& batch, const ContextParallel& context,
+                std::span<const double> further) {
+  const Inputs inputs(stage, slot, batch, context, further);
   inputs.copy_positions(BatchInput::tokens, batch.tokens);
   inputs.copy_positions(BatchInput::positions, batch.positions);
   inputs.copy_first_visible(batch);

@@ -129,7 +129,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.scale =
       m_.attention_scale > 0 ? m_.attention_scale : 1 / std::sqrt(static_cast<double>(head_dim));
   a.first_head = tp_.rank * groups * per_group;
-  a.dropout = {dropout(m_.attention_dropout), where};
+  a.dropout = {dropout(m_.attention_dropout), first_site_ + where};
   a.capacity = options_.cache_capacity;
   a.window = kind.window ? m_.attention_window : 0;
   a.alibi_heads = m_.position == PositionEncoding::alibi ? m_.num_heads : 0;
@@ -235,7 +235,7 @@ bool Builder::any_dropout() const {
 }
 
 DropoutRule Builder::site(std::uint32_t where) const {
-  return {dropout(m_.hidden_dropout), where, tp_.first_row(rows_),
+  return {dropout(m_.hidden_dropout), first_site_ + where, tp_.first_row(rows_),
           options_.context.cut(whole_seq_)};
 }
 

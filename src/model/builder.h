@@ -36,6 +36,7 @@ class Builder {
     mlp_out_site,
     embedding_site
   };
+  static constexpr std::uint32_t sites_of_layer = 8;  // see dropout_at_run
   struct Norm {
     ValueId weight, bias;
   };
@@ -106,6 +107,7 @@ class Builder {
   const BuildOptions& options_;
   const TensorParallel& tp_;
   bool dropout_;
+  std::uint32_t first_site_ = 0;  // of several blocks that share a layer's dropout sites
   // Positions of full sequences; this context-parallel rank's share of them; local rows of a
   // micro-batch; and rows between layers.
   std::int64_t whole_seq_, seq_, rows_, local_rows_;

@@ -7,14 +7,16 @@ namespace trireme {
 
 ValueId GptBuilder::embed(Graph& g) const {
   const ValueId tokens = rows_input(g, BatchInput::tokens);
-  const VocabTable words = word_table();
-  const ValueId table = words.parameter(g, tp_);
+  return embed(g, tokens, word_table().parameter(g, tp_));
+}
+
+ValueId GptBuilder::embed(Graph& g, ValueId tokens, ValueId table) const {
   ValueId positions = no_value, position_table = no_value;
   if (m_.position == PositionEncoding::learned) {
     positions = rows_input(g, BatchInput::positions);
     position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
   }
-  ValueId x = VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table);
+  ValueId x = VocabEmbedding{word_table()}(g, tp_, tokens, table, positions, position_table);
   const double width = static_cast<double>(m_.hidden_size);
   x = scaled(g, x, m_.embedding_multiplier * (m_.scale_embedding ? std::sqrt(width) : 1));
   if (m_.embedding_norm) x = norm(g, x, "embedding.norm");
@@ -25,10 +27,13 @@ ValueId GptBuilder::embed(Graph& g) const {
 }
 
 void GptBuilder::predict(Graph& g, ValueId x) const {
-  const ValueId normed = scaled(g, norm(g, x, "final_norm"), m_.logit_multiplier);
+  const bool trains = options_.purpose == Purpose::training;
+  const ValueId state = norm(g, x, "final_norm");
+  if (trains && m_.mtp_layers > 0) return predict_several(g, state);
+  const ValueId normed = scaled(g, state, m_.logit_multiplier);
   const VocabTable words = head_table();
   const ValueId table = words.parameter(g, tp_);
-  if (options_.purpose == Purpose::training) {
+  if (trains) {
     const ValueId targets = rows_input(g, BatchInput::targets);
     const ValueId weights = g.batch(BatchInput::loss_weights, DType::f32, {rows_});
     VocabCrossEntropy{words, options_.logits_bytes, m_.logit_soft_cap}(g, tp_, normed, table,
@@ -57,9 +62,15 @@ std::unique_ptr<Graph> GptBuilder::head() const {
   return graph;
 }
 
-std::span<const Loss> next_token_losses(const ModelConfig&) {
-  static constexpr Loss next_token[] = {word_loss};
-  return next_token;
+std::span<const Loss> next_token_losses(const ModelConfig& model) {
+  constexpr auto further = [](const char* metric, const char* scalar, const char* word) {
+    return Loss{ResultOutput::token_loss, LossUnit::further_token, metric, "", scalar, "", word};
+  };
+  static constexpr Loss all[] = {word_loss, further("mtp_1_loss", "mtp_1 loss", "mtp_1"),
+                                 further("mtp_2_loss", "mtp_2 loss", "mtp_2"),
+                                 further("mtp_3_loss", "mtp_3 loss", "mtp_3")};
+  static_assert(std::size(all) == most_losses);
+  return std::span(all).first(1 + static_cast<std::size_t>(model.mtp_layers));
 }
 
 namespace {

@@ -24,11 +24,20 @@ class GptBuilder : public Builder {
  protected:
   // Word and position embeddings: [rows, hidden].
   ValueId embed(Graph& g) const;
+  ValueId embed(Graph& g, ValueId tokens, ValueId table) const;
   // The final norm, and the loss of each row; for other purposes than training its logits.
   void predict(Graph& g, ValueId x) const;
+
+ private:
+  // With multi-token prediction (mtp.cpp): the losses of the next token and of further ones.
+  void predict_several(Graph& g, ValueId state) const;
+  // The state from which a module predicts, [rows, hidden], of the state before it and the
+  // embedding of `tokens` in the table `words`.
+  ValueId next_state(Graph& g, ValueId state, ValueId tokens, ValueId words,
+                     std::int64_t module) const;
 };
 
-// The single loss: next-token prediction.
+// Next-token prediction, and that of further tokens if the model has it.
 std::span<const Loss> next_token_losses(const ModelConfig& model);
 
 }  // namespace trireme

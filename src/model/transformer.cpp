@@ -147,7 +147,14 @@ void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
   }
 }
 
-// Number of weights in the MLPs of all layers that are active for a token.
+// Calls f with each layer, and with the last one once more for each module of multi-token
+// prediction, whose block is of the same kind.
+template <class F>
+void for_each_block(const ModelConfig& m, const F& f) {
+  for (std::int64_t i = 0; i < m.num_layers + m.mtp_layers; ++i) f(std::min(i, m.num_layers - 1));
+}
+
+// Number of weights in the MLPs of all blocks that are active for a token.
 double active_mlp_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double width = h * (has_gate(m) ? 3 : 2);
@@ -156,23 +163,23 @@ double active_mlp_weights(const ModelConfig& m) {
   const double chosen =
       width * static_cast<double>(moe.top_k * moe.ffn_hidden_size + moe.shared_ffn_hidden_size);
   double sum = 0;
-  for (std::int64_t i = 0; i < m.num_layers; ++i) {
-    const std::int64_t experts = moe.experts_in(i);
+  for_each_block(m, [&](std::int64_t layer) {
+    const std::int64_t experts = moe.experts_in(layer);
     sum += experts > 0 ? chosen + h * static_cast<double>(experts) : dense;
-  }
+  });
   return sum;
 }
 
-// Attended positions per position, over all layers together: the full sequence, without causal
+// Attended positions per position, over all blocks together: the full sequence, without causal
 // halving; windows reduce it in proportion to the visible pairs.
 double attended_positions(const ModelConfig& m) {
   const auto seq = static_cast<double>(m.seq_length);
   const auto window = static_cast<double>(m.attention_window);
   double sum = 0;
-  for (std::int64_t i = 0; i < m.num_layers; ++i) {
-    const bool hides = m.window_in_layer(i) && window < seq;
+  for_each_block(m, [&](std::int64_t layer) {
+    const bool hides = m.window_in_layer(layer) && window < seq;
     sum += hides ? window * (2 - window / seq) : seq;
-  }
+  });
   return sum;
 }
 
@@ -212,7 +219,10 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   if (part.layers > 0) assembler.add_layers(part, options);
   if (part.head) {
     const auto build = [](const Builder& b) { return b.head(); };
-    assembler.instantiate(assembler.add_template(build, Recompute::full, true), -1, "");
+    // Blocks in the head draw and count as those of a layer after the last one.
+    const bool has_blocks = model.mtp_layers > 0;
+    assembler.instantiate(assembler.add_template(build, Recompute::full, true),
+                          has_blocks ? static_cast<std::int32_t>(model.num_layers) : -1, "");
   }
   lay_out_parameters(stage);
   return stage;
@@ -240,7 +250,7 @@ std::int64_t parameter_count(const StageDefinition& definition) {
 
 std::int64_t parameter_count(const ModelConfig& model) {
   BuildOptions options;
-  options.purpose = Purpose::scoring;
+  options.purpose = model.mtp_layers > 0 ? Purpose::training : Purpose::scoring;
   options.seq = 1;
   return parameter_count(build_model(model, options));
 }
@@ -252,9 +262,10 @@ double attention_flops_per_token(const ModelConfig& m) {
 
 double training_flops_per_token(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
-  const double layers = static_cast<double>(m.num_layers);
-  return 6 * (layers * attention_weights(m) + active_mlp_weights(m) +
-              h * static_cast<double>(m.vocab_size)) +
+  const auto modules = static_cast<double>(m.mtp_layers);
+  const double blocks = static_cast<double>(m.num_layers) + modules;
+  return 6 * (blocks * attention_weights(m) + active_mlp_weights(m) +
+              (1 + modules) * h * static_cast<double>(m.vocab_size) + modules * 2 * h * h) +
          attention_flops_per_token(m);
 }
 

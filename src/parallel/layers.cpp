@@ -212,10 +212,16 @@ constexpr std::int64_t most_slices = 1024;
 
 void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
                                    ValueId targets, ValueId weights, ValueId bias) const {
+  const ValueId losses = g.new_value(g.accumulate(), {g.value(targets).shape.count()});
+  g.set_result(losses, ResultOutput::token_loss);
+  write(g, tp, x, table, targets, weights, bias, losses, 0);
+}
+
+void VocabCrossEntropy::write(Graph& g, const TensorParallel& tp, ValueId x, ValueId table,
+                              ValueId targets, ValueId weights, ValueId bias, ValueId losses,
+                              std::int64_t first_loss) const {
   const std::int64_t rows = g.value(targets).shape.count();
   const ValueId all_x = enter(g, tp, x);
-  const ValueId loss = g.new_value(g.accumulate(), {rows});
-  g.set_result(loss, ResultOutput::token_loss);
   // With leaves, the slices must not depend on the number of ranks.
   const std::int64_t columns = tp.leaves > 0 ? words.padded(tp) : g.value(table).shape[0];
   const std::int64_t row_bytes = columns * size_of(g.compute());
@@ -231,7 +237,7 @@ void VocabCrossEntropy::operator()(Graph& g, const TensorParallel& tp, ValueId x
     const ValueId token_loss = ops::cross_entropy(
         g, logits, ops::slice(g, targets, first, count), ops::slice(g, weights, first, count),
         words.local_ids(tp), words.first_id(tp), tp.group(), leaf_cut(tp, false).count);
-    g.place_in(token_loss, loss, first * size_of(g.accumulate()));
+    g.place_in(token_loss, losses, (first_loss + first) * size_of(g.accumulate()));
   }
 }
 

@@ -145,6 +145,9 @@ struct VocabCrossEntropy {
   // ids, or no_value. Declares the result token_loss, [all rows].
   void operator()(Graph& g, const TensorParallel& tp, ValueId x, ValueId table, ValueId targets,
                   ValueId weights, ValueId bias = no_value) const;
+  // The same as elements [first_loss, + all rows) of `losses`.
+  void write(Graph& g, const TensorParallel& tp, ValueId x, ValueId table, ValueId targets,
+             ValueId weights, ValueId bias, ValueId losses, std::int64_t first_loss) const;
 };
 
 }  // namespace trireme

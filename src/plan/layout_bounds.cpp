@@ -79,8 +79,9 @@ Elements elements_of(const Cut& cut, int position) {
     });
     last |= stage + 1 == cut.placement.stages();
   }
-  // A tied table belongs to both ends; a rank with both ends has it once.
-  if (last && embedding > 0 && cut.config.model.tie_embeddings)
+  // A shared table belongs to both ends; a rank with both ends has it once.
+  const ModelConfig& model = cut.config.model;
+  if (last && embedding > 0 && (model.tie_embeddings || model.mtp_layers > 0))
     sum.dense -= std::min(embedding, static_cast<double>(cut.plain.head.elements));
   return sum;
 }

@@ -15,7 +15,10 @@ constexpr std::int64_t page = 4096;
 void Stage::plan_activation_windows() {
   if (options_.windowed_layers == 0 || !options_.training) return;
   const auto& segments = definition_.segments;
-  const auto is_layer = [](const SegmentInstance& segment) { return segment.layer >= 0; };
+  const auto is_layer = [&](const SegmentInstance& segment) {
+    const auto graphs = static_cast<std::size_t>(segment.segment);
+    return segment.layer >= 0 && !definition_.templates[graphs].forward_in_backward;
+  };
   const auto first = std::find_if(segments.begin(), segments.end(), is_layer);
   const auto last = std::find_if_not(first, segments.end(), is_layer);
   plan_.first_windowed = static_cast<int>(first - segments.begin());

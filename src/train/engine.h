@@ -162,9 +162,9 @@ class Engine {
   StageDefinition define(Chunk& chunk, std::int64_t seq) const;
 
   int find_parameter(const Chunk& chunk, const std::string& name) const;
-  // Computes the weight of per-sample losses from the number of predictions in this step's
-  // micro-batches on all ranks.
-  void weigh_sample_losses(Client& client);
+  // Computes the weights of per-sample losses and of further tokens from the number of predictions
+  // in this step's micro-batches on all ranks.
+  void weigh_losses(Client& client);
   void run_micro_batches(const StepInput& input, Client& client, Observer* observer);
   void finish_gradients();
   StepResult update(const StepInput& input);
@@ -176,6 +176,8 @@ class Engine {
   };
   StepBlock* block() const { return &step_memory_.as<StepMemory>()->block; }
   StepTotals* totals() const { return &step_memory_.as<StepMemory>()->totals; }
+  // Layers for which the choices of experts are counted.
+  std::int64_t counted_layers() const;
   // Bytes of the routers' accumulators, located after it; 0 without experts.
   std::int64_t expert_bytes() const;
   ExpertTotals* expert_totals() const {
@@ -203,6 +205,8 @@ class Engine {
   // Predicted tokens per sample of the global batch: scales a per-sample loss so that its weight in
   // the token mean equals that in the sample mean. 1 if no token is predicted.
   double sample_weight_ = 1;
+  // By module of multi-token prediction: the weight of a token's loss relative to a next token's.
+  std::vector<double> further_weights_;
   std::uint64_t seed_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;

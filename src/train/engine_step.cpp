@@ -17,10 +17,11 @@ struct Sums {
   std::vector<std::byte> experts;  // ExpertTotals with its choices; empty without experts
   std::int64_t stops = 0, saves = 0;
 
-  LossSum losses() const {
+  LossSum losses(std::span<const Loss> all) const {
     LossSum sum;
-    for (int i = 0; i < most_losses; ++i)
-      sum.parts[i] = {totals.losses[i].sum.value(), totals.losses[i].count.value()};
+    for (std::size_t i = 0; i < all.size(); ++i)
+      sum.parts[i] = {totals.losses[i].sum.value(), totals.losses[i].count.value(),
+                      all[i].unit == LossUnit::further_token};
     return sum;
   }
 };
@@ -74,14 +75,19 @@ double divisor_of(const LossSum& loss) {
 // Callbacks of the runner into the engine.
 class Engine::Client : public PipelineClient {
  public:
-  // `finish`: called when all gradient reductions have been started.
+  // `finish`: called when all gradient reductions have been started; null: the client evaluates.
   Client(const Engine& engine, const MicroBatches& next, std::int64_t micro_batches,
          std::function<void()> finish)
-      : engine_(engine), next_(next), finish_(std::move(finish)), batches_(micro_batches) {}
+      : engine_(engine),
+        next_(next),
+        finish_(std::move(finish)),
+        trains_(finish_ != nullptr),
+        batches_(micro_batches) {}
 
   void load(int chunk, int slot, std::int64_t k) override {
     k += first_;
-    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.build_.context);
+    load_batch(*engine_.chunks_[chunk]->stage, slot, batch(k), engine_.build_.context,
+               engine_.further_weights_);
   }
   const Batch& batch(std::int64_t k) {
     for (; given_ <= k; ++given_) batches_[given_] = next_(given_);
@@ -91,7 +97,7 @@ class Engine::Client : public PipelineClient {
   void losses_ready(int chunk, int slot, std::int64_t) override {
     // All tensor-parallel ranks have the same losses.
     if (engine_.place_.tp > 0) return;
-    add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.losses_, engine_.totals());
+    add_losses(*engine_.chunks_[chunk]->stage, slot, engine_.model_, trains_, engine_.totals());
   }
   void step() override { finish_(); }
 
@@ -102,17 +108,33 @@ class Engine::Client : public PipelineClient {
   const Engine& engine_;
   const MicroBatches& next_;
   const std::function<void()> finish_;
+  const bool trains_;
   std::vector<const Batch*> batches_;
   std::int64_t given_ = 0, first_ = 0;
 };
 
-void Engine::weigh_sample_losses(Client& client) {
-  double tokens = 0;
+void Engine::weigh_losses(Client& client) {
+  std::vector<double> predicted(1 + static_cast<std::size_t>(model_.mtp_layers));
   const bool counts =
       place_.tp == 0 && place_.cp == 0 && place_.pp == 0;  // other ranks have duplicates or none
-  for (std::int64_t k = 0; counts && k < client.micro_batches(); ++k)
-    for (const float weight : client.batch(k).loss_weights) tokens += weight;
-  groups_.world->all_reduce(&tokens, 1, DType::f64, Reduction::sum, "predicted tokens").wait();
+  for (std::int64_t k = 0; counts && k < client.micro_batches(); ++k) {
+    const std::vector<float>& weights = client.batch(k).loss_weights;
+    for (std::int64_t r = 0; r < std::ssize(weights); ++r)
+      for (std::int64_t depth = 0; depth < std::ssize(predicted); ++depth)
+        if (r % seq_ >= depth) predicted[depth] += weights[r];
+  }
+  groups_.world
+      ->all_reduce(predicted.data(), std::ssize(predicted), DType::f64, Reduction::sum,
+                   "predicted tokens")
+      .wait();
+  const double tokens = predicted[0];
+  // Gradients are divided by the number of next tokens; further ones have means of their own.
+  further_weights_.clear();
+  for (std::size_t depth = 1; depth < predicted.size(); ++depth) {
+    const double mean = predicted[depth] > 0 ? tokens / predicted[depth] : 0;
+    further_weights_.push_back(mean * model_.mtp_loss_scale /
+                               static_cast<double>(model_.mtp_layers));
+  }
   const std::int64_t samples = build_.batch * client.micro_batches() * mesh_.degrees().dp();
   sample_weight_ = tokens > 0 ? tokens / static_cast<double>(samples) : 1;
   // Runs in other precisions have always rounded this value, and must keep their bits.
@@ -139,7 +161,12 @@ std::int64_t Engine::expert_bytes() const {
   const std::int64_t experts = model_.moe.num_experts;
   if (experts == 0) return 0;
   return align_up(static_cast<std::int64_t>(
-      sizeof(ExpertTotals) + model_.num_layers * (experts + 1) * sizeof(std::int64_t)));
+      sizeof(ExpertTotals) + counted_layers() * (experts + 1) * sizeof(std::int64_t)));
+}
+
+// The modules of multi-token prediction count as one more layer.
+std::int64_t Engine::counted_layers() const {
+  return model_.num_layers + (model_.mtp_layers > 0 ? 1 : 0);
 }
 
 std::vector<std::byte> Engine::read_expert_totals() {
@@ -157,8 +184,8 @@ ExpertLoad Engine::load_of(const std::vector<std::byte>& totals, std::int64_t sa
   auto* const sums = reinterpret_cast<ExpertTotals*>(copy.data());
   load.aux_loss = sums->aux_loss.value() / static_cast<double>(samples);
   load.z_loss = sums->z_loss.value() / static_cast<double>(samples);
-  for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
-    const std::int64_t experts = model_.moe.experts_in(layer);
+  for (std::int64_t layer = 0; layer < counted_layers(); ++layer) {
+    const std::int64_t experts = model_.moe.experts_in(std::min(layer, model_.num_layers - 1));
     if (experts == 0) continue;
     const std::span<const std::int64_t> kept(sums->choices() + layer * (model_.moe.num_experts + 1),
                                              static_cast<std::size_t>(experts));
@@ -197,6 +224,7 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   std::int64_t summands = input.micro_batches * mesh_.degrees().dp();
   if (build_.exact_block > 0) summands *= build_.batch * seq_ / build_.exact_block;
   if (build_.tensor.leaves > 0) summands *= build_.tensor.local_leaves();
+  summands *= 1 + model_.mtp_layers;  // whose modules use the word tables too
   for (auto& chunk : chunks_) chunk->gradients->begin_step(block(), summands, &totals()->overflows);
   const PlannedSchedule& planned = schedule(input.micro_batches);
   TRIREME_CHECK(buffers_.hold(buffers_of(planned, place_.pp)));
@@ -220,7 +248,7 @@ int Engine::find_parameter(const Chunk& chunk, const std::string& name) const {
 
 void Engine::finish_gradients() {
   for (auto& chunk : chunks_) chunk->gradients->finish();
-  if (model_.tie_embeddings && placement_.stages() > 1) {
+  if ((model_.tie_embeddings || model_.mtp_layers > 0) && placement_.stages() > 1) {
     Chunk* first = chunk_of_stage(0);
     Chunk* last = chunk_of_stage(placement_.stages() - 1);
     if (first && last) {
@@ -237,7 +265,7 @@ StepResult Engine::train_step(const StepInput& input, const MicroBatches& next,
                               Observer* observer) {
   StepResult result;
   Client client(*this, next, input.micro_batches, [&] { result = update(input); });
-  if (losses_.size() > 1 || model_.moe.has_losses()) weigh_sample_losses(client);
+  if (losses_.size() > 1 || model_.moe.has_losses()) weigh_losses(client);
   for (auto& chunk : chunks_) chunk->optimizer->expect_step();
   run_micro_batches(input, client, observer);
   return result;
@@ -256,7 +284,7 @@ StepResult Engine::update(const StepInput& input) {
   sum_over_ranks(sums, losses_.size(), *groups_.world);
 
   StepResult result;
-  result.loss = sums.losses();
+  result.loss = sums.losses(losses_);
   result.experts = load_of(sums.experts, build_.batch * input.micro_batches * mesh_.degrees().dp());
   result.stop = sums.stops > 0;
   result.saving = sums.saves > 0;
@@ -279,16 +307,17 @@ StepResult Engine::update(const StepInput& input) {
 }
 
 LossSum Engine::evaluate(std::int64_t micro_batches, const MicroBatches& next) {
-  Client client(*this, next, micro_batches, [] {});
+  Client client(*this, next, micro_batches, nullptr);
   clear_totals();
   for (std::int64_t k = 0; k < micro_batches; ++k) {
     client.start_at(k);
     runner_->evaluate(client);
   }
   Sums sums{read_totals(), {}};
-  sum_over_ranks(sums, losses_.size(), *groups_.world);
+  const std::span<const Loss> losses = evaluated_losses(model_);
+  sum_over_ranks(sums, losses.size(), *groups_.world);
   runner_->finish_evaluation();
-  return sums.losses();
+  return sums.losses(losses);
 }
 
 void Engine::observe(const StepInput& input, const MicroBatches& next, Observer& observer) {

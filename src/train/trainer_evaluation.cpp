@@ -56,16 +56,17 @@ void Trainer::Parts::evaluate() {
         "lower optimizer.lr or look at the validation data from sample {} on",
         step, config.run.dir, from);
   }
+  const std::span<const Loss> evaluated = evaluated_losses(config.model);
   std::vector<Metric> line = {{"valid_loss", valid_loss}};
   std::vector<Scalar> scalars;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
+  for (std::size_t i = 0; i < evaluated.size(); ++i) {
     const double mean = sum.parts[i].mean();
-    if (losses.size() > 1) line.push_back({losses[i].valid_metric, mean});
-    scalars.push_back({losses[i].valid_scalar, mean});
+    if (evaluated.size() > 1) line.push_back({evaluated[i].valid_metric, mean});
+    scalars.push_back({evaluated[i].valid_scalar, mean});
   }
   folder.write_metrics(step, line);
   folder.write_scalars(step, consumed_samples, scalars);
-  console.print_now(fmt::format("step {}: validation loss {}", step, loss_text(sum, losses)));
+  console.print_now(fmt::format("step {}: validation loss {}", step, loss_text(sum, evaluated)));
 }
 
 bool Trainer::Parts::has_test() const {
@@ -88,17 +89,18 @@ void Trainer::Parts::test() {
   Loader test_loader(data, loading());
   const LossSum sum = evaluate_on(test_loader, 0);
   test_loss = sum.mean();
+  const std::span<const Loss> evaluated = evaluated_losses(config.model);
   std::vector<std::string> names;
-  for (const Loss& loss : losses) names.push_back(fmt::format("test_{}", loss.metric));
+  for (const Loss& loss : evaluated) names.push_back(fmt::format("test_{}", loss.metric));
   std::vector<Metric> line = {{"test_loss", *test_loss}};
   std::vector<Scalar> scalars;
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (losses.size() > 1) line.push_back({names[i], sum.parts[i].mean()});
-    scalars.push_back({fmt::format("{} test", losses[i].scalar), sum.parts[i].mean()});
+  for (std::size_t i = 0; i < evaluated.size(); ++i) {
+    if (evaluated.size() > 1) line.push_back({names[i], sum.parts[i].mean()});
+    scalars.push_back({fmt::format("{} test", evaluated[i].scalar), sum.parts[i].mean()});
   }
   folder.write_metrics(step, line);
   folder.write_scalars(step, consumed_samples, scalars);
-  console.print_now(fmt::format("step {}: test loss {}", step, loss_text(sum, losses)));
+  console.print_now(fmt::format("step {}: test loss {}", step, loss_text(sum, evaluated)));
 }
 
 }  // namespace trireme

@@ -234,6 +234,20 @@ TEST(Validate, ScaledRotaryPositions) {
               HasSubstr("model.rope_high_freq_factor = 4 must be above"));
 }
 
+TEST(Validate, MultiTokenPrediction) {
+  const std::string modules = "model.mtp_layers=2", rope = "model.position=rope";
+  EXPECT_EQ(refused({modules, rope}), "accepted");
+  EXPECT_THAT(refused({modules}), HasSubstr("conflicts with model.position = \"learned\""));
+  EXPECT_THAT(refused({modules, rope, "model.embedding_norm=true"}),
+              HasSubstr("conflicts with model.embedding_norm"));
+  EXPECT_THAT(refused({modules, "model.family=bert"}),
+              HasSubstr("conflicts with model.family = \"bert\""));
+  EXPECT_THAT(refused({modules, rope, "model.seq_length=2"}), HasSubstr("needs longer sequences"));
+  EXPECT_THAT(refused({"model.mtp_layers=4", rope}), HasSubstr("at least 0 and at most 3"));
+  EXPECT_THAT(refused({"model.mtp_loss_scale=0.3"}),
+              HasSubstr("does nothing without model.mtp_layers"));
+}
+
 TEST(Validate, KeysThatDoNothingAlone) {
   EXPECT_THAT(refused({"model.latent_norm_eps=1e-6"}),
               HasSubstr("does nothing without model.kv_lora_rank"));

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "formats/huggingface/config.h"
+#include "formats/huggingface/names.h"
+#include "refusal.h"
 
 namespace trireme {
 namespace {
@@ -248,6 +250,7 @@ TEST(HuggingFaceConfig, DeepSeekGoesThereAndBack) {
       {{"first_k_dense_replace", 3}},
       {{"seq_aux", false}, {"aux_loss_alpha", 0.01}},
       {{"n_group", 1}, {"topk_group", 1}},
+      {{"num_nextn_predict_layers", 2}},
       {{"n_group", 1}, {"topk_group", 1}, {"num_experts_per_tok", 1}, {"norm_topk_prob", false}}};
   for (const nlohmann::json& changes : cases) {
     const HuggingFaceModel first = parse_huggingface_config(deepseek(changes), "config.json");
@@ -305,12 +308,34 @@ TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
       {{{"scoring_func", "softmax"}}, "scoring_func is the string"},
       {{{"num_experts_per_tok", 1}, {"n_group", 1}, {"topk_group", 1}}, "norm_topk_prob is absent"},
       {{{"sliding_window", 16}}, "has no windows"},
+      {{{"num_nextn_predict_layers", 9}}, "num_nextn_predict_layers"},
+      {{{"num_nextn_predict_layers", 1}, {"num_mtp_layers", 0}}, "num_mtp_layers"},
+      {{{"num_nextn_predict_layers", 1}, {"first_k_dense_replace", 3}}, "which is dense"},
   };
   for (const auto& [changes, message] : cases) {
     EXPECT_THAT([&] { parse_huggingface_config(deepseek(changes), "config.json"); },
                 testing::ThrowsMessage<Error>(HasSubstr(message)))
         << changes.dump();
   }
+}
+
+TEST(HuggingFaceConfig, ModulesOfMultiTokenPrediction) {
+  HuggingFaceModel model =
+      parse_huggingface_config(deepseek({{"num_nextn_predict_layers", 1}}), "config.json");
+  EXPECT_EQ(model.model.mtp_layers, 1);
+  ModelConfig llama = model.model;
+  llama.kv_lora_rank = llama.q_lora_rank = llama.qk_nope_head_dim = llama.qk_rope_head_dim = 0;
+  llama.moe = {};
+  EXPECT_THAT(refusal_of([&] { huggingface_kind(llama); }), HasSubstr("mtp_layers"));
+  EXPECT_EQ(fit_to_names(model, {"model.layers.3.eh_proj.weight"}), "");
+  EXPECT_EQ(tied_huggingface_tensor(model, "model.layers.3.embed_tokens.weight"),
+            "model.embed_tokens.weight");
+  EXPECT_EQ(tied_huggingface_tensor(model, "model.layers.3.shared_head.head.weight"),
+            "lm_head.weight");
+  // transformers saves config.json with their number, and not the modules.
+  EXPECT_THAT(fit_to_names(model, {"model.embed_tokens.weight"}),
+              HasSubstr("no module of multi-token prediction"));
+  EXPECT_EQ(model.model.mtp_layers, 0);
 }
 
 // Each class of transformers has defaults of its own, which a short config.json relies on.

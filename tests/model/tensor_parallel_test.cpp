@@ -195,6 +195,8 @@ std::vector<Layout> layouts() {
   all.push_back({"llama_olmo2_shared", 4, false, true});
   all.push_back({"llama_olmo2_shared", 4, true, false});
   all.push_back({"llama_latent_plain", 4, true, false});
+  all.push_back({"llama_mtp", 4, true, true});
+  all.push_back({"llama_gemma_mtp", 2, false, true});
   return all;
 }
 

@@ -87,6 +87,7 @@ inline ModelConfig tiny(const std::string& family) {
     model.head_dim = 5;
     model.attention_scale = 0.6;
   }
+  if (family.ends_with("_mtp")) model.mtp_layers = 2;
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {
     model.family = "bert";
@@ -119,7 +120,7 @@ class TinyStage {
  public:
   TinyStage(const ModelConfig& model, BuildOptions build, const StageOptions& options = {},
             const RankGroups& groups = {})
-      : rows_(2 * model.seq_length) {
+      : rows_(2 * model.seq_length), predictions_((1 + model.mtp_layers) * rows_) {
     build.compute = sizeof(T) == 8 ? DType::f64 : DType::f32;
     build.batch = 2;
     build.logits_bytes = 5 * padded_vocabulary(model, build.tensor.size) / build.tensor.size *
@@ -138,7 +139,9 @@ class TinyStage {
   void weight_grad() { stage_->run({Pass::weight_grad, 0, &step_, true}); }
   void evaluate() { stage_->evaluate(); }
 
-  std::vector<T> losses() const { return copy(stage_->result(0, ResultOutput::token_loss), rows_); }
+  std::vector<T> losses() const {
+    return copy(stage_->result(0, ResultOutput::token_loss), predictions_);
+  }
   // Of this rank's part, padding included.
   std::vector<T> gradient(int p) const {
     return copy(stage_->gradient(p), parameters()[p].spec.shape.count());
@@ -179,9 +182,9 @@ class TinyStage {
   void fill_batch(const ModelConfig& model) {
     const auto words = static_cast<double>(model.vocab_size);
     fill<std::int32_t>(BatchInput::tokens, rows_, [&](auto r) { return words * uniform(2, 0, r); });
-    fill<std::int32_t>(BatchInput::targets, rows_,
+    fill<std::int32_t>(BatchInput::targets, predictions_,
                        [&](auto r) { return words * uniform(2, 1, r); });
-    fill<float>(BatchInput::loss_weights, rows_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
+    fill<float>(BatchInput::loss_weights, predictions_, [](auto r) { return r % 5 == 3 ? 0 : 1; });
     fill<std::int32_t>(BatchInput::positions, rows_, [&](auto r) { return r % model.seq_length; });
     fill<std::int64_t>(BatchInput::sample_ids, 2, [](auto b) { return 70 + b; });
     fill<std::int32_t>(BatchInput::first_in_window, rows_, [&](auto r) {
@@ -197,7 +200,7 @@ class TinyStage {
 
   std::unique_ptr<Stage> stage_;
   StepBlock step_{.seed = 99, .step = 5, .loss_scale = 0.25, .sample_scale = 1.5};
-  std::int64_t rows_;
+  std::int64_t rows_, predictions_;
 };
 
 }  // namespace trireme::testing_model

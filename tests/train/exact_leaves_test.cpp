@@ -35,7 +35,8 @@ Config leaves_model(const std::string& family, const std::string& precision) {
     m.head_dim = 4;
     m.qk_norm = true;
   }
-  if (family == "windows") {  // as Gemma 3
+  if (family.starts_with("mtp")) m.mtp_layers = 2;
+  if (family == "windows" || family == "mtp windows") {  // as Gemma 3
     m.tie_embeddings = m.scale_embedding = true;
     m.zero_centered_norms = m.zero_centered_qk_norms = true;
     m.activation = MlpActivation::geglu;
@@ -82,8 +83,12 @@ void expect_same(const Result& result, const Result& expected) {
 }
 
 TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
-  for (const auto& [family, precision] :
-       {std::pair{"gpt", "bf16"}, {"llama", "fp32"}, {"windows", "bf16"}, {"outputs", "bf16"}}) {
+  for (const auto& [family, precision] : {std::pair{"gpt", "bf16"},
+                                          {"llama", "fp32"},
+                                          {"windows", "bf16"},
+                                          {"outputs", "bf16"},
+                                          {"mtp llama", "fp32"},
+                                          {"mtp windows", "bf16"}}) {
     SCOPED_TRACE(fmt::format("{} {}", family, precision));
     const Config config = leaves_model(family, precision);
     const Result expected = train(config, 1);
@@ -106,7 +111,7 @@ TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
 
 // The squares in the norm of the gradient are added up in parts of a parameter that no rank cuts.
 TEST(ExactLeaves, CutNoPartOfTheNorm) {
-  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs"}) {
+  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs", "mtp llama"}) {
     const Config config = leaves_model(family, "fp32");
     BuildOptions options;
     options.batch = batch;
@@ -165,7 +170,8 @@ void try_layouts(int count, int seed) {
   LeafLayouts layouts(seed);
   std::map<std::pair<std::string, std::string>, Result> alone;
   for (int i = 0; i < count; ++i) {
-    const auto family = layouts.one_of(Names{"gpt", "alibi", "llama", "windows", "outputs"});
+    const auto family = layouts.one_of(
+        Names{"gpt", "alibi", "llama", "windows", "outputs", "mtp llama", "mtp windows"});
     const auto precision = layouts.one_of(Names{"bf16", "fp32", "fp16"});
     Config config = leaves_model(family, precision);
     const auto [reference, added] = alone.try_emplace({family, precision});

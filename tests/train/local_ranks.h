@@ -21,10 +21,16 @@ namespace trireme {
 constexpr std::int64_t seq = 8, batch = 2, vocab = 37;
 
 // `family`: "experts" is Llama with a dense layer, then layers of experts that drop; "latent" is
-// DeepSeek-V3 with experts that are balanced over the batch; "residual" has residual experts.
+// DeepSeek-V3 with experts that are balanced over the batch; "residual" has residual experts; "mtp
+// FAMILY" predicts two further tokens.
 inline Config config_of(const std::string& precision, std::int64_t micro_batches = 4,
                         const std::string& family = "gpt") {
   Config config;
+  if (family.starts_with("mtp ")) {
+    config = config_of(precision, micro_batches, family.substr(4));
+    config.model.mtp_layers = 2;
+    return config;
+  }
   ModelConfig& m = config.model;
   const bool llama = family == "experts" || family == "latent" || family == "residual";
   m.family = llama ? "llama" : family;
@@ -163,6 +169,8 @@ inline Result train(const Config& config, int ranks, int steps = 3) {
       if (rank > 0) continue;
       result.finite.push_back(done.finite);
       result.losses.push_back(done.loss.mean());
+      for (const LossSum::Part& part : done.loss.parts)
+        if (part.aside) result.losses.push_back(part.mean());
       result.norms.push_back(done.finite ? done.grad_norm : -1);  // NaN equals nothing
       EXPECT_EQ(std::isfinite(done.grad_norm), done.finite);
     }

@@ -113,8 +113,7 @@ std::string text_of(const Config& config, int ranks) {
       o.optimizer, o.parameters, o.activations, o.activation_layers);
 }
 
-TEST(RandomLayouts, GiveTheSameBits) {
-  const int count = from_environment("TRIREME_LAYOUTS", 6);
+void expect_the_same_bits(const Names& families, int count) {
   Layouts layouts(from_environment("TRIREME_LAYOUTS_SEED", 1));
   std::map<std::array<std::string, 4>, Result> alone;
   std::int64_t skipped = 0;
@@ -122,7 +121,7 @@ TEST(RandomLayouts, GiveTheSameBits) {
   for (int i = 0; i < count; ++i) {
     // Every second one in fp16, where overflows have to agree too.
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
-    const auto family = layouts.one_of(Names{"gpt", "llama", "experts", "latent", "residual"});
+    const auto family = layouts.one_of(families);
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});
     const int block = layouts.one_of(std::vector<int>{0, 1, 2});
     Config config = model_of(family, precision, moments);
@@ -145,11 +144,21 @@ TEST(RandomLayouts, GiveTheSameBits) {
                 config.offload.parameters == OffloadPlace::file ||
                 config.offload.activations == OffloadPlace::file;
   }
-  RecordProperty("layouts", count);
-  RecordProperty("skipped_steps", static_cast<int>(skipped));
+  testing::Test::RecordProperty("layouts", count);
+  testing::Test::RecordProperty("skipped_steps", static_cast<int>(skipped));
   std::printf("%d layouts, %d of them with files, %d skipped steps\n", count, in_files,
               static_cast<int>(skipped));
   std::filesystem::remove_all(folder());
+}
+
+TEST(RandomLayouts, GiveTheSameBits) {
+  expect_the_same_bits({"gpt", "llama", "experts", "latent", "residual"},
+                       from_environment("TRIREME_LAYOUTS", 6));
+}
+
+TEST(RandomLayouts, GiveTheSameBitsWithMultiTokenPrediction) {
+  expect_the_same_bits({"mtp llama", "mtp experts", "mtp latent"},
+                       from_environment("TRIREME_LAYOUTS", 3));
 }
 
 }  // namespace

@@ -211,6 +211,16 @@ std::vector<Field> model_fields() {
       FIELD(model, attention_sinks, any(), "",
             "each head has a learned score more, whose value is zero, in the softmax of attention "
             "(gpt-oss)"),
+      FIELD(model, mtp_layers, between(0, 3), "",
+            "multi-token prediction (DeepSeek-V3): modules in a row after the last layer, each of "
+            "which predicts one token further in training; generation and evaluation leave them "
+            "out")
+          .of_weights()
+          .also("mtp_num_layers num_nextn_predict_layers"),
+      FIELD(model, mtp_loss_scale, between(0, 1000), "",
+            "what the mean of the losses of these modules counts in training, next to the loss of "
+            "the next token")
+          .also("mtp_loss_scaling_factor"),
       FIELD(model, order_head, any(), "", "bert: has the sentence-order head, with its pooler"),
       FIELD(model, token_types, any(), "",
             "bert: has an embedding of the two segments; by default where order_head is true"),

@@ -1,6 +1,5 @@
-// config.json of DeepSeek-V3 and of Kimi K2, which uses the same class. Parts of the original
-// training that transformers does not implement (the router bias update, multi-token prediction
-// layers) are not read.
+// config.json of DeepSeek-V3 and of Kimi K2, which uses the same class. The router bias update of
+// the original training, which transformers does not implement, is not read.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -47,6 +46,7 @@ ModelConfig read_deepseek(const HuggingFaceReader& json) {
   read_latent_attention(json, m);
   read_rope(json, m, kDeepSeek.rope_base);
   read_deepseek_experts(json, m, kDeepSeekExperts);
+  read_modules(json, m);
   return m;
 }
 
@@ -91,7 +91,7 @@ HuggingFaceJson write_deepseek(const ModelConfig& m) {
   json["v_head_dim"] = m.v_head_dim;
   write_deepseek_experts(json, m);
   json["moe_layer_freq"] = 1;
-  json["num_nextn_predict_layers"] = 0;
+  json["num_nextn_predict_layers"] = m.mtp_layers;
   return json;
 }
 
@@ -99,9 +99,6 @@ constexpr HuggingFaceInertKey deepseek_keys[] = {
     {"ep_size"},
     {"layer_types", "[null]"},
     {"mlp_bias"},
-    // Multi-token prediction layers after the last layer.
-    {"num_mtp_layers"},
-    {"num_nextn_predict_layers"},
 };
 
 }  // namespace

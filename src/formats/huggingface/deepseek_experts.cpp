@@ -23,6 +23,7 @@ ModelConfig read_glm4_moe(const HuggingFaceReader& json) {
   m.qkv_bias = json.flag("attention_bias", false);
   m.qk_norm = json.flag("use_qk_norm", false);
   read_deepseek_experts(json, m, kGlm4MoeExperts);
+  read_modules(json, m);
   return m;
 }
 
@@ -46,7 +47,7 @@ HuggingFaceJson write_glm4_moe(const ModelConfig& m) {
   json["partial_rotary_factor"] = m.rope_percent;
   json["attention_bias"] = m.qkv_bias;
   json["use_qk_norm"] = m.qk_norm;
-  json["num_nextn_predict_layers"] = 0;
+  json["num_nextn_predict_layers"] = m.mtp_layers;
   write_deepseek_experts(json, m);
   return json;
 }
@@ -65,9 +66,6 @@ HuggingFaceJson write_dots1(const ModelConfig& m) {
 constexpr HuggingFaceInertKey glm4_moe_keys[] = {
     {"layer_types", "[null]"},
     {"mlp_bias"},
-    // Multi-token prediction layers after the last layer.
-    {"num_mtp_layers"},
-    {"num_nextn_predict_layers"},
 };
 
 }  // namespace
@@ -115,6 +113,19 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
   }
   moe.aux_loss = json.flag("seq_aux", true) ? BalanceScope::sequence : BalanceScope::batch;
   moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
+}
+
+// Both programs that run the modules (vLLM, SGLang) give them the experts of the layer after the
+// last one.
+void read_modules(const HuggingFaceReader& json, ModelConfig& m) {
+  const char* const key = json.either("num_nextn_predict_layers", "num_mtp_layers");
+  if (!json.has(key)) return;
+  m.mtp_layers = json.size(key, "mtp_layers");
+  if (m.mtp_layers > 0 && !m.moe.in_layer(m.num_layers - 1)) {
+    json.refuse(key,
+                "the modules have experts there, and here they have the MLP of the last layer, "
+                "which is dense: it must be 0");
+  }
 }
 
 void write_deepseek_experts(HuggingFaceJson& json, const ModelConfig& m) {

@@ -43,7 +43,7 @@ ConversionReport export_huggingface(const fs::path& checkpoint, const fs::path& 
   const Config config = checkpoint_config(reader.folder());
   const HuggingFaceModel model{huggingface_kind(config.model), config.model,
                                tokens_of(reader.state(), options.tokens)};
-  const TensorMapping mapping = huggingface_mapping(model);
+  const TensorMapping mapping = huggingface_export_mapping(model);
   CheckpointSource source(reader, {options.pool, options.progress, options.stopped});
   const TensorAssembler assembler(mapping, Direction::to_theirs, source);
 

@@ -32,6 +32,8 @@ struct DeepSeekExperts {
 };
 void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
                            const DeepSeekExperts& defaults);
+// Reads the number of modules of multi-token prediction; call after read_deepseek_experts().
+void read_modules(const HuggingFaceReader& json, ModelConfig& m);
 void write_deepseek_experts(HuggingFaceJson& json, const ModelConfig& m);
 
 // Keys common to all of them, with RoPE and SiLU.

@@ -133,6 +133,14 @@ class Table {
     }
   }
 
+  // Two square linear layers without biases, side by side in theirs.
+  void beside(const std::string& first, const std::string& second, const std::string& theirs) {
+    const std::int64_t h = m_.hidden_size;
+    const std::size_t their = mapping_.add_theirs({theirs + ".weight", {h, 2 * h}, true});
+    mapping_.link(mapping_.add_ours({first + ".weight", {h, h}, true}), 0, their, 0, h);
+    mapping_.link(mapping_.add_ours({second + ".weight", {h, h}, true}), 0, their, h, h);
+  }
+
   // A layer's experts, concatenated in ours: gate and up projection of each, and down projections.
   void experts(const std::string& ours, const std::string& theirs,
                const HuggingFaceExpertNames& names) {
@@ -338,27 +346,46 @@ void map_mlp(Table& table, const ModelConfig& m, const std::string& ours, const 
   table.linear(ours + "down", theirs + "down_proj", h, ffn, m.bias);
 }
 
+// A block like those of `layer`.
+void map_block(Table& table, const ModelConfig& m, const HuggingFaceKind& kind,
+               ExpertStorage storage, std::int64_t layer, const std::string& ours,
+               const std::string& theirs) {
+  const HuggingFaceLayerNames& names = kind.layers;
+  const bool both = m.norm_placement == NormPlacement::both,
+             after = both || m.norm_placement == NormPlacement::output;
+  if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
+  map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
+  if (!after) table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
+  if (after) table.norm(ours + "attention_out_norm", theirs + names.attention_out_norm);
+  if (both) table.norm(ours + "mlp_norm", theirs + names.mlp_norm);
+  if (after) table.norm(ours + "mlp_out_norm", theirs + names.mlp_out_norm);
+  if (m.moe.in_layer(layer))
+    map_experts(table, m, ours, theirs, kind.experts, storage);
+  else
+    map_mlp(table, m, ours + "mlp.", theirs + "mlp.", names);
+}
+
+// Name of a module of multi-token prediction, which theirs counts as a layer after the last one.
+std::string module_name(const ModelConfig& m, std::int64_t module) {
+  return fmt::format("model.layers.{}.", m.num_layers + module);
+}
+
 // Also maps Llama's relatives, dense and MoE.
 TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, ExpertStorage storage) {
   Table table(m);
   const std::int64_t h = m.hidden_size;
-  const HuggingFaceLayerNames& names = kind.layers;
-  const bool both = m.norm_placement == NormPlacement::both,
-             after = both || m.norm_placement == NormPlacement::output;
   table.same("embedding.word.weight", "model.embed_tokens.weight", {m.vocab_size, h});
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
-    const std::string ours = fmt::format("layers.{}.", layer);
-    const std::string theirs = fmt::format("model.layers.{}.", layer);
-    if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
-    map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
-    if (!after) table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
-    if (after) table.norm(ours + "attention_out_norm", theirs + names.attention_out_norm);
-    if (both) table.norm(ours + "mlp_norm", theirs + names.mlp_norm);
-    if (after) table.norm(ours + "mlp_out_norm", theirs + names.mlp_out_norm);
-    if (m.moe.in_layer(layer))
-      map_experts(table, m, ours, theirs, kind.experts, storage);
-    else
-      map_mlp(table, m, ours + "mlp.", theirs + "mlp.", names);
+    map_block(table, m, kind, storage, layer, fmt::format("layers.{}.", layer),
+              fmt::format("model.layers.{}.", layer));
+  }
+  for (std::int64_t module = 0; module < m.mtp_layers; ++module) {
+    const std::string ours = fmt::format("mtp.{}.", module), theirs = module_name(m, module);
+    table.norm(ours + "embedding_norm", theirs + "enorm");
+    table.norm(ours + "state_norm", theirs + "hnorm");
+    table.beside(ours + "embedding_proj", ours + "state_proj", theirs + "eh_proj");
+    map_block(table, m, kind, storage, m.num_layers - 1, ours, theirs);
+    table.norm(ours + "final_norm", theirs + "shared_head.norm");
   }
   table.norm("final_norm", "model.norm");
   if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
@@ -432,6 +459,30 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage e
   return model.kind->names->map(model.model, *model.kind, experts);
 }
 
+// Each module comes with its own copy of the word tables.
+std::vector<std::pair<std::string, std::string>> module_copies(const ModelConfig& m) {
+  std::vector<std::pair<std::string, std::string>> copies;
+  for (std::int64_t module = 0; module < m.mtp_layers; ++module) {
+    const std::string name = module_name(m, module), words = "model.embed_tokens.weight";
+    copies.emplace_back(name + "embed_tokens.weight", words);
+    copies.emplace_back(name + "shared_head.head.weight",
+                        m.tie_embeddings ? words : "lm_head.weight");
+  }
+  return copies;
+}
+
+TensorMapping huggingface_export_mapping(const HuggingFaceModel& model) {
+  TensorMapping mapping = huggingface_mapping(model);
+  for (const auto& [copy, original] : module_copies(model.model)) {
+    const auto same = std::ranges::find(mapping.theirs, original, &NamedTensor::name);
+    const auto theirs = static_cast<std::size_t>(same - mapping.theirs.begin());
+    const RowLink link = *std::ranges::find(mapping.links, theirs, &RowLink::theirs);
+    const std::size_t added = mapping.add_theirs({copy, same->shape});
+    mapping.link(link.ours, 0, added, 0, link.rows);
+  }
+  return mapping;
+}
+
 std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::string& name) {
   std::string out = name;
   const auto replace_end = [&](std::string_view from, std::string_view to) {
@@ -451,11 +502,17 @@ bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view 
 }
 
 std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>& names) {
-  if (!model.kind->masked_class || names.empty()) return "";
+  if (names.empty()) return "";
   const auto any_begins = [&](std::string_view with) {
     return std::ranges::any_of(names,
                                [&](const std::string& one) { return one.starts_with(with); });
   };
+  if (model.model.mtp_layers > 0 && !any_begins(module_name(model.model, 0))) {
+    model.model.mtp_layers = 0;
+    return "the files hold no module of multi-token prediction, though config.json counts some, as "
+           "files do that transformers has saved (model.mtp_layers = 0)";
+  }
+  if (!model.kind->masked_class) return "";
   if (any_begins("cls.seq_relationship.")) return "";
   model.model.order_head = false;
   return fmt::format(
@@ -464,6 +521,8 @@ std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
+  for (const auto& [copy, original] : module_copies(model.model))
+    if (copy == name) return original;
   for (const HuggingFaceCopy& one : model.kind->names->copies)
     if (one.copy == name && one.tied == model.model.tie_embeddings)
       return std::string(one.original);

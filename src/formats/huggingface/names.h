@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/huggingface/config.h"
@@ -20,6 +21,13 @@ inline constexpr std::string_view fused_experts_ending = ".mlp.experts.gate_up_p
 TensorMapping huggingface_mapping(const HuggingFaceModel& model,
                                   ExpertStorage experts = ExpertStorage::apart);
 
+// The same for files that are written, with the copies of the word tables in modules of multi-token
+// prediction. Those tables are whole tensors on both sides.
+TensorMapping huggingface_export_mapping(const HuggingFaceModel& model);
+
+// Copies of word tables in modules of multi-token prediction, each with its original.
+std::vector<std::pair<std::string, std::string>> module_copies(const ModelConfig& model);
+
 // Canonical name of a file's tensor, as used in our tables: without an optional prefix, and with
 // current names for LayerNorm parameters.
 std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::string& name);
@@ -29,8 +37,10 @@ std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::s
 // which is its only user. All other tensors are read.
 bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view name);
 
-// Removes the sentence-order head from a BERT whose tensors (by canonical name) do not include it.
-// Returns a note, or "". config.json does not record the head.
+// Removes the sentence-order head from a BERT whose tensors (by canonical name) do not include it,
+// since config.json does not record the head; and modules of multi-token prediction that
+// config.json counts, but no tensor is of, since transformers does not save them. Returns a note,
+// or "".
 std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>& names);
 
 // The (canonical) name of the weight that a tensor must be a copy of, for example the embedding for
