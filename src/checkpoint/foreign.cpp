@@ -88,6 +88,10 @@ struct Finding {
   std::string convert_command(const fs::path& tried) const {
     fs::path folder = path;
     for (int level = 0; level < signs[sign].up; ++level) folder = folder.parent_path();
+    // accelerate gives weights and states of an optimizer a folder each.
+    const std::string last = folder.filename().string();
+    if (last.starts_with("optimizer_") || last.starts_with("pytorch_model_fsdp_"))
+      folder = folder.parent_path();
     if (folder.empty()) folder = ".";
     std::error_code error;
     if (!tried.empty() && fs::equivalent(folder, tried, error)) return "of which files are missing";

@@ -73,9 +73,11 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
       take_number(arguments, "--nproc", "a number of processes", 1, 1 << 16).value_or(0);
   const auto restarts = take_number(arguments, "--restarts", "a number of restarts", 0, 1000);
   const auto wait_s = take_number(arguments, "--restart-wait", "a number of seconds", 0.0, 300.0);
-  const megatron::Translation translation = megatron::translate(arguments, {.program = program});
-  Config config = megatron::to_config(translation);
   const int ranks = print_config ? 0 : command.nproc;
+  const int all_ranks = print_config || ranks > 0 ? ranks : discover_launch().size;
+  const megatron::Translation translation =
+      megatron::translate(arguments, {.program = program, .ranks = all_ranks});
+  Config config = megatron::to_config(translation);
   megatron::check(config, ranks);
   if (restarts && !print_config)
     restart_own_command(config.run.dir, *restarts, wait_s.value_or(RestartLimits{}.first_wait_s));

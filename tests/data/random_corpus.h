@@ -49,6 +49,8 @@ class RandomCorpus {
   void add_lines(const std::string& folder);
   void add_text(const std::string& folder);
   void add_saved_dataset(const std::string& folder);
+  void add_linked(const std::string& folder);
+  void add_cache_of_hub();
   void add_leftover(const std::string& folder);
   void add_refused(const std::string& folder);
   void add_refused_folder();
@@ -83,17 +85,20 @@ inline RandomCorpus::RandomCorpus(const fs::path& root, unsigned seed, bool with
   const std::string folders[] = {"", "part/", "AA/", "a.b/deep/", "_data/"};
   for (std::size_t i = 1 + below(7); i > 0; --i) {
     const std::string folder = any_of(folders);
-    const std::size_t kind = below(10);
+    const std::size_t kind = below(12);
     if (kind < 6) {
       add_lines(folder);
     } else if (kind < 8) {
       add_text(folder);
+    } else if (kind < 10) {
+      add_linked(folder);
     } else {
       add_leftover(folder);
     }
   }
   add_lines("");  // at least one document
   for (std::size_t i = below(4); i > 0; --i) add_leftover(any_of(folders));
+  if (below(6) == 0) add_cache_of_hub();
   if (with_arrow_ && below(3) == 0) add_saved_dataset("saved/");
   if (below(4) == 0)
     add_refused(any_of(folders));
@@ -261,6 +266,47 @@ inline void RandomCorpus::add_saved_dataset(const std::string& folder) {
       {folder + "data-00000-of-00001.arrow", {"one", "t\xc3\xa9xt two", "four\nlines", "five"}});
 }
 
+// What a folder may hold besides files with documents: links, and files that hold nothing.
+inline void RandomCorpus::add_linked(const std::string& folder) {
+  fs::create_directories(root_ / folder);
+  const fs::path elsewhere = root_.parent_path() / "elsewhere";
+  const std::string document = text();
+  const std::string name = fmt::format("{}part-{:02}", folder, files_++);
+  switch (below(5)) {
+    case 0:
+    case 1: {
+      const std::string target = fmt::format("{:02}/text.txt", files_);
+      fs::create_directories(elsewhere / target.substr(0, 2));
+      write_bytes((elsewhere / target).string(), "x" + document);
+      const bool whole_folder = below(2) == 0;
+      const std::string link = whole_folder ? name : name + ".txt";
+      fs::create_symlink(elsewhere / (whole_folder ? target.substr(0, 2) : target), root_ / link);
+      found_.push_back({whole_folder ? link + "/text.txt" : link, {"x" + document}});
+      break;
+    }
+    case 2:
+      fs::create_symlink(root_, root_ / name);
+      passed_over_.insert(name);
+      break;
+    case 3:
+      write(name + ".jsonl", below(2) ? "" : "\n \n");
+      break;
+    default:
+      write(name + ".txt.gz", gzip(""));
+  }
+}
+
+// Two revisions of a dataset, of which the cache names one.
+inline void RandomCorpus::add_cache_of_hub() {
+  for (const char* const revision : {"0a1b", "2c3d"}) {
+    const std::string file = fmt::format("hub/snapshots/{}/a.jsonl", revision);
+    write(file, fmt::format("{{\"text\": \"of {}\"}}\n", revision));
+    if (revision == std::string("2c3d")) found_.push_back({file, {"of 2c3d"}});
+  }
+  write("hub/refs/main", "2c3d");
+  passed_over_.insert({"hub/refs", "hub/snapshots/0a1b"});
+}
+
 inline void RandomCorpus::add_leftover(const std::string& folder) {
   const std::string document = "{\"text\": \"a copy\"}\n";
   const std::string number = fmt::format("part-{:02}.jsonl", files_++);
@@ -337,7 +383,13 @@ inline void RandomCorpus::add_refused(const std::string& folder) {
       {"wiki_00", "<doc id=\"12\" url=\"\" title=\"A\">\nA text\n</doc>\n"},
       {"z.txt", "\x8b\x03\x80{\x01\x02\xff\xfe\x03 some bytes"},
   };
-  const auto& [name, bytes] = files[below(std::size(files))];
+  const std::size_t which = below(std::size(files) + 1);
+  if (which == std::size(files)) {
+    refused_ = folder + "z.jsonl";
+    fs::create_directories(root_ / folder);
+    return fs::create_symlink("nowhere", root_ / refused_);
+  }
+  const auto& [name, bytes] = files[which];
   refused_ = folder + name;
   write(refused_, bytes);
 }
@@ -360,10 +412,10 @@ inline void RandomCorpus::add_refused_folder() {
       write("table/a.jsonl", line);
       break;
     default:
-      refused_ = "hub/snapshots";
+      refused_ = "old/snapshots";
       for (const char* const revision : {"0a1b", "2c3d"})
-        write(fmt::format("hub/snapshots/{}/a.jsonl", revision), line);
-      write("hub/refs/main", "4e5f");
+        write(fmt::format("old/snapshots/{}/a.jsonl", revision), line);
+      write("old/refs/main", "4e5f");
   }
 }
 

@@ -1,9 +1,11 @@
 // Folders that PyTorch's torch.distributed.checkpoint wrote give the bits of the same weights in
 // safetensors, and the states of their optimizer.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <functional>
 
+#include "checkpoint/foreign.h"
 #include "formats/assembled.h"
 #include "formats/dcp/model.h"
 #include "formats/dcp/writer.h"
@@ -207,6 +209,22 @@ TEST_F(Dcp, WeightsAndStatesInTwoFoldersAreReadTogether) {
   write_file_durably(whole / "pytorch_model_fsdp_1/.metadata", "x");
   EXPECT_THAT(refusal_of([&] { open_dcp_folder(whole, {}, config()); }),
               HasSubstr("several models"));
+}
+
+TEST_F(Dcp, StatesOfAnotherModelAreNotPassedOver) {
+  const fs::path whole = folder_ / "run/checkpoint-5";
+  for (const char* other : {"optimizer_1", "optimizer_10"}) {
+    for (const char* own : {"", "optimizer_0"}) {
+      fs::remove_all(whole);
+      make_folders(whole);
+      for (const std::string name : {"pytorch_model_fsdp_0", other, own})
+        if (!name.empty()) fs::copy(saved("dcp/huggingface"), whole / name);
+      EXPECT_THAT(refusal_of([&] { open_dcp_folder(whole, {}, config()); }),
+                  AllOf(HasSubstr(other), HasSubstr("expected in 'optimizer_0'")));
+    }
+  }
+  EXPECT_THAT(describe_foreign(folder_ / "run"),
+              HasSubstr(fmt::format("trireme convert {} RUN", whole.string())));
 }
 
 TEST_F(DcpExperts, StatesAloneAreNoModel) {

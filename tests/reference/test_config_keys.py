@@ -7,6 +7,8 @@ import collections
 import copy
 import dataclasses
 import json
+import os
+import shutil
 
 import pytest
 import torch
@@ -160,8 +162,20 @@ def edits_of(kind, base, config):
             yield key, {k: copy.deepcopy(v) for k, v in base.items() if k != key}
 
 
-def build(kind, folder):
-    """The model of the config.json in a folder, its weights written there; None: there is none."""
+def shapes_of(model):
+    """What decides which tensors a saved model has: equal for models that can share a file."""
+    tensors = model.state_dict(keep_vars=True)
+    first = {}  # Tied tensors are one, which is saved once.
+    return tuple((name, tuple(t.shape), first.setdefault(id(t), name))
+                 for name, t in tensors.items())
+
+
+def build(kind, folder, saved):
+    """The model of the config.json in a folder, its weights written there; None: there is none.
+
+    `saved` keeps the first model of every set of shapes: the next one takes its weights and its
+    file, since most edits change no tensor and saving one takes longer than all else.
+    """
     file = folder / "config.json"
     text = file.read_text()
     torch.manual_seed(1)
@@ -171,15 +185,26 @@ def build(kind, folder):
             config._attn_implementation = "eager"
         config.dtype = torch.float32
         model = KINDS[kind][1](config).eval().float()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(0.2 * torch.randn_like(parameter))
+        shapes = shapes_of(model)
+        if shapes in saved:
+            model.load_state_dict(saved[shapes][0])
+        else:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter.add_(0.2 * torch.randn_like(parameter))
         logits_of(model, [1, 2, 3], "bert" in kind)
-        model.save_pretrained(folder)
+        if shapes not in saved:
+            model.save_pretrained(folder)
     except Exception:  # of any kind: a configuration that does not work there
         return None
     finally:
         file.write_text(text)
+    if shapes in saved:
+        os.link(saved[shapes][1], folder / "model.safetensors")
+    else:
+        weights = folder.parents[1] / f"{len(saved)}.safetensors"
+        os.link(folder / "model.safetensors", weights)
+        saved[shapes] = {name: t.clone() for name, t in model.state_dict().items()}, weights
     return model
 
 
@@ -192,11 +217,26 @@ def logits_of(model, line, is_bert):
     return (out.logits if "logits" in out else out.prediction_logits)[0]
 
 
-def outcome_of(trireme, kind, key, content, folder, rng):
+def logits_here(trireme, folder, model, rng, is_bert, scored):
+    """Lines of ids, and the logits that the run in a folder has for them.
+
+    `scored` keeps those of every run: edits that come to the same run need no second look at it.
+    """
+    run = folder / "run"
+    key = tuple(file.read_bytes() for file in sorted(run.rglob("*")) if file.is_file())
+    if key not in scored:
+        most = model.config.max_position_embeddings if is_bert else None
+        lines = [line[:most] for line in random_lines(rng, model, 3)]
+        types = [[0] * len(line) for line in lines] if is_bert else None
+        scored[key] = lines, score(trireme, run, lines, folder, types)
+    return scored[key]
+
+
+def outcome_of(trireme, kind, key, content, folder, rng, saved, scored):
     """What becomes of an edit, and a text about it where it is wrong."""
     (folder / "hf").mkdir(parents=True)
     (folder / "hf/config.json").write_text(json.dumps(content))
-    model = build(kind, folder / "hf")
+    model = build(kind, folder / "hf", saved)
     if model is None:
         return "no model of the reference", ""
     done = trireme("convert", "--from", "hf", folder / "hf", folder / "run", code=None)
@@ -213,10 +253,7 @@ def outcome_of(trireme, kind, key, content, folder, rng):
     if done.returncode != 0:
         return "wrong", f"exit code {done.returncode}: {done.stderr}"
     is_bert = "bert" in kind
-    most = model.config.max_position_embeddings if is_bert else None
-    lines = [line[:most] for line in random_lines(rng, model, 3)]
-    got = score(trireme, folder / "run", lines, folder, [[0] * len(x) for x in lines]
-                if is_bert else None)
+    lines, got = logits_here(trireme, folder, model, rng, is_bert, scored)
     for s, line in enumerate(lines):
         want = logits_of(model, line, is_bert)
         if got[f"logits.{s}"].shape != want.shape:
@@ -234,11 +271,14 @@ def test_each_key_is_read_refused_or_without_effect(trireme, rng, tries, tmp_pat
     count = tries(60)  # all of them with TRIREME_SCALE=20
     if count < len(edits):
         edits = rng.sample(edits, count)
-    counts, wrong = collections.Counter(), []
-    for i, (key, content) in enumerate(edits):
-        outcome, text = outcome_of(trireme, kind, key, content, tmp_path / str(i), rng)
+    counts, wrong, saved, scored = collections.Counter(), [], {}, {}
+    for key, content in edits:
+        folder = tmp_path / "edit"  # One name for all: runs contain their own path.
+        outcome, text = outcome_of(trireme, kind, key, content, folder, rng, saved, scored)
+        shutil.rmtree(folder)
         counts[outcome] += 1
         if outcome == "wrong":
             wrong.append(f"{key} = {json.dumps(content.get(key, 'absent'))}: {text}")
-    print(f"\n{kind}: {len(edits)} edits, {dict(counts)}")
+            print(f"\n{kind}: {wrong[-1]}")
+    print(f"\n{kind}: {len(edits)} edits, {dict(counts)}, {len(saved)} shapes, {len(scored)} runs")
     assert not wrong, "\n".join(wrong)

@@ -303,18 +303,30 @@ class DcpModel {
 SplitDcpFolder find_split_dcp_folder(const fs::path& folder) {
   constexpr std::string_view model = "pytorch_model_fsdp_", optimizer = "optimizer_";
   SplitDcpFolder found;
+  std::vector<std::string> states;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(folder, error)) {
     const std::string name = item.path().filename().string();
-    if (!name.starts_with(model) || !is_dcp_folder(item.path())) continue;
+    if (!is_dcp_folder(item.path())) continue;
+    if (name.starts_with(optimizer)) states.push_back(name);
+    if (!name.starts_with(model)) continue;
     if (!found.model.empty()) {
       fail_input("'{}' holds several models, such as '{}' and '{}': give the folder of one of them",
                  folder.string(), found.model.filename().string(), name);
     }
     found.model = item.path();
-    const fs::path states = folder / (std::string(optimizer) + name.substr(model.size()));
-    if (is_dcp_folder(states)) found.optimizer = states;
   }
+  if (found.model.empty()) return found;
+  const std::string name = found.model.filename().string();
+  const std::string expected = std::string(optimizer) + name.substr(model.size());
+  for (const std::string& other : states) {
+    if (other == expected) continue;
+    fail_input(
+        "'{}' has states of an optimizer in '{}', and those of the model in '{}' are expected in "
+        "'{}': give '{}' for the weights alone, or take '{}' away",
+        folder.string(), other, name, expected, found.model.string(), other);
+  }
+  if (!states.empty()) found.optimizer = folder / expected;
   return found;
 }
 

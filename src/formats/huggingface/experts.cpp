@@ -1,5 +1,7 @@
 // config.json of Llama-like MoE models. transformers computes one balance loss over all layers, so
 // its coefficient corresponds only approximately to ours per layer times layers / top_k.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -39,8 +41,9 @@ void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
   for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
     if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
   if (sparse.empty()) {
-    json.refuse(dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
-                "it leaves no layer with experts");
+    json.refuse(
+        dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
+        fmt::format("with num_hidden_layers = {} it leaves no layer with experts", m.num_layers));
   }
   if (dense.empty()) {
     m.moe.first_layer = step - 1;

@@ -71,12 +71,12 @@ std::string range_problem(const Flag& flag, const std::string& value) {
 
 // Whether Megatron takes an empty text as if the flag was not given. Elsewhere it fails on one, or
 // trains something that the empty text does not say.
-bool may_be_empty(const Flag& flag) {
+bool is_not_given(const Flag& flag, const std::vector<std::string>& values) {
   static const std::set<std::string_view> names = {
       "--save",           "--load",       "--pretrained-checkpoint", "--tensorboard-dir",
       "--vocab-file",     "--merge-file", "--tokenizer-model",       "--tokenizer-name-or-path",
       "--data-cache-path"};
-  return names.contains(flag.name) || flag.fate == Fate::ignored;
+  return values.size() == 1 && values[0].empty() && names.contains(flag.name);
 }
 
 // Normalizes the value for later code. Returns an error message, or "".
@@ -95,8 +95,9 @@ std::string normalize(const Flag& flag, std::string& value) {
   }
   if (flag.kind == Kind::text || flag.kind == Kind::texts) {
     const bool is_blank = value.find_first_not_of(" \t\n") == std::string::npos;
-    return is_blank && !may_be_empty(flag) ? fmt::format("is empty, and needs {}", value_text(flag))
-                                           : "";
+    return is_blank && flag.fate != Fate::ignored
+               ? fmt::format("is empty, and needs {}", value_text(flag))
+               : "";
   }
   if (flag.kind != Kind::choice) return "";
   std::vector<std::string> names;
@@ -232,6 +233,11 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
     line.refused.insert(flag.name);
     const std::string value = values.empty() ? "" : fmt::format("'{}': ", shown(values[0]));
     return complaints.add(flag.name, value + flag.text);
+  }
+  if (is_not_given(flag, values)) {
+    line.flags.erase(flag.name);
+    std::erase(line.order, flag.name);
+    return;
   }
   for (std::string& value : values) {
     const std::string problem = normalize(flag, value);

@@ -25,6 +25,7 @@ class Draft {
 
   Program program() const { return options_.program; }
   bool is_of_a_checkpoint() const { return options_.model_only; }
+  std::int64_t ranks() const { return options_.ranks; }
   CommandLine& line() { return line_; }
   Complaints& complaints() { return complaints_; }
 

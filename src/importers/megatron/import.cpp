@@ -228,12 +228,12 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   how.program = program_of(launch, options, result);
   how.lenient = true;
   how.read_file = [&](const std::string& path) { return text_of_launch(launch, path); };
+  const script::LaunchSize size = script::launch_size(launch);
+  how.ranks = result.ranks = size.nodes * size.per_node;
   Translation translation = translate(launch.arguments, how);
   set_run_device(translation, options.device, device_hints(run, launch));
-  const script::LaunchSize size = script::launch_size(launch);
   result.line = launch.line;
   result.program = how.program;
-  result.ranks = size.nodes * size.per_node;
   result.toml = to_toml(translation);
   result.launch = script::launch_line(size, options.file);
   result.lost.insert(result.lost.end(), translation.lost.begin(), translation.lost.end());

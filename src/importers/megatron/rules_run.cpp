@@ -227,15 +227,26 @@ void profile(Draft& draft) {
   }
 }
 
+// Whether a batch is certainly one micro-batch. Without a size, Megatron's batch is one micro-batch
+// for each data-parallel rank.
+bool one_micro_batch(const Draft& draft) {
+  if (draft.has("--global-batch-size"))
+    return draft.integer("--global-batch-size", 0) == draft.integer("--micro-batch-size", 0);
+  std::int64_t replicas = draft.ranks();
+  for (const char* flag : {"--tensor-model-parallel-size", "--pipeline-model-parallel-size",
+                           "--context-parallel-size"}) {
+    const std::int64_t degree = std::max<std::int64_t>(draft.integer(flag, 1), 1);
+    replicas = replicas % degree == 0 ? replicas / degree : 0;
+  }
+  return replicas == 1 && !draft.has("--step-batch-size-schedule");
+}
+
 // Megatron's loss is the mean over micro-batches of their token means. Token counts differ between
 // micro-batches for BERT and with end-of-document masking.
 void weights_of_tokens(Draft& draft) {
   const char* const flag = "--calculate-per-token-loss";
   const bool uneven = draft.program() == Program::bert || draft.has("--eod-mask-loss");
-  const bool one_micro_batch =
-      draft.has("--global-batch-size") &&
-      draft.integer("--global-batch-size", 0) == draft.integer("--micro-batch-size", 0);
-  if (!uneven || one_micro_batch || draft.has(flag) || draft.is_of_a_checkpoint()) return;
+  if (!uneven || draft.has(flag) || draft.is_of_a_checkpoint() || one_micro_batch(draft)) return;
   draft.complaints().add(
       flag,
       "tokens weigh equally here, and without this flag Megatron weighs micro-batches equally, "

@@ -1,6 +1,7 @@
 // Translates the flags of a Megatron script to an equivalent configuration.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -39,6 +40,8 @@ struct TranslateOptions {
   Program program = Program::gpt;
   // Translates only what determines a checkpoint's model, not its training.
   bool model_only = false;
+  // Number of ranks that train; 0: unknown.
+  std::int64_t ranks = 0;
   // Collects problems in Translation::lost and continues, instead of throwing the first one.
   bool lenient = false;
   // Returns the text of a file named by a flag; nullopt if it does not exist. If the function is

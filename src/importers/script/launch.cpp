@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <sstream>
 
 namespace trireme::script {
 
@@ -164,24 +165,40 @@ std::string text_option(const std::vector<std::string>& words,
   return value;
 }
 
-// Parses hosts in a DeepSpeed hostfile: "worker-0 slots=8".
-std::map<std::string, std::set<int>> hosts_of(const std::string& text) {
-  std::map<std::string, std::set<int>> hosts;
+using Hosts = std::map<std::string, std::set<int>>;
+
+// Parses the whole text as a number; nullopt if it is none.
+std::optional<int> whole_number(const std::string& text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+// Parses a DeepSpeed hostfile: "worker-0 slots=8". Nullopt where DeepSpeed ends with an error: a
+// line of another form, a host that is listed twice, or no host.
+std::optional<Hosts> hosts_of(const std::string& text) {
+  Hosts hosts;
   for (const std::string& line : split(text, '\n')) {
-    const std::size_t end = line.find_first_of(" \t");
-    const std::size_t slots = line.find("slots=");
-    if (line.empty() || line[0] == '#' || slots == std::string::npos) continue;
-    std::set<int>& devices = hosts[line.substr(0, end)];
-    for (int i = 0; i < std::min(std::atoi(line.c_str() + slots + 6), 1024); ++i) devices.insert(i);
+    std::istringstream words(line);
+    std::string host, slots;
+    if (!(words >> host) || host[0] == '#') continue;
+    words >> slots;
+    const std::size_t digits = slots.find_first_not_of("0123456789", 6);
+    const auto count =
+        slots.starts_with("slots=") ? whole_number(slots.substr(6, digits - 6)) : std::nullopt;
+    if (!count || hosts.contains(host)) return std::nullopt;
+    for (int i = 0; i < std::min(*count, 1024); ++i) hosts[host].insert(i);
   }
+  if (hosts.empty()) return std::nullopt;
   return hosts;
 }
 
 // Devices named by --include or --exclude: "worker-0@worker-1:0,2"; no devices means all of the
-// host's. Nullopt if a device is not a number or the host is not in the hostfile.
-std::optional<std::map<std::string, std::set<int>>> named_devices(
-    const std::string& text, const std::map<std::string, std::set<int>>& known) {
-  std::map<std::string, std::set<int>> hosts;
+// host's. Nullopt if a device is not a number, or the hostfile has no such host or device.
+std::optional<Hosts> named_devices(const std::string& text, const Hosts& known) {
+  Hosts hosts;
   for (const std::string& part : split(text, '@')) {
     const std::size_t colon = part.find(':');
     const std::string host = part.substr(0, colon);
@@ -189,11 +206,9 @@ std::optional<std::map<std::string, std::set<int>>> named_devices(
     std::set<int>& devices = hosts[host];
     if (colon == std::string::npos) continue;
     for (const std::string& device : split(part.substr(colon + 1), ',')) {
-      int number = 0;
-      const char* const end = device.data() + device.size();
-      const auto [stop, error] = std::from_chars(device.data(), end, number);
-      if (error != std::errc() || stop != end) return std::nullopt;
-      devices.insert(number);
+      const auto number = whole_number(device);
+      if (!number || (!known.empty() && !known.at(host).contains(*number))) return std::nullopt;
+      devices.insert(*number);
     }
   }
   return hosts;
@@ -206,21 +221,31 @@ std::int64_t visible_devices(const Launch& launch) {
   return static_cast<std::int64_t>(split(at->second, ',').size());
 }
 
+// A count for DeepSpeed's own launcher, where numbers below 0, its default, mean "not given".
+std::int64_t deepspeed_count(const std::vector<std::string>& words,
+                             std::initializer_list<const char*> names) {
+  return whole_number(text_option(words, names)).value_or(0) < 0 ? -1 : option(words, names);
+}
+
 // Size for DeepSpeed's own launcher. per_node is unknown if nodes differ.
 LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int64_t devices) {
   const std::vector<std::string>& words = launch.launcher;
   const std::string file = text_option(words, {"--hostfile", "-H"});
   const auto seen = launch.files.find(file);
-  auto hosts = hosts_of(seen == launch.files.end() ? "" : seen->second);
+  const auto listed = seen == launch.files.end() ? Hosts() : hosts_of(seen->second);
   const std::string include = text_option(words, {"--include", "-i"});
   const std::string exclude = text_option(words, {"--exclude", "-e"});
-  const std::int64_t given = option(words, {"--num_gpus", "--num_accelerators"});
+  const std::int64_t given = deepspeed_count(words, {"--num_gpus", "--num_accelerators"});
+  const std::int64_t most = deepspeed_count(words, {"--num_nodes"});
   LaunchSize size;
   size.slurm = job_nodes > 0;
-  // DeepSpeed starts nothing where devices are both counted and named, or both taken and left out.
-  const bool counted = given >= 0 || option(words, {"--num_nodes"}) >= 0;
+  // DeepSpeed starts nothing where devices are both counted and named, or both taken and left out,
+  // or where the hostfile is wrong.
+  const bool counted = given >= 0 || most >= 0;
   const bool filtered = !include.empty() || !exclude.empty();
-  if ((counted && filtered) || (!include.empty() && !exclude.empty())) return {0, 0, size.slurm};
+  if ((counted && filtered) || (!include.empty() && !exclude.empty()) || !listed)
+    return {0, 0, size.slurm};
+  Hosts hosts = *listed;
   auto named = named_devices(include.empty() ? exclude : include, hosts);
   if (filtered && !named) return {0, 0, size.slurm};
   if (!include.empty()) {
@@ -239,14 +264,13 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
       for (const int device : left_out) hosts[host].erase(device);
     }
   } else if (hosts.empty()) {
-    size.nodes = first_known({option(words, {"--num_nodes"}), job_nodes}, 1);
+    size.nodes = first_known({most, job_nodes}, 1);
     const std::int64_t visible = size.nodes == 1 ? visible_devices(launch) : -1;
     size.per_node = first_known({given, visible, devices}, 0);
     return size;
   }
   size.nodes = static_cast<std::int64_t>(hosts.size());
-  if (const std::int64_t most = option(words, {"--num_nodes"}); most > 0)
-    size.nodes = std::min(size.nodes, most);
+  if (most > 0) size.nodes = std::min(size.nodes, most);
   std::set<std::size_t> counts;
   for (const auto& [host, chosen] : hosts) counts.insert(chosen.size());
   size.per_node = counts.size() == 1 ? static_cast<std::int64_t>(*counts.begin()) : 0;
@@ -342,8 +366,10 @@ LaunchSize launch_size(const Launch& launch) {
   size.slurm = srun || job_nodes > 0;
   if (uses_torch(words)) {
     size.nodes = first_known({option(words, {"--nnodes"}), job_nodes}, 1);
-    size.per_node =
-        first_known({option(words, {"--nproc_per_node", "--nproc-per-node"}), devices}, 0);
+    const std::int64_t given = option(words, {"--nproc_per_node", "--nproc-per-node"});
+    // Without a number PyTorch starts one process, or what its own variables say, however many
+    // devices the node has.
+    size.per_node = given < 0 ? 0 : first_known({given, devices}, 0);
     return size;
   }
   if (has_command(words, "deepspeed")) return deepspeed_size(launch, job_nodes, devices);

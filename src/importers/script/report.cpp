@@ -86,7 +86,8 @@ void fail_no_launch(const ScriptRun& run, const std::string& name) {
   std::string seen;
   const std::vector<std::string> others = find_other_trainings(run);
   if (!others.empty()) {
-    seen = fmt::format("it started {}, whose flags are not Megatron's", fmt::join(others, ", "));
+    seen = fmt::format("it started {}, which is not read as a GPT or BERT of Megatron's",
+                       fmt::join(others, ", "));
   } else {
     std::vector<std::string> programs;
     for (const Call& call : run.calls) {

@@ -174,14 +174,27 @@ TEST_F(Script, SizeOfTheLaunch) {
   EXPECT_EQ(size("python -m torch.distributed.launch --nproc-per-node=4"),
             std::make_tuple(1, 4, false));
   EXPECT_EQ(size("torchrun --nnodes 2"), std::make_tuple(2, 0, false));
+  EXPECT_EQ(size("#SBATCH --nodes=2 --gres=gpu:4\ntorchrun"), std::make_tuple(2, 0, true));
+  EXPECT_EQ(size("#SBATCH --nodes=2 --gres=gpu:4\ntorchrun --nproc-per-node gpu"),
+            std::make_tuple(2, 4, true));
   EXPECT_EQ(size("deepspeed --num_nodes 2 --num_gpus 16"), std::make_tuple(2, 16, false));
   EXPECT_EQ(size("deepspeed --num_accelerators 4"), std::make_tuple(1, 4, false));
   EXPECT_EQ(size("CUDA_VISIBLE_DEVICES='' deepspeed"), std::make_tuple(1, 0, false));
   EXPECT_EQ(size("CUDA_VISIBLE_DEVICES=2,3,5 deepspeed"), std::make_tuple(1, 3, false));
   EXPECT_EQ(size("deepspeed --include=worker-0:0,1@worker-1:4,5"), std::make_tuple(2, 2, false));
   EXPECT_EQ(size("deepspeed --include localhost:0-3"), std::make_tuple(0, 0, false));
-  EXPECT_EQ(size("echo 'worker-0 slots=4' > hosts; deepspeed -H hosts -i worker-7:0"),
-            std::make_tuple(0, 0, false));
+  const auto with_hosts = [&](const char* lines, const char* options) {
+    return size(fmt::format("printf '{}' > hosts; deepspeed -H hosts {}", lines, options));
+  };
+  EXPECT_EQ(with_hosts("# a\\n\\nworker-0  slots=4 # b\\nworker-1 slots=4", "-e worker-1"),
+            std::make_tuple(1, 4, false));
+  for (const char* options : {"-i worker-7:0", "-i worker-0:4", "-e worker-0:9"})
+    EXPECT_EQ(with_hosts("worker-0 slots=4", options), std::make_tuple(0, 0, false)) << options;
+  for (const char* lines : {"worker-0 slots=4\\nworker-0 slots=2", "worker-0 4", "worker-0 slots=x",
+                            "worker-0 gpus=2 slots=4", "# none"})
+    EXPECT_EQ(with_hosts(lines, ""), std::make_tuple(0, 0, false)) << lines;
+  EXPECT_EQ(size("deepspeed --num_gpus -1 --include localhost:0,1"), std::make_tuple(1, 2, false));
+  EXPECT_EQ(size("deepspeed --num_nodes=-1 --num_gpus 3"), std::make_tuple(1, 3, false));
   // DeepSpeed starts neither.
   EXPECT_EQ(size("deepspeed --num_gpus 2 --include localhost:0,1"), std::make_tuple(0, 0, false));
   EXPECT_EQ(size("deepspeed --include localhost:0,1 --exclude localhost:1"),
@@ -242,7 +255,7 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
               AllOf(HasSubstr("it ended with exit code 7"), HasSubstr("| before"),
                     HasSubstr("/no/such/folder': No such file")));
   EXPECT_THAT(refusal("torchrun train.py --x; python pretrain_t5.py"),
-              HasSubstr("it started train.py, pretrain_t5.py, whose flags are not Megatron's"));
+              HasSubstr("it started train.py, pretrain_t5.py, which is not read as a GPT"));
   EXPECT_THAT(refusal("docker run image true"), HasSubstr("it called docker"));
   const std::string two = refusal(
       "python pretrain_gpt.py --lr 1 --seed 2\n"

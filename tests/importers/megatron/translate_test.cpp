@@ -74,6 +74,29 @@ TEST(Translate, MicroBatchesOfUnequalWeightAreAskedAbout) {
   EXPECT_THAT(refusal("--eod-mask-loss"), HasSubstr("add it to agree"));
   EXPECT_TRUE(config("--eod-mask-loss --calculate-per-token-loss").data.eod_mask_loss);
   EXPECT_NO_THROW(config("--eod-mask-loss --global-batch-size 2"));  // one micro-batch
+  const auto asks = [](std::int64_t ranks, const std::string& more) {
+    try {
+      translate(words(kSmall + more), {.program = Program::bert, .ranks = ranks});
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(asks(1, ""));
+  EXPECT_TRUE(asks(2, ""));
+  EXPECT_FALSE(asks(4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"));
+  EXPECT_TRUE(asks(8, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"));
+  EXPECT_TRUE(asks(1, "--global-batch-size 4"));
+}
+
+TEST(Translate, EmptyTextsThatMegatronIgnoresAreNotGiven) {
+  const std::string plain = to_toml(translated(""));
+  for (const char* flag : {"--save", "--load", "--pretrained-checkpoint", "--tensorboard-dir",
+                           "--tokenizer-model", "--data-cache-path"}) {
+    for (const std::string& before : {std::string(), std::string(flag) + " somewhere "})
+      EXPECT_EQ(to_toml(translated(before + flag + "=")), plain) << flag;
+  }
+  EXPECT_THAT(refusal("--vocab-file="), HasSubstr("needs --vocab-file"));
 }
 
 TEST(Translate, SlopesAndNormsOfBloom) {
