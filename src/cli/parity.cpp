@@ -117,6 +117,7 @@ void run_parity(const ParityArguments& arguments) {
   std::vector<Judged> all;
   for (const ParityLayout& layout : plan.layouts) all.push_back({layout, judge.judge(layout)});
   print(plan, judge.one_rank(), all, arguments.as_json);
+  std::fflush(stdout);
   std::string differences;
   for (const auto& [layout, verdict] : all) {
     if (verdict.result == Result::differs)

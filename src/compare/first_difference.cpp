@@ -167,6 +167,8 @@ std::string FirstDifference::text() const {
       fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
   if (!group.empty()) on += fmt::format(" ({})", group);
   std::string how = fmt::format("norm {:.6g}, on one rank {:.6g}", found, expected);
+  if (is_near(found, expected, 1e-5 * expected))
+    how = fmt::format("norm {}, on one rank {}", found, expected);
   if (factor > 0) how += fmt::format(", {:.4g} times as large everywhere", factor);
   return fmt::format("step {}: {} differs first, on {}: {}", step + 1, place.text(), on, how);
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "graph/op.h"
+#include "train/pass_hashes.h"
 
 namespace trireme {
 namespace {
@@ -16,24 +17,13 @@ namespace {
 // Ops that only pass values between ranks, or that put them into another order.
 bool is_movement(OpKind op) {
   using enum OpKind;
-  constexpr OpKind moves[] = {grad_all_reduce, all_gather, local_rows, all_to_all,
-                              reorder,         slice,      gather,     gather_grad};
+  constexpr OpKind moves[] = {grad_all_reduce, all_gather, local_rows, reorder,
+                              slice,           gather,     gather_grad};
   return std::ranges::find(moves, op) != std::end(moves);
 }
 
 bool is_sum_over_ranks(OpKind op) {
   return op == OpKind::all_reduce || op == OpKind::reduce_scatter;
-}
-
-// Ops on rows that were sent to experts: their buffers have another order on every layout.
-bool is_of_experts(OpKind op) {
-  using enum OpKind;
-  constexpr OpKind roomy[] = {
-      route,          route_grad,          routed_tokens,  dispatch,
-      permute_rows,   unpermute_rows,      grouped_linear, grouped_linear_input_grad,
-      remote_experts, remote_experts_grad, combine_grad,   gate_rows,
-      gate_rows_grad};
-  return std::ranges::find(roomy, op) != std::end(roomy);
 }
 
 // Whether a sum over ranks after the op equals one before it.
@@ -96,37 +86,16 @@ void GraphPlaces::mark_summands(const std::vector<Node>& nodes) {
 void GraphPlaces::add(const std::vector<Node>& nodes, bool is_forward) {
   std::map<std::string_view, int> counts, seen;
   for (const Node& node : nodes) ++counts[name_on_one_rank(node.op)];
-  const bool is_head = graph_.input() != no_value && graph_.output() == no_value;
   for (const Node& node : nodes) {
-    if (is_movement(node.op) || is_of_experts(node.op)) continue;
+    if (is_movement(node.op) || has_room_to_spare(node.op)) continue;
     NodePlaces& places = places_[first_output(node)];
-    const std::string_view name = name_on_one_rank(node.op);
-    places.place.op = name;
-    places.place.is_head = is_head;
-    places.place.is_forward = is_forward || node.op == OpKind::token_loss;
-    for (const ValueId input : node.inputs) {
-      if (input == no_value || graph_.value(input).role != Role::parameter) continue;
-      places.parameter = graph_.value(input).index;
-      break;
-    }
     if (is_sum_over_ranks(node.op)) {
-      // It stands for the node that made the summand.
-      const ValueId summand = node.inputs[0];
-      keys_[node.outputs[0]] = keys_[summand];
-      if (const auto made = places_.find(maker_[summand]); made != places_.end()) {
-        places.place = made->second.place;
-        places.parameter = made->second.parameter;
-      }
-      places.place.summed = ranks_text(node.as<CollectiveAttributes>().group.kind);
+      stand_for_summand(node, places);
     } else {
-      const int number = seen[name]++;
-      for (int i = 0; i < Node::max_outputs; ++i) {
-        if (node.outputs[i] == no_value) continue;
-        maker_[node.outputs[i]] = first_output(node);
-        keys_[node.outputs[i]] =
-            fmt::format("{} {} {} of {}, {}", is_forward ? "forward" : "backward", name, number,
-                        counts[name], i);
-      }
+      const std::string_view name = name_on_one_rank(node.op);
+      describe(node, is_forward, places);
+      name_outputs(node, fmt::format("{} {} {} of {}", is_forward ? "forward" : "backward", name,
+                                     seen[name]++, counts[name]));
     }
     for (int i = 0; i < Node::max_outputs; ++i) {
       const ValueId id = node.outputs[i];
@@ -134,6 +103,36 @@ void GraphPlaces::add(const std::vector<Node>& nodes, bool is_forward) {
         places.outputs.push_back({i, keys_[id]});
     }
   }
+}
+
+void GraphPlaces::describe(const Node& node, bool is_forward, NodePlaces& places) const {
+  places.place.op = name_on_one_rank(node.op);
+  places.place.is_head = graph_.input() != no_value && graph_.output() == no_value;
+  places.place.is_forward = is_forward || node.op == OpKind::token_loss;
+  for (const ValueId input : node.inputs) {
+    if (input == no_value || graph_.value(input).role != Role::parameter) continue;
+    places.parameter = graph_.value(input).index;
+    return;
+  }
+}
+
+void GraphPlaces::name_outputs(const Node& node, const std::string& name) {
+  for (int i = 0; i < Node::max_outputs; ++i) {
+    if (node.outputs[i] == no_value) continue;
+    maker_[node.outputs[i]] = first_output(node);
+    keys_[node.outputs[i]] = fmt::format("{}, {}", name, i);
+  }
+}
+
+void GraphPlaces::stand_for_summand(const Node& sum, NodePlaces& places) {
+  const ValueId summand = sum.inputs[0], result = sum.outputs[0];
+  keys_[result] = keys_[summand];
+  maker_[result] = maker_[summand];
+  if (const auto made = places_.find(maker_[summand]); made != places_.end()) {
+    places.place = made->second.place;
+    places.parameter = made->second.parameter;
+  }
+  places.place.summed = ranks_text(sum.as<CollectiveAttributes>().group.kind);
 }
 
 const GraphPlaces::NodePlaces* GraphPlaces::of(const Node& node) const {

@@ -32,6 +32,9 @@ class GraphPlaces {
  private:
   void mark_summands(const std::vector<Node>& nodes);
   void add(const std::vector<Node>& nodes, bool is_forward);
+  void describe(const Node& node, bool is_forward, NodePlaces& places) const;
+  void name_outputs(const Node& node, const std::string& name);
+  void stand_for_summand(const Node& sum, NodePlaces& places);
 
   const Graph& graph_;
   std::vector<bool> is_summand_;   // by value

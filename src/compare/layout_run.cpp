@@ -86,7 +86,10 @@ void run_rank(const Config& config, Transport& transport, LayoutRun& run, const 
   Engine engine(config, build, {.poison = true}, {rank, size});
   engine.allocate(&transport);
   engine.initialize();
-  if (rank == 0) run.mesh.emplace(engine.mesh());
+  if (rank == 0) {
+    run.mesh.emplace(engine.mesh());
+    run.loss_scale = loss_scale_of(config);
+  }
   const BatchRows rows(config, engine.mesh(), rank);
   StepObserver recorder(engine, rows);
   Both observer(hooks.observer, recorder);

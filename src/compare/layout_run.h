@@ -15,6 +15,7 @@ namespace trireme {
 
 struct LayoutRun {
   std::optional<Mesh> mesh;
+  double loss_scale = 1;                       // of the gradients in `steps`
   std::vector<double> losses, norms;           // by step
   std::vector<std::vector<StepValues>> steps;  // by step, then by rank
 

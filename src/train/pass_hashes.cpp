@@ -22,7 +22,8 @@ std::int64_t order_of(const Launch& launch) {
   return launch.node.phase == Phase::forward ? along : way_back + at_head - along;
 }
 
-// Whether an op writes only the used rows of its expert buffers.
+}  // namespace
+
 bool has_room_to_spare(OpKind op) {
   using enum OpKind;
   constexpr OpKind roomy[] = {
@@ -32,8 +33,6 @@ bool has_room_to_spare(OpKind op) {
       gate_rows_grad, all_to_all};
   return std::ranges::find(roomy, op) != std::end(roomy);
 }
-
-}  // namespace
 
 std::string to_text(const OpHash& op) {
   const std::string where = op.layer >= 0 ? fmt::format(" of layer {}", op.layer) : "";

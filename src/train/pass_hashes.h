@@ -25,6 +25,9 @@ struct OpHash {
 // "linear of layer 3 (backward)".
 std::string to_text(const OpHash& op);
 
+// Whether an op writes only the used rows of its expert buffers.
+bool has_room_to_spare(OpKind op);
+
 class PassHashes : public Observer {
  public:
   explicit PassHashes(Device& device) : device_(device) {}
