@@ -99,7 +99,7 @@ constexpr std::array<Argument, 19> expert_arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 23> refused_arguments{{
+constexpr std::array<Refused, 24> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
@@ -113,6 +113,7 @@ constexpr std::array<Refused, 23> refused_arguments{{
     {"attention_output_gate", "its attention has a gate"},
     {"experimental_attention_variant", "its attention is another one"},
     {"multi_latent_attention", "models with latent attention are not read"},
+    {"mtp_num_layers", "modules of multi-token prediction are not read", "0"},
     {"linear_attention_type", "its attention is another one"},
     {"mrope_section", "its positions have several parts"},
     {"use_mup", "its outputs are scaled by widths"},

@@ -108,12 +108,15 @@ std::vector<Flag> model_flags() {
       rule("--embed-layernorm", none, "model.embedding_norm",
            "not with learned positions, which Megatron adds after that norm"),
       refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
+      rule("--mtp-num-layers", integer, "model.mtp_layers", "multi-token prediction; absent: 0"),
+      rule("--mtp-loss-scaling-factor", number, "model.mtp_loss_scale",
+           "has an effect only with --mtp-num-layers; absent: 0.1"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
       refused("--spec", texts, "a module of Python: give the flags that say the same"),
       refused("--yaml-cfg", text, "bring the flags instead"),
   };
   add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
-  add_refused(flags, kOtherModel, "--decoder-num-layers=N --mtp-num-layers=N");
+  add_refused(flags, kOtherModel, "--decoder-num-layers=N");
   add_ignored(flags, "there is one implementation", "--use-mcore-models --use-legacy-models");
   return flags;
 }

@@ -76,6 +76,16 @@ void heads(Draft& draft) {
   }
 }
 
+void further_tokens(Draft& draft) {
+  const char *const modules = "--mtp-num-layers", *const scale = "--mtp-loss-scaling-factor";
+  if (draft.integer(modules, 0) != 0) {
+    draft.set("model.mtp_layers", draft.value(modules), modules);
+    if (draft.has(scale)) draft.set("model.mtp_loss_scale", draft.value(scale), scale);
+  } else if (draft.has(scale)) {
+    draft.note(scale, fmt::format("has an effect only with {}", modules));
+  }
+}
+
 // RoPE scaling for longer sequences; `flag` selects the kind, `factor` the amount.
 void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
   const bool given = draft.has(factor);
@@ -253,6 +263,7 @@ void translate_model(Draft& draft) {
   if (!latent) rope_scaling(draft, positions);
   layers_without_rope(draft, positions);
   translate_latent(draft);
+  further_tokens(draft);
   embedding_norm(draft, positions);
   where = kDefault;
   const std::string function = activation(draft, where);

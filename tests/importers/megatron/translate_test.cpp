@@ -238,6 +238,20 @@ TEST(Translate, GroupsOfQueries) {
   EXPECT_THAT(noted(alone), ::testing::Contains("--num-query-groups"));
 }
 
+TEST(Translate, MultiTokenPrediction) {
+  const std::string rope = "--position-embedding-type rope ";
+  EXPECT_EQ(config(rope).model.mtp_layers, 0);
+  EXPECT_EQ(config(rope + "--mtp-num-layers 0").model.mtp_layers, 0);
+  const Config one = config(rope + "--mtp-num-layers 1");
+  EXPECT_EQ(one.model.mtp_layers, 1);
+  EXPECT_EQ(one.model.mtp_loss_scale, 0.1);
+  EXPECT_EQ(config(rope + "--mtp-num-layers 2 --mtp-loss-scaling-factor 0.3").model.mtp_loss_scale,
+            0.3);
+  const Translation alone = translated(rope + "--mtp-loss-scaling-factor 0.3");
+  EXPECT_EQ(to_config(alone).model.mtp_loss_scale, 0.1);
+  EXPECT_THAT(noted(alone), ::testing::Contains("--mtp-loss-scaling-factor"));
+}
+
 TEST(Translate, PositionsThatAreNotLearned) {
   EXPECT_EQ(config("--use-rotary-position-embeddings").model.position, PositionEncoding::rope);
   EXPECT_EQ(
