@@ -115,21 +115,50 @@ void Avx2Gemm<T>::run_task(const Round& round, std::int64_t row_tile, std::int64
 }
 
 template <class T>
+void Avx2Gemm<T>::run_tasks(const Round& round, float* c, const T* a, const T* bias,
+                            bool accumulate) const {
+  const std::int64_t cols = round.cols.count();
+  parallel_for(rows_.count() * cols, [&](std::int64_t task) {
+    run_task(round, task / cols, task % cols, c, a, bias, accumulate);
+  });
+}
+
+template <class T>
+std::int64_t Avx2Gemm<T>::spans_per_round() const {
+  return most_round_k / (spans_.piece * k_block_limit(problem_));
+}
+
+template <class T>
+auto Avx2Gemm<T>::round_at(std::int64_t col, std::int64_t span, const float* packed) const
+    -> Round {
+  return {cut_columns(std::min(most_round_cols, problem_.n - col)), col, span,
+          std::min(span + spans_per_round(), spans_.count()), packed};
+}
+
+template <class T>
+bool Avx2Gemm<T>::packs_once() const {
+  return problem_.n <= most_round_cols && spans_.count() <= spans_per_round();
+}
+
+template <class T>
 void Avx2Gemm<T>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                       void* workspace) const {
-  const std::int64_t spans_per_round = most_round_k / (spans_.piece * k_block_limit(problem_));
   float* const packed = static_cast<float*>(workspace);
   for (std::int64_t col = 0; col < problem_.n; col += most_round_cols) {
-    const Cut cols = cut_columns(std::min(most_round_cols, problem_.n - col));
-    for (std::int64_t span = 0; span < spans_.count(); span += spans_per_round) {
-      const Round round{cols, col, span, std::min(span + spans_per_round, spans_.count()), packed};
+    for (std::int64_t span = 0; span < spans_.count(); span += spans_per_round()) {
+      const Round round = round_at(col, span, packed);
       pack_columns(packed, b, round);
-      parallel_for(rows_.count() * cols.count(), [&](std::int64_t task) {
-        run_task(round, task / cols.count(), task % cols.count(), static_cast<float*>(c), a,
-                 span == 0 ? bias : nullptr, accumulate || span > 0);
-      });
+      run_tasks(round, static_cast<float*>(c), a, span == 0 ? bias : nullptr,
+                accumulate || span > 0);
     }
   }
+}
+
+template <class T>
+void Avx2Gemm<T>::run_again(void* c, const T* a, bool accumulate, void* workspace) const {
+  TRIREME_CHECK(packs_once());
+  run_tasks(round_at(0, 0, static_cast<const float*>(workspace)), static_cast<float*>(c), a,
+            nullptr, accumulate);
 }
 
 template class Avx2Gemm<float>;

@@ -20,6 +20,12 @@ class Avx2Gemm : public GemmEngine<T> {
   void run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
            void* workspace) const override;
 
+  // Returns whether run() packs all of B at once.
+  bool packs_once() const;
+  // run() for another A and C of a problem with the same B, k and layout, whose run() was the last
+  // one with this workspace. Requires packs_once().
+  void run_again(void* c, const T* a, bool accumulate, void* workspace) const;
+
  private:
   // A part of C's columns, and the spans [first_span, end_span) of k, whose B is packed at once.
   struct Round {
@@ -28,8 +34,11 @@ class Avx2Gemm : public GemmEngine<T> {
     const float* packed;
   };
 
+  Round round_at(std::int64_t col, std::int64_t span, const float* packed) const;
+  std::int64_t spans_per_round() const;
   Cut cut_columns(std::int64_t cols) const;
   void pack_columns(float* dst, const T* b, const Round& round) const;
+  void run_tasks(const Round& round, float* c, const T* a, const T* bias, bool accumulate) const;
   void run_task(const Round& round, std::int64_t row_tile, std::int64_t col_task, float* c,
                 const T* a, const T* bias, bool accumulate) const;
   std::int64_t begin_of_span(std::int64_t span) const;

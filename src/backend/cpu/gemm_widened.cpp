@@ -70,7 +70,7 @@ struct WidenedGemm<T, C>::Impl {
   Impl(const GemmProblem& p, Isa set);
   void make(bool last_m, bool last_n, bool last_k, Isa set);
   void run_column(C* c, const T* a, const T* b, const T* bias, bool accumulate, char* workspace,
-                  const Block& m, const Block& n) const;
+                  const Block& m, const Block& n, bool& has_b) const;
 };
 
 template <class T, class C>
@@ -116,11 +116,12 @@ std::int64_t WidenedGemm<T, C>::workspace_bytes(const GemmProblem& problem) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
-// Processes all of k for one block of C.
+// Processes all of k for one block of C. has_b: all of B's columns are still packed in the
+// workspace.
 template <class T, class C>
 void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* bias,
                                          bool accumulate, char* workspace, const Block& m,
-                                         const Block& n) const {
+                                         const Block& n, bool& has_b) const {
   const GemmProblem& p = problem;
   float* a_block = reinterpret_cast<float*>(workspace);
   float* b_block = a_block + sizes.a_floats;
@@ -133,6 +134,11 @@ void WidenedGemm<T, C>::Impl::run_column(C* c, const T* a, const T* b, const T* 
     const auto& [in_place, of_floats] = products[m.is_last][n.is_last][k.is_last];
     void* const to = float_result ? static_cast<void*>(c_begin) : c_block;
     const bool adds = (float_result && accumulate) || begin > 0;
+    if (in_place && has_b) {
+      in_place->run_again(to, a_begin, adds, b_block);
+      continue;
+    }
+    has_b = in_place && p.k <= max_k && in_place->packs_once();
     if (in_place) {
       in_place->run(to, a_begin, b_begin, nullptr, adds, b_block);
       continue;
@@ -161,10 +167,11 @@ template <class T, class C>
 void WidenedGemm<T, C>::run(void* c, const T* a, const T* b, const T* bias, bool accumulate,
                             void* workspace) const {
   const GemmProblem& p = impl_->problem;
-  for (std::int64_t m = 0; m < p.m; m += max_mn) {
-    for (std::int64_t n = 0; n < p.n; n += max_mn) {
+  for (std::int64_t n = 0; n < p.n; n += max_mn) {
+    bool has_b = false;
+    for (std::int64_t m = 0; m < p.m; m += max_mn) {
       impl_->run_column(static_cast<C*>(c), a, b, bias, accumulate, static_cast<char*>(workspace),
-                        block(p.m, max_mn, m), block(p.n, max_mn, n));
+                        block(p.m, max_mn, m), block(p.n, max_mn, n), has_b);
     }
   }
 }

@@ -310,6 +310,14 @@ TEST(Avx2Gemm, HasTheBitsOfOneDnn) {
   }
 }
 
+// 16-bit products take 1,024 rows and columns at a time, and pack columns once for all of the rows.
+TEST(Avx2Gemm, PacksColumnsForTheirOwnRows) {
+  for (const LinearShape& shape : {LinearShape{1030, 20, 1040}, LinearShape{2050, 33, 20}}) {
+    Case<bf16, bf16>(Product::forward, shape, true, false).check(Isa::avx2);
+    Case<bf16, bf16>(Product::input_grad, shape, false, true).check(Isa::avx2);
+  }
+}
+
 TEST(Avx2Gemm, DoesNotTakeTilesOfOneRowOrColumn) {
   EXPECT_FALSE(has_known_order({1, 64, 64, false, true, 64, 64, 64}));
   EXPECT_FALSE(has_known_order({64, 1, 64, false, true, 64, 64, 1}));
