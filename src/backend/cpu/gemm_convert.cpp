@@ -3,17 +3,10 @@
 
 #include <immintrin.h>
 
+#include "backend/cpu/gemm_load8.h"
+
 namespace trireme::cpu {
 namespace {
-
-__m256 load8(const f16* p) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
-
-__m256 load8(const bf16* p) {
-  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-}
 
 void store8(f16* p, __m256 x) {
   const __m128i bits = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -66,6 +59,7 @@ void narrow(T* dst, const float* src, std::int64_t rows, std::int64_t cols, std:
   }
 }
 
+template void widen(float*, std::int64_t, const float*, std::int64_t, std::int64_t, std::int64_t);
 template void widen(float*, std::int64_t, const f16*, std::int64_t, std::int64_t, std::int64_t);
 template void widen(float*, std::int64_t, const bf16*, std::int64_t, std::int64_t, std::int64_t);
 template void narrow(f16*, const float*, std::int64_t, std::int64_t, std::int64_t, const f16*,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/gemm_amx.h"
-#include "backend/cpu/gemm_dnnl.h"
+#include "backend/cpu/gemm_avx2.h"
 #include "backend/cpu/gemm_float.h"
 #include "backend/cpu/isa.h"
 #include "base/random.h"
@@ -216,28 +216,28 @@ void check_all(const LinearShape& shape) {
   }
 }
 
-// What Linear runs for AVX2, with panels of another size.
-struct PanelledGemm {
-  GemmProblem problem;
-  std::int64_t limit;
-
-  std::int64_t workspace_bytes() const { return FloatGemm::workspace_bytes(problem, limit); }
-  void run(void* c, const float* a, const float* b, const float* bias, bool accumulate,
-           void* workspace) const {
-    FloatGemm(problem, limit).run(c, a, b, bias, accumulate, workspace);
-  }
-};
-
-// The same by oneDNN's primitives, which take the operands from where they lie.
-struct PlainGemm {
-  GemmProblem problem;
-
-  std::int64_t workspace_bytes() const { return 0; }
-  void run(void* c, const float* a, const float* b, const float* bias, bool accumulate,
-           void* workspace) const {
-    DnnlGemm<float, float>(problem).run(c, a, b, bias, accumulate, workspace);
-  }
-};
+// Compares Avx2Gemm<T> with oneDNN's product of the same numbers as floats, bit by bit.
+template <class T>
+void expect_bits_of_onednn(const GemmProblem& p, bool with_bias, bool accumulate) {
+  const auto a = random_values<T>(p.m * p.k, 1), b = random_values<T>(p.k * p.n, 2);
+  const std::vector<float> wide_a(a.begin(), a.end()), wide_b(b.begin(), b.end());
+  const auto bias = random_values<float>(p.n, 3);
+  const auto before = random_values<float>(p.m * p.n, 4);
+  const float* const bias_of_floats = with_bias ? bias.data() : nullptr;
+  std::vector<float> expected = before;
+  FloatGemm(p).run(expected.data(), wide_a.data(), wide_b.data(), bias_of_floats, accumulate,
+                   nullptr);
+  GuardedBytes result(static_cast<std::int64_t>(before.size() * sizeof(float)), 4);
+  GuardedBytes workspace(Avx2Gemm<T>::workspace_bytes(p), 0);
+  std::memcpy(result.data(), before.data(), before.size() * sizeof(float));
+  const T* own_bias = nullptr;
+  if constexpr (std::is_same_v<T, float>) own_bias = bias_of_floats;
+  Avx2Gemm<T>(p).run(result.data(), a.data(), b.data(), own_bias, accumulate, workspace.data());
+  EXPECT_EQ(std::memcmp(result.data(), expected.data(), before.size() * sizeof(float)), 0)
+      << p.m << " x " << p.n << " x " << p.k << (p.a_transposed ? ", A transposed" : "")
+      << (p.b_transposed ? ", B transposed" : "");
+  EXPECT_TRUE(result.is_intact() && workspace.is_intact());
+}
 
 template <class T>
 class Gemm : public testing::Test {};
@@ -285,24 +285,43 @@ TYPED_TEST(Gemm, ThreadsDoNotChangeABit) {
   ThreadPool::set_global_size(0);
 }
 
-TEST(FloatGemm, PanelsChangeNoBit) {
-  // Elsewhere oneDNN has other kernels for its primitives.
+TEST(Avx2Gemm, HasTheBitsOfOneDnn) {
+  // Elsewhere oneDNN has other kernels.
   if (isa() != Isa::avx2) GTEST_SKIP() << "this processor has more than AVX2";
-  const std::vector<LinearShape> shapes{{70, 256, 512}, {150, 1024, 768}, {33, 512, 40}};
-  for (const LinearShape& shape : shapes) {
-    for (const Product product : {Product::input_grad, Product::weight_grad}) {
-      for (const bool accumulate : {false, true}) {
-        const Case<float, float> test(product, shape, false, accumulate);
-        const auto whole = test.run_with(PlainGemm{problem_of(product, shape)}, 0);
-        test.check_values(whole, "without panels");
-        for (const std::int64_t limit : {1, 1 << 16, 1 << 20}) {
-          const auto panelled = test.run_with(PanelledGemm{problem_of(product, shape), limit}, 0);
-          EXPECT_EQ(std::memcmp(whole.data(), panelled.data(), whole.size() * sizeof(float)), 0)
-              << name_of(product) << ", limit " << limit;
-        }
+  struct Size {
+    std::int64_t m, n, k;
+  };
+  // All remainders of groups of rows and of panels, pieces of rows, blocks and rounds of k, and
+  // rounds of columns.
+  const std::vector<Size> sizes{{2, 2, 1},     {3, 15, 5},      {4, 24, 95},     {5, 9, 97},
+                                {6, 16, 96},   {49, 40, 257},   {145, 171, 193}, {160, 8, 300},
+                                {73, 33, 191}, {257, 390, 130}, {96, 1050, 600}, {70, 20, 2600}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        const GemmProblem p{
+            m, n, k, a_transposed, b_transposed, a_transposed ? m : k, b_transposed ? k : n, n};
+        ASSERT_TRUE(has_known_order(p));
+        expect_bits_of_onednn<float>(p, !a_transposed, b_transposed);
+        expect_bits_of_onednn<bf16>(p, false, a_transposed);
+        expect_bits_of_onednn<f16>(p, false, b_transposed);
       }
     }
   }
+}
+
+// 16-bit products take 1,024 rows and columns at a time, and pack columns once for all of the rows.
+TEST(Avx2Gemm, PacksColumnsForTheirOwnRows) {
+  for (const LinearShape& shape : {LinearShape{1030, 20, 1040}, LinearShape{2050, 33, 20}}) {
+    Case<bf16, bf16>(Product::forward, shape, true, false).check(Isa::avx2);
+    Case<bf16, bf16>(Product::input_grad, shape, false, true).check(Isa::avx2);
+  }
+}
+
+TEST(Avx2Gemm, DoesNotTakeTilesOfOneRowOrColumn) {
+  EXPECT_FALSE(has_known_order({1, 64, 64, false, true, 64, 64, 64}));
+  EXPECT_FALSE(has_known_order({64, 1, 64, false, true, 64, 64, 1}));
+  EXPECT_FALSE(has_known_order({33, 32, 60000, true, false, 33, 32, 32}));  // 32 rows and one
 }
 
 // Operands that are too large to be packed at once take rounds, over k or over vectors.
