@@ -167,7 +167,7 @@ class Model(Handle):
 
         `prompts`: a text, a list of token ids, or a list of either; the result has the same form (str or list of int).
         `max_new_tokens`: the maximum number of new tokens of each prompt.
-        `sample`: False for greedy decoding, which ignores the sampling options.
+        `sample`: False for greedy decoding, which ignores the sampling options except `repetition_penalty`.
         `temperature`, `top_k` (0: off), `top_p` (1: off), `repetition_penalty` (1: off): sampling options.
         `seed`: the same seed gives the same result.
         `stop_ids`: token ids that end a sequence; they stay in the result.
