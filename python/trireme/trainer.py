@@ -209,7 +209,7 @@ class Trainer(Handle):
     - ``positions``: int32, position ids; others than 0, 1, 2 ... need data.reset_position_ids
     - ``first_visible``: int32, the first position that each may attend to; others than 0 need data.reset_attention_mask
 
-    A sample must depend only on its index, so that a resumed run has the same bits, and there must be as many samples as
+    A sample must depend only on its index, so that a resumed run has the same bits, and there must be at least as many as
     the run takes. ``data.identity``, a str, distinguishes the dataset: a run that resumes with another one warns. Samples
     are read ahead in background threads, several at the same time.
 
