@@ -18,9 +18,9 @@
 
 namespace trireme::bench {
 
-// One of several pieces of work whose times are compared.
+// A function whose time is compared with that of others.
 struct Contender {
-  std::string name;  // of its counter
+  std::string name;  // name of its counter
   double work;       // bytes or flops of one run
   std::function<void()> run;
 };
@@ -60,8 +60,8 @@ inline void in_turns(benchmark::State& state, const std::vector<Contender>& cont
   }
 }
 
-// Random numbers of a normal distribution. They repeat, because drawing them all would take longer
-// than what is measured.
+// Normally distributed random numbers. They repeat, because generating all of them would take
+// longer than the benchmark.
 template <class T>
 std::vector<T> random_values(std::int64_t count) {
   constexpr std::int64_t period = 100'003;

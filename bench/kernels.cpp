@@ -17,8 +17,8 @@ using namespace trireme::cpu;
 using bench::random_values;
 using benchmark::State;
 
-// Operands of the kernels, with the dimensions of GPT-2 124M. `bytes` is the unit in which each
-// kernel states the least that it must read and write.
+// Operands of the kernels, with the dimensions of GPT-2 124M. `bytes` is the unit for the minimum
+// that each kernel must read and write.
 
 constexpr std::int64_t cols = 768, wide = 4 * cols, vocab = 50257, padded_vocab = 50304;
 
@@ -35,7 +35,7 @@ struct Layer {
   std::vector<A> dw = std::vector<A>(wide), db = dw;
   std::vector<A> scratch =
       std::vector<A>(std::max(norm_grad_workspace(rows, cols), bias_grad_workspace(rows, wide)));
-  // A true rotation: it is applied again and again, and any other matrix would lead to denormal
+  // A true rotation: it is applied repeatedly, and any other matrix would lead to denormal
   // numbers.
   const std::vector<A> cos = std::vector<A>(rows / 4 * 32, A(0.6));
   const std::vector<A> sin = std::vector<A>(rows / 4 * 32, A(0.8));
@@ -51,7 +51,7 @@ struct Layer {
 template <class T>
 struct Embedding {
   explicit Embedding(std::int64_t tokens) : rows(tokens) {
-    for (std::int64_t r = 0; r < rows; ++r) {  // some ids often, as in text
+    for (std::int64_t r = 0; r < rows; ++r) {  // some ids are frequent, as in text
       ids[r] = static_cast<std::int32_t>(std::pow(uniform(2, 2, r), 4) * vocab);
     }
   }
@@ -93,7 +93,7 @@ struct Weights {
   std::vector<T> compute = std::vector<T>(count);
 };
 
-// Registers kernels that work on Buffers<T>, of the full size and of one that caches hold.
+// Registers kernels on Buffers<T>, with the full size and with one that fits into caches.
 template <template <class> class Buffers, class T>
 struct Group {
   std::string type, argument;
@@ -151,7 +151,7 @@ void add_norm(const Group<Layer, T>& add, const std::string& name, NormKind kind
   });
 }
 
-// `factor` is the width of the input over that of the output.
+// `factor` is the input width divided by the output width.
 template <class T>
 void add_activation(const Group<Layer, T>& add, const std::string& name, ActivationKind kind,
                     int factor = 1) {

@@ -1,5 +1,5 @@
-// Published results against the time model: every row of a machine and a stack serves once as the
-// one that the model is fitted to, and all errors are printed. `plan` itself says which rows have
+// Compares the time model with published results: fits the model to each row of a machine and stack
+// in turn, and prints the errors of all rows. `plan` itself reports which rows have
 // no time.
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@
 namespace trireme {
 namespace {
 
-// Of a fit: twice the root of the mean square of the errors within its group, which 95% of errors
-// would not exceed if they were normal, and no less than what other layouts of one stack differ by.
+// The band of a fit is twice the RMS error within its group, which 95% of normally distributed
+// errors do not exceed; at least this, the difference between layouts of one stack.
 constexpr double least_band = 0.05;
 
 struct Row {
@@ -27,8 +27,8 @@ struct Row {
   const Stack* stack;
   Config config;
   LayoutPlan plan;
-  double published = 0;  // seconds of a step; 0: no value to compare it with
-  bool beyond = false;   // of far more devices than the others: predicted, and not part of a band
+  double published = 0;  // seconds of a step; 0: no published value
+  bool beyond = false;   // far more devices than others: predicted, excluded from bands
 };
 
 Row read_row(const toml::table& table) {
@@ -47,7 +47,7 @@ Row read_row(const toml::table& table) {
   Row row{name, machine, &find_stack(table["stack"].value<std::string>().value()), config,
           plan_layout(config, ranks, machine.target)};
   row.beyond = table["beyond"].value_or(false);
-  // A step in seconds, from whatever was published.
+  // Converts the published value to seconds per step.
   const TimePlan time = plan_time(row.plan, config, machine, *row.stack, 1);
   if (const auto samples = table["samples"].value<double>())
     row.published = row.plan.tokens / static_cast<double>(config.model.seq_length) / *samples;
@@ -64,7 +64,7 @@ double predicted(const Row& row, double efficiency) {
   return plan_time(row.plan, row.config, row.machine, *row.stack, efficiency).seconds;
 }
 
-// The efficiency with which the model gives what was published; 0: none does.
+// The efficiency with which the model predicts the published time; 0: none does.
 double fit(const Row& row) {
   double low = 0.05, high = 2;
   if (predicted(row, low) < row.published || predicted(row, high) > row.published) return 0;

@@ -1,10 +1,10 @@
-# `cmake --install build/release --prefix PREFIX`: the program, its plug-ins where it looks for them, the manual page and
-# the shells' completions, which the program itself writes; and the library, which looks for the plug-ins at the same
-# place, with its headers and what find_package and pkg-config read.
+# `cmake --install build/release --prefix PREFIX` installs the program, its plug-ins in the folder that it searches, the
+# manual page and shell completions, which the program generates; and the library, which searches the same folder for
+# plug-ins, with its headers and the files for find_package and pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Of a build that made a part of the targets, as ./quickstart does, the others are made first.
+# Builds missing targets first: a build may have made only some of them, as ./quickstart does.
 add_custom_target(trireme_installed DEPENDS trireme trireme_shared)
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target trireme_installed
   COMMAND_ERROR_IS_FATAL ANY)")
@@ -12,7 +12,7 @@ install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(plugin trireme_mpi trireme_arrow trireme_http trireme_cuda trireme_hip)
   if(TARGET ${plugin})
     add_dependencies(trireme_installed ${plugin})
-    # As it was linked: the vendor's compiler says where its libraries are.
+    # Keeps the RPATH of the build, which has the vendor's library folders.
     install(PROGRAMS $<TARGET_FILE:${plugin}> DESTINATION lib/trireme)
   endif()
 endforeach()
@@ -26,7 +26,7 @@ install(EXPORT trireme_targets FILE trireme-targets.cmake NAMESPACE trireme:: DE
 install(FILES cmake/trireme-config.cmake ${trireme_packages}/trireme-config-version.cmake DESTINATION lib/cmake/trireme)
 install(FILES ${trireme_packages}/trireme.pc DESTINATION lib/pkgconfig)
 
-# trireme_install_output(<file under the prefix> <arguments>...): what the program prints.
+# trireme_install_output(<file under the prefix> <arguments>...): installs the output of the program as a file.
 function(trireme_install_output file)
   get_filename_component(folder ${file} DIRECTORY)
   list(JOIN ARGN " " arguments)

@@ -1,19 +1,19 @@
-# Functions that turn a folder into a module (a library) and its tests into one program.
+# Functions that build a folder as a module (a library) and its tests as one program.
 
 add_library(trireme_flags INTERFACE)
-# g++ 12 reports -Wrestrict falsely on concatenated strings.
+# g++ 12 has false positives of -Wrestrict on concatenated strings.
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict)
-# What the compiler that ./test installs is known to find nothing in is an error; others may know more.
+# Warnings are errors only for the compiler that ./test installs; other versions may have additional warnings.
 set(known_compiler OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12.2 AND
     CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12.3)
   set(known_compiler ON)
 endif()
 option(TRIREME_WERROR "Take warnings for errors" ${known_compiler})
-if(TRIREME_WERROR AND NOT TRIREME_SANITIZE)  # with sanitizers it reports more, and falsely
+if(TRIREME_WERROR AND NOT TRIREME_SANITIZE)  # sanitizers cause false positives
   target_compile_options(trireme_flags INTERFACE -Werror)
 endif()
-# Neither messages nor debug information show where the tree lies.
+# Messages and debug information contain no absolute paths of the source tree.
 target_compile_options(trireme_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(TRIREME_ASSERTIONS)
@@ -22,21 +22,21 @@ endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all
-    -Wno-maybe-uninitialized)  # false reports inside the standard library, only with sanitizers
+    -Wno-maybe-uninitialized)  # false positives in the standard library, only with sanitizers
   if(TRIREME_SANITIZE MATCHES undefined)
-    # Checked are overflow, shifts, bounds, conversions, divisions and values of enumerations and bool. What
-    # would be asked at each access (null, alignment, type) doubles the time of the compiler, and most of it
-    # AddressSanitizer finds too.
+    # Checks overflow, shifts, bounds, conversions, divisions and values of enumerations and bool. Checks at
+    # each access (null, alignment, type) are disabled: they double the compile time, and AddressSanitizer
+    # finds most of these errors too.
     target_compile_options(trireme_flags INTERFACE
       -fno-sanitize=null,alignment,vptr,object-size,pointer-overflow,return,nonnull-attribute,returns-nonnull-attribute)
   endif()
   if(TRIREME_SANITIZE MATCHES address)
-    # Checks as calls instead of inlined: a third less to compile.
+    # Calls instead of inlined checks reduce the compile time by a third.
     target_compile_options(trireme_flags INTERFACE
       $<$<CXX_COMPILER_ID:GNU>:SHELL:--param asan-instrumentation-with-call-threshold=0>)
   endif()
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
-  # What fuzzed modules are compiled with (tests/fuzz); in other programs the calls lead nowhere.
+  # Coverage callbacks for fuzzed modules (tests/fuzz); in other programs they are no-ops.
   set(trireme_coverage -fsanitize-coverage=trace-pc,trace-cmp)
   add_library(trireme_no_coverage STATIC ${PROJECT_SOURCE_DIR}/tests/fuzz/no_coverage.cpp)
   target_link_libraries(trireme_flags INTERFACE trireme_no_coverage)
@@ -44,17 +44,16 @@ endif()
 
 option(TRIREME_TOGETHER "Compile the files of a module and of its tests a dozen at a time" ON)
 
-# trireme_together(<target> <apart> <sources>...): reads most files of a module, or of its tests, as a few large
-# ones, since parsing the same headers again takes most of the compiler's time. Files that are read together share
-# their internal names, and a name that two of them define is an error: rename it, or put one of the files in
-# <apart>. Without TRIREME_TOGETHER each file is compiled alone, which shows an include that it lacks, and takes
-# less time after a change of one file.
+# trireme_together(<target> <apart> <sources>...): compiles most files of a module, or of its tests, in unity builds,
+# because parsing the same headers takes most of the compile time. The files of a unity build share their internal
+# names; if two of them define the same name, rename it or put one of the files in <apart>. Without TRIREME_TOGETHER
+# each file is compiled separately, which shows missing includes and is faster after a change of a single file.
 function(trireme_together target apart)
   if(NOT TRIREME_TOGETHER OR apart STREQUAL "all")
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  # An included file is taken for a header, whose classes should not have fields of internal types.
+  # The compiler takes an included file for a header, and warns about class members of internal types there.
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   foreach(file ${ARGN})
     get_filename_component(name ${file} NAME)
@@ -64,15 +63,15 @@ function(trireme_together target apart)
   endforeach()
 endfunction()
 
-# The table of modules that scripts/check-includes reads: written while src/CMakeLists.txt is read.
+# The table of modules for scripts/check-includes, written while src/CMakeLists.txt is processed.
 set(trireme_module_table ${CMAKE_BINARY_DIR}/modules.txt)
 file(WRITE ${trireme_module_table} "")
 
-# trireme_module(<folder> [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...] [APART <files>...]): all .cpp
-# files of src/<folder> and of its PARTS, but main.cpp, as the library trireme_<name>, linked to the modules and packages
-# that it may use. A module links only modules that were declared earlier, and its layer follows from them.
-# HEADERS are its public headers: those that other modules may include. APART are the files whose internal
-# names occur in other files of the module too ("all" for every file): see trireme_together.
+# trireme_module(<folder> [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...] [APART <files>...]): builds
+# all .cpp files of src/<folder> and of its PARTS, except main.cpp, as the library trireme_<name>. LINKS are the modules
+# and packages that it may use; modules must be declared earlier, and they determine its layer. HEADERS are its public
+# headers, which other modules may include. APART are files that define internal names of other files of the module
+# ("all": every file); see trireme_together.
 function(trireme_module folder)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "PARTS;LINKS;HEADERS;APART")
   string(REPLACE "/" "_" name ${folder})
@@ -87,8 +86,8 @@ function(trireme_module folder)
   endif()
   add_library(trireme_${name} STATIC ${sources})
   target_link_libraries(trireme_${name} PUBLIC trireme_flags ${module_LINKS})
-  # A switch over an enumeration names all of it, so that a new value is an error where it has no answer.
-  # -Wnull-dereference is left out: it reports lines of <streambuf> and of nlohmann's JSON, and none of ours.
+  # -Wswitch-enum: a switch must name all values of an enumeration, so an unhandled new value is an error.
+  # -Wnull-dereference is not used: it reports only lines of <streambuf> and of nlohmann's JSON.
   target_compile_options(trireme_${name} PRIVATE -Wshadow -Wswitch-enum)
   trireme_together(trireme_${name} "${module_APART}" ${sources})
 
@@ -112,14 +111,14 @@ function(trireme_module folder)
   file(APPEND ${trireme_module_table} "module ${folder}\nlayer ${layer}\nuses ${uses}\nheaders ${headers}\n")
 endfunction()
 
-# trireme_include_exception(<file> <header> <reason>): an include that the table forbids and that stays
-# for now. One that is no longer needed is an error.
+# trireme_include_exception(<file> <header> <reason>): allows an include that the table forbids. An exception
+# that is no longer needed is an error.
 function(trireme_include_exception file header reason)
   file(APPEND ${trireme_module_table} "exception ${file} ${header} ${reason}\n")
 endfunction()
 
-# trireme_precompiled(<target> <arguments of target_precompile_headers>...): ccache keeps such objects only
-# if it is told to trust the compiler about the header.
+# trireme_precompiled(<target> <arguments of target_precompile_headers>...): uses precompiled headers, with the
+# settings that ccache needs to cache such objects.
 function(trireme_precompiled target)
   target_precompile_headers(${target} ${ARGN})
   target_compile_options(${target} PRIVATE -fpch-preprocess)
@@ -129,28 +128,28 @@ function(trireme_precompiled target)
   endif()
 endfunction()
 
-# Tests compute little themselves, and with sanitizers the compiler's time counts most.
+# Tests compute little themselves, so compile time matters more, most of all with sanitizers.
 set(trireme_test_level -O1)
 if(TRIREME_SANITIZE)
   set(trireme_test_level -O0)
 endif()
 
-# Where ./test looks for results. Runs of one program, side by side, would take the same name by themselves.
+# Where ./test looks for results. Concurrent runs of one program need different names.
 cmake_path(GET CMAKE_BINARY_DIR FILENAME trireme_test_results)
 set(trireme_test_results --gtest_output=xml:${PROJECT_SOURCE_DIR}/build/test-results/${trireme_test_results})
 
-# Jobs of several ranks wait for each other thousands of times, and each time whatever computes next to them would
-# first use up its turn: four times as long in all. So what computes makes way.
+# Ranks of a job wait for each other thousands of times. If other tests compute on the same cores, each wait lasts
+# until their time slice ends, and the job takes four times as long. Tests that compute therefore run with nice.
 find_program(TRIREME_NICE nice)
 set(trireme_nice "")
 if(TRIREME_NICE)
   set(trireme_nice ${TRIREME_NICE} -n 19)
 endif()
 
-# trireme_tests(<folder> [extra libraries...] [APART <files>...]): all *_test.cpp files of tests/<folder> as one
-# program. Test suites whose name begins with "Slow" run under the label "slow", those whose name begins with "Long"
-# under "long", which only ./test long runs, all others under "fast". APART are files that keep their names for
-# themselves: see trireme_together.
+# trireme_tests(<folder> [extra libraries...] [APART <files>...]): builds all *_test.cpp files of tests/<folder> as one
+# program. Test suites whose name begins with "Slow" have the label "slow", those that begin with "Long" the label
+# "long", which only ./test long runs, and all others "fast". APART are files that are compiled separately: see
+# trireme_together.
 function(trireme_tests folder)
   cmake_parse_arguments(PARSE_ARGV 1 tests "" "" "APART")
   string(REPLACE "/" "_" name ${folder})
@@ -159,7 +158,7 @@ function(trireme_tests folder)
     message(FATAL_ERROR "tests/${folder} has no *_test.cpp")
   endif()
   add_executable(test_${name} ${sources})
-  # The tests of a part of a module link the module.
+  # Tests of a part of a module link the whole module.
   set(library trireme_${name})
   if(NOT TARGET ${library})
     cmake_path(GET folder PARENT_PATH parent)
@@ -188,9 +187,9 @@ function(trireme_tests folder)
 endfunction()
 
 # trireme_sanitized(<sanitizer> <folder> [filter] [EXCEPT <patterns>...]): in a build with that sanitizer, the
-# fast tests of tests/<folder>, or those that the filter names, but for those that the patterns name, also run
-# as <name>_sanitized under the label "sanitized".
-# The target `sanitized` builds the programs of that label and nothing else.
+# fast tests of tests/<folder>, or those that match the filter, except those that match the patterns, also run
+# as <name>_sanitized with the label "sanitized".
+# The target `sanitized` builds only the programs of that label.
 add_custom_target(sanitized)
 function(trireme_sanitized sanitizer folder)
   if(NOT TRIREME_SANITIZE MATCHES ${sanitizer})

@@ -1,2 +1,2 @@
-# find_package(trireme): the imported target trireme::trireme, a shared library that needs nothing else to be found.
+# find_package(trireme): defines the imported target trireme::trireme, a shared library without other dependencies.
 include(${CMAKE_CURRENT_LIST_DIR}/trireme-targets.cmake)

@@ -1,9 +1,9 @@
-"""Reads a checkpoint of Trireme, of any number of ranks, into PyTorch tensors.
+"""Reads a Trireme checkpoint, written by any number of ranks, into PyTorch tensors.
 
     python examples/read_checkpoint.py runs/quickstart       lists the tensors
-    from read_checkpoint import read_checkpoint              in a program
+    from read_checkpoint import read_checkpoint              in your own program
 
-Needs torch and safetensors. Checksums are not checked here: `trireme inspect` does that.
+Needs torch and safetensors, but not Trireme. It does not verify checksums; `trireme inspect` does.
 """
 import json
 import sys
@@ -17,7 +17,7 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16,
 
 
 def find(path):
-    """The folder of a checkpoint, of a folder of checkpoints, or of a run: its latest."""
+    """Returns the folder of a checkpoint, or of the latest one in a folder of checkpoints or of a run."""
     for folder in (Path(path), Path(path) / "checkpoints"):
         if (folder / "manifest.json").exists():
             return folder
@@ -27,8 +27,8 @@ def find(path):
 
 
 def read_checkpoint(path, wanted=lambda name: True):
-    """{name: tensor} of all tensors whose name is `wanted`. Weights are named like
-    `layers.0.mlp.up.weight`; states of the optimizer have names of their own."""
+    """Returns {name: tensor} for all tensors for whose name `wanted(name)` is true, with their full shapes. Weights have
+    names such as `layers.0.mlp.up.weight`; optimizer states such as `optimizer.first_moment.layers.0.mlp.up.weight`."""
     folder = find(path)
     manifest = json.loads((folder / "manifest.json").read_text())
     shards = [safe_open(folder / shard["file"], framework="pt") for shard in manifest["shards"]]
@@ -44,7 +44,7 @@ def read_checkpoint(path, wanted=lambda name: True):
             if "range" not in part:
                 rectangle.copy_(data.view(part["shape"]))
                 continue
-            # Part of the rectangle, counted through its rows.
+            # A range of the rectangle's elements, counted in row-major order.
             begin, end = part["range"]
             flat = rectangle.flatten()
             flat[begin:end] = data

@@ -1,5 +1,5 @@
 # Compiles the plug-ins for all architectures of both vendors and runs the tests with the label `gpu`. Sourced by
-# ./test, which sums up. What cannot be had here is skipped: its tests are counted as such.
+# ./test, which prints the summary. Tests of unavailable compilers are skipped and counted as skipped.
 . scripts/gpu_tools.sh
 install_packages python3 binutils
 
@@ -20,7 +20,7 @@ fi
 build_preset gpu gpu_tests "${options[@]}" || exit 1
 run_tests gpu -L gpu --output-junit "$results/gpu/ctest"
 
-# Those that are not of GoogleTest, in its words; and why they were skipped.
+# Results of tests without GoogleTest in its XML format, and the reasons for skipped tests.
 sed -nE 's|.*<testcase name="(gpu_[^"]*)".* status="(.*)".*|\1 \2|p' "$results/gpu/ctest" |
   while read -r name status; do
     case $status in

@@ -1,10 +1,10 @@
-# Finds or fetches the compilers for GPUs. Sourced by scripts/gpu_tests.sh. What is fetched lies in build/gpu-tools and
-# is never installed, but for packages of this Debian itself.
+# Finds or downloads the compilers for GPUs. Sourced by scripts/gpu_tests.sh. Downloads go to build/gpu-tools and are not
+# installed, except packages of this Debian release.
 
 gpu_tools=$PWD/build/gpu-tools
 
-# The compiler for AMD's GPUs. A ROCm is taken where it is; else clang 19 of this Debian compiles, with headers and
-# device library of the next one, whose packages are unpacked. Sets rocm.
+# Finds the compiler for AMD's GPUs: an installed ROCm, else clang 19 of this Debian release, with the headers and device
+# library of the next release, whose packages are unpacked. Sets rocm.
 find_rocm() {
   rocm=${TRIREME_ROCM:-/opt/rocm}
   [ ! -e "$rocm/include/hip/hip_runtime.h" ] || return 0
@@ -13,7 +13,7 @@ find_rocm() {
   [ -e "$gpu_tools/hip/complete" ] || unpack_hip || return 1
 }
 
-# apt with a root of its own that knows the next Debian; signatures are checked as always.
+# Runs apt with a separate root that has the sources of the next Debian release; signatures are verified as usual.
 unpack_hip() {
   local apt=$gpu_tools/apt mirror package
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Codename: bookworm' | head -n 1)
@@ -32,7 +32,7 @@ unpack_hip() {
   touch "$gpu_tools/hip/complete"
 }
 
-# nvcc: of the PATH or the usual place; else from NVIDIA's Python packages in a virtual environment. Sets nvcc.
+# Finds nvcc in PATH or its usual folder, else in NVIDIA's Python packages in a virtual environment. Sets nvcc.
 find_nvcc() {
   nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && return
   (install_packages python3 python3-venv) || return 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares the release build with the programs that define what is right: Hugging Face tokenizers
-# and transformers, tiktoken, SentencePiece, PyTorch. Called by ./test reference; arguments go to
-# pytest (./test reference -k weights). TRIREME_REFERENCE_VENV: another place for the virtual
+# Compares the release build with the reference implementations: Hugging Face tokenizers and
+# transformers, tiktoken, SentencePiece, PyTorch. Called by ./test reference; arguments are passed
+# to pytest (./test reference -k weights). TRIREME_REFERENCE_VENV: another folder for the virtual
 # environment, for example one that several clones share.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -10,14 +10,14 @@ venv=${TRIREME_REFERENCE_VENV:-build/reference-venv}
 requirements=tests/reference/requirements.txt
 log=build/reference-venv.log
 
-# What cannot be installed here is skipped, and the skipped tests are counted.
+# Tests of packages that cannot be installed are skipped and counted.
 skip() {
   echo "skipped: $1"
   echo "0 passed, 0 failed, $(cat tests/reference/test_*.py | grep -c '^def test_') skipped"
   exit 0
 }
 
-# Made once per list of requirements; the copy inside says for which.
+# Created once per list of requirements, of which it contains a copy.
 if ! cmp -s "$requirements" "$venv/requirements.txt"; then
   echo "installing the reference programs into $venv (several GB; log: $log)"
   mkdir -p build

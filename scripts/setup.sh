@@ -1,4 +1,4 @@
-# Installs what building and testing need on Debian 12, and builds. Sourced by ./quickstart and ./test.
+# Installs the packages for building and testing on Debian 12, and builds. Sourced by ./quickstart and ./test.
 
 trireme_packages=(
   g++ cmake ninja-build ccache pkg-config
@@ -7,7 +7,7 @@ trireme_packages=(
   zlib1g-dev liblzma-dev libzstd-dev libopenmpi-dev openmpi-bin libcpp-httplib-dev
 )
 
-# install_packages PACKAGE...: those that are missing, as root or through sudo.
+# install_packages PACKAGE...: installs missing packages, as root or with sudo.
 install_packages() {
   local missing=()
   for package in "$@"; do

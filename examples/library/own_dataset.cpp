@@ -1,5 +1,5 @@
-// A dataset of one's own: sums such as "123+45=168", of which the model learns the answers. It
-// needs no files.
+// A user-defined dataset: sums such as "123+45=168", whose answers the model learns. It needs no
+// files.
 //
 //   own_dataset [section.key=value ...]
 #include <trireme/trireme.hpp>
@@ -11,15 +11,15 @@
 
 namespace {
 
-constexpr const char* characters = "0123456789+=";  // token ids are places in it
+constexpr const char* characters = "0123456789+=";  // token ids are indices in it
 
 class Sums final : public trireme::Dataset {
  public:
-  // Any number of them: each is made when it is asked for.
+  // Practically unlimited: each sample is computed when it is needed.
   std::int64_t size() const override { return std::int64_t{1} << 40; }
   std::string identity() const override { return "sums of two numbers below 1000"; }
 
-  // The sample depends on nothing but its index.
+  // A sample depends only on its index.
   void fill(std::int64_t index, trireme::Sample& sample) const override {
     std::seed_seq seed{index, index >> 32};
     std::mt19937 random(seed);
@@ -29,7 +29,7 @@ class Sums final : public trireme::Dataset {
     for (const char c : question + std::to_string(a + b) + "=")
       tokens.push_back(static_cast<std::int32_t>(std::string(characters).find(c)));
     sample.predict_next(tokens);
-    // What follows from nothing should not be learned.
+    // The question is random, so it should not be learned.
     for (std::size_t i = 0; i + 1 < question.size(); ++i) sample.loss_weights[i] = 0;
   }
 };

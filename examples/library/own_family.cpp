@@ -1,5 +1,5 @@
-// A model family of one's own: attention and MLP side by side in each block (as in GPT-J and PaLM),
-// and every second block with a narrow bottleneck instead of the MLP.
+// A user-defined model family: parallel attention and MLP in each block (as in GPT-J and PaLM), and
+// a narrow bottleneck instead of the MLP in every second block.
 //
 //   own_family FILE.toml [section.key=value ...]
 #include <trireme/trireme.hpp>

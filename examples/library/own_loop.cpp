@@ -1,6 +1,6 @@
-// A training loop of one's own: prepare, step, gather figures of all processes, save.
+// A user-defined training loop: prepare, step, reduce metrics over all processes, save.
 //
-//   own_loop FILE.toml [section.key=value ...]       or several of them: mpirun -n 4 own_loop ...
+//   own_loop FILE.toml [section.key=value ...]       on several processes: mpirun -n 4 own_loop ...
 #include <trireme/trireme.hpp>
 
 #include <chrono>
@@ -19,10 +19,10 @@ void train(trireme::Job& job, const trireme::Config& config) {
     const trireme::StepResult result = trainer.train_step();
     const std::chrono::duration<double> own = Clock::now() - begin;
     if (trainer.done() || (often > 0 && result.step % often == 0)) {
-      const double slowest = job.max(own.count());  // of all processes
+      const double slowest = job.max(own.count());  // over all processes
       const double loss = trainer.evaluate();
       trainer.log({{"perplexity", std::exp(loss)}, {"slowest_process_s", slowest}});
-      if (loss < best) trainer.save();  // only what is better than all before
+      if (loss < best) trainer.save();  // only if it is the best so far
       best = std::fmin(best, loss);
     }
     if (trainer.should_stop()) {  // a signal, or train.exit_interval

@@ -1,5 +1,5 @@
-// A learning-rate schedule of one's own: what [optimizer] says, in cycles that each begin with a
-// warm-up ("restarts").
+// A user-defined learning-rate schedule: the rate of [optimizer], in cycles that each begin with a
+// warm-up ("warm restarts").
 //
 //   own_schedule FILE.toml [section.key=value ...]
 #include <trireme/trireme.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t cycle = 10, warmup = 3;  // steps
 
-// A pure function of where the run is: a run that resumes continues in the same way.
+// A pure function of the run's position, so a resumed run continues the same schedule.
 double learning_rate(const trireme::ScheduleInput& at) {
   const auto in_cycle = static_cast<double>(at.step % cycle);
   return at.configured * std::min(1.0, (in_cycle + 1) / warmup);

@@ -1,14 +1,14 @@
-"""The loop of a script for Accelerate, with Trireme: prepare, step, gather, log, save, resume.
+"""The training loop of an Accelerate script, written for Trireme: prepare, step, gather, log, save, resume.
 
-    python accelerate_loop.py run.toml [section.key=value ...]         or: mpirun -n 4 python accelerate_loop.py ...
+    python accelerate_loop.py run.toml [section.key=value ...]         on several processes: mpirun -n 4 python ...
 
 | Accelerate                                             | here                                               |
 | Accelerator()                                          | Trainer(...).job                                   |
-| prepare(model, optimizer, loader, scheduler)           | Trainer(config): the configuration says what they are |
+| prepare(model, optimizer, loader, scheduler)           | Trainer(config): the configuration defines them    |
 | accumulate(), backward(), step(), clip_grad_norm_()    | trainer.step()                                     |
 | gather_for_metrics(x)                                  | trainer.job.gather(x), sum(x), max(x)              |
 | log(), init_trackers()                                 | trainer.log(name=value)                            |
-| save_state(), load_state()                             | trainer.save(); a trainer resumes by itself        |
+| save_state(), load_state()                             | trainer.save(); a trainer resumes automatically    |
 | is_main_process                                        | trainer.job.leads                                  |
 """
 
@@ -27,13 +27,13 @@ def main() -> None:
             begin = time.perf_counter()
             step = trainer.step()
             slowest = trainer.job.max(time.perf_counter() - begin)
-            stop = not trainer.done and trainer.should_stop()  # a signal, train.exit_interval
+            stop = not trainer.done and trainer.should_stop()  # a signal, or train.exit_interval
             if step.step % every == 0 or trainer.done:
                 loss = trainer.evaluate()
                 trainer.log(perplexity=math.exp(loss), slowest_process_s=slowest)
                 if loss < best:
                     best = loss
-                    trainer.save()  # nothing else saves in a loop of one's own
+                    trainer.save()  # in your own loop, nothing else saves
             if stop:
                 trainer.save()
                 break

@@ -1,8 +1,8 @@
-"""torchtitan's way of training, with Trireme: one configuration, overrides on the command line, the library's loop.
+"""Training as in torchtitan, written for Trireme: one configuration file, overrides on the command line, one call.
 
     python torchtitan_loop.py run.toml --training.steps 1000 --checkpoint.interval 100
 
-Flags are those of torchtitan that have a key of their own here; any key may also be given as section.key=value.
+The flags of torchtitan in KEYS are translated to Trireme's keys. Any other key can be given as section.key=value.
 """
 
 import sys
@@ -25,7 +25,7 @@ KEYS = {
 
 
 def overrides(words):
-    """Flags of torchtitan as `section.key=value`."""
+    """Translates torchtitan's flags to `section.key=value`."""
     result, words = [], list(words)
     while words:
         word = words.pop(0)

@@ -1,4 +1,4 @@
-// Reading checkpoints, of any number of processes.
+// Reads checkpoints, written by any number of processes.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;  // of the whole tensor
 };
 
-// A checkpoint as it lies on disk. Damage and whatever is not a checkpoint are refused (bad_input).
-// One thread at a time.
+// A checkpoint on disk, read on demand. Throws Error (bad_input) if the folder is no checkpoint or
+// is damaged. Not thread-safe.
 class TRIREME_API Checkpoint {
  public:
-  // The folder of a step, or the newest one of a folder of checkpoints or of a run.
+  // `path`: the folder of a step; or a folder of checkpoints or a run, for its newest step.
   explicit Checkpoint(const std::string& path);
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
@@ -28,9 +28,9 @@ class TRIREME_API Checkpoint {
 
   std::string folder() const;
   std::int64_t step() const;
-  std::string config() const;  // of the run, as TOML
+  std::string config() const;  // the run's configuration, as TOML
   std::vector<TensorInfo> tensors() const;
-  // All elements of a floating-point tensor, row by row, checked against their checksums.
+  // All elements of a floating-point tensor as f32, row-major; their checksums are verified.
   std::vector<float> read(const std::string& name) const;
 
  private:

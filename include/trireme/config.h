@@ -1,4 +1,4 @@
-// The configuration of a run: the keys that docs/configuration.md lists, by their names.
+// The configuration of a run, with the keys of docs/configuration.md.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,38 @@
 
 namespace trireme::v1 {
 
-// A value: copies are independent. Reading one from several threads at once is safe.
-// Everything here throws Error with ExitCode::bad_input for unknown keys, wrong types and values
-// outside their range; the message names the place and the nearest key. What contradicts itself is
-// refused where a Trainer is made.
+// A value type: copies are independent, and several threads may read one at the same time.
+// All functions throw Error with ExitCode::bad_input for unknown keys, wrong types and values out
+// of range; the message names the place and the nearest key. Settings that contradict each other
+// are rejected by the constructor of Trainer.
 class TRIREME_API Config {
  public:
   // All keys at their defaults.
   Config();
 
-  // A TOML file, then overrides of the form "section.key=value" in order, as `trireme train` takes
-  // them.
+  // Reads a TOML file, then applies overrides "section.key=value" in order, as `trireme train`
+  // does.
   static Config load(const std::string& file, const std::vector<std::string>& overrides = {});
-  // The same from text; `name` stands for the file in messages.
+  // The same for TOML text; error messages call it `name`.
   static Config parse(const std::string& toml, const std::string& name = "the configuration",
                       const std::vector<std::string>& overrides = {});
 
   // Sets a key as the command line does: set("train.iters", "100"), set("run.dir", "runs/mine"),
-  // set("data.path", "[\"a\", \"b\"]"). After an error everything is as it was.
+  // set("data.path", "[\"a\", \"b\"]"). An error leaves the configuration unchanged.
   Config& set(const std::string& key, const std::string& value);
 
-  // Values as they count, with what follows from the model's family and sizes. A key of another
-  // type is an error; number() also reads integers.
+  // Effective values, including those derived from the model's family and sizes. Throws if the key
+  // has another type; number() also reads integers.
   std::int64_t integer(const std::string& key) const;
   double number(const std::string& key) const;
   std::string text(const std::string& key) const;
   bool flag(const std::string& key) const;
 
-  // The whole configuration; parse() reads it back to the same values.
+  // The whole configuration as TOML; parse() reads it back to the same values.
   std::string to_toml() const;
 
   struct Impl;
-  const Impl& impl() const { return *impl_; }  // the library's own
+  const Impl& impl() const { return *impl_; }  // internal
 
  private:
   explicit Config(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}

@@ -1,4 +1,4 @@
-// Samples to learn from, made by a program.
+// Datasets of training samples defined by a program.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +9,39 @@
 
 namespace trireme::v1 {
 
-// One sample, to be filled in: model.seq_length elements each, in memory of the trainer's. All
-// token ids are in [0, model.vocab_size).
+// One sample to be filled in: arrays of model.seq_length elements in the trainer's memory, valid
+// only during fill(). All token ids are in [0, model.vocab_size).
 struct TRIREME_API Sample {
-  std::span<std::int32_t> tokens;     // inputs; 0 at first
-  std::span<std::int32_t> targets;    // what each position shall predict; 0 at first
-  std::span<float> loss_weights;      // 1: counts, as at first; 0: does not (padding, a prompt)
-  std::span<std::int32_t> positions;  // 0, 1, 2 ... at first; others need data.reset_position_ids
-  std::span<std::int32_t> first_visible;  // the first position that each one may attend to: 0 at
-                                          // first; others need data.reset_attention_mask
+  std::span<std::int32_t> tokens;     // input ids; initially 0
+  std::span<std::int32_t> targets;    // id that each position predicts (shifted); initially 0
+  std::span<float> loss_weights;      // loss mask: 1 (initially), or 0 (padding, a prompt)
+  std::span<std::int32_t> positions;  // initially 0, 1, 2 ...; others need data.reset_position_ids
+  std::span<std::int32_t> first_visible;  // first position that each may attend to; initially 0,
+                                          // others need data.reset_attention_mask
 
-  // Tokens and targets from a text of tokens: position i predicts text[i + 1]. Positions that have
-  // nothing to predict get weight 0; tokens beyond model.seq_length + 1 are left out.
+  // Fills tokens and targets from the ids of a text: position i predicts text[i + 1]. Positions
+  // with nothing to predict get weight 0; ids beyond model.seq_length + 1 are dropped.
   void predict_next(std::span<const std::int32_t> text);
 };
 
-// A fixed, ordered list of samples. A step takes the next train.global_batch_size of them, whatever
-// the number of processes: sample i of the run is sample i here. So that a resumed run gives the
-// same bits, a sample must depend on nothing but its index.
+// A fixed, ordered list of samples. A step takes the next train.global_batch_size of them, for any
+// number of processes: sample i of the run is sample i here. A sample must depend only on its
+// index, so that a resumed run produces the same bits.
 class TRIREME_API Dataset {
  public:
   virtual ~Dataset();
 
-  // At least as many samples as the run takes: refused otherwise when the trainer is made. To go
-  // through fewer ones several times, take the index modulo their number.
+  // Number of samples. The constructor of Trainer rejects fewer than the run takes. For several
+  // epochs, return a larger number and take the index modulo the number of distinct samples.
   virtual std::int64_t size() const = 0;
 
-  // Writes sample `index` of [0, size()). Called from other threads than the trainer's, from
-  // several at once, and ahead of training. What it throws comes out of Trainer::train_step(). Ids,
-  // weights and positions outside their range are refused there, with the number of the sample.
+  // Writes sample `index`, in [0, size()). Must be thread-safe: background threads call it
+  // concurrently, ahead of training. Trainer::train_step() rethrows its exceptions, and rejects
+  // ids, weights and positions out of range, with the number of the sample.
   virtual void fill(std::int64_t index, Sample& sample) const = 0;
 
-  // What tells this list from another one: a run that resumes with another identity warns. By
-  // default nothing but the size does.
+  // Distinguishes this dataset from others: a run that resumes with another identity or size
+  // warns. By default only the size distinguishes datasets.
   virtual std::string identity() const { return ""; }
 };
 

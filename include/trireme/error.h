@@ -1,4 +1,4 @@
-// The error that the library throws: one clear message and what kind of error it is.
+// The exception that the library throws: a message and the kind of error.
 #pragma once
 
 #include <stdexcept>
@@ -8,16 +8,16 @@
 
 namespace trireme::v1 {
 
-// What kind of error it is; also the exit code that belongs to it.
+// Kind of error; its value is the exit code of the program.
 enum class ExitCode {
-  failed = 1,       // something went wrong while it ran: a full disk, a NaN, a lost process
+  failed = 1,       // a failure while running: a full disk, a NaN, a lost process
   bad_input = 2,    // a file, a key or an argument is wrong
-  interrupted = 3,  // a signal asked for an end, and everything was saved
+  interrupted = 3,  // stopped by a signal after everything was saved
 };
 
-// Thrown for what the caller cannot repair. The message says what was wrong, where, and what to do.
-// Functions of a program that the library calls (Dataset::fill and the like) may throw it as well,
-// or anything else: it comes out of the call that led there.
+// Thrown for all errors of the library. The message says what was wrong, where, and what to do.
+// Functions of the program that the library calls (such as Dataset::fill) may throw it too, or any
+// other exception: the library function that called them rethrows it.
 class TRIREME_API Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message);

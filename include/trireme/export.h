@@ -1,12 +1,12 @@
-// What the shared library shows to programs that link it.
+// Symbol visibility and the versioned namespace of the shared library.
 #pragma once
 
 #define TRIREME_API __attribute__((visibility("default")))
 
-// Everything that is declared in trireme::v1 is found as trireme::NAME. The number changes with the
-// first incompatible version of the interface.
+// Names declared in trireme::v1 are available as trireme::NAME. An incompatible interface gets a
+// new number.
 namespace trireme::v1 {}
-#ifndef TRIREME_BUILDS_LIBRARY  // within which other types have the same names
+#ifndef TRIREME_BUILDS_LIBRARY  // the library has internal types with the same names
 namespace trireme {
 using namespace v1;
 }

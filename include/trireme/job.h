@@ -1,4 +1,4 @@
-// The processes that train together, and how they talk to each other.
+// The processes that train together, and their collective operations.
 #pragma once
 
 #include <functional>
@@ -11,54 +11,54 @@
 
 namespace trireme::v1 {
 
-// This process alone, or one of those that mpirun or srun started together. Its devices, its MPI
-// and its share of the processors are set up here, so make it before anything else that starts
-// threads.
+// A job of this process only, or of all processes that mpirun or srun started together. It sets up
+// MPI, the device and this process's share of the processors, so create it before anything that
+// starts threads.
 //
-// Alone, jobs can be made and destroyed as often as one likes. MPI lets a process join once: of
-// several processes the job is made once and lives as long as they train, with any number of
-// trainers one after another; a second one is refused.
+// A single process can create and destroy any number of jobs. MPI can be initialized only once per
+// process: with several processes, create one job that lives as long as they train, with any number
+// of trainers one after another. A second one is rejected (bad_input).
 //
-// One thread at a time uses a job and the trainers on it.
+// Not thread-safe: only one thread at a time may use a job and its trainers.
 class TRIREME_API Job {
  public:
-  // For run.device = "cpu", and waits of at most ten minutes.
+  // Uses run.device = "cpu" and a timeout of ten minutes.
   Job();
-  // For run.device and train.timeout_s of the configuration.
+  // Uses run.device and train.timeout_s of the configuration.
   explicit Job(const Config& config);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  int rank() const;        // of this process, from 0
-  int size() const;        // processes
-  int local_rank() const;  // among those on this machine
+  int rank() const;        // from 0
+  int size() const;        // number of processes
+  int local_rank() const;  // rank among the processes on this machine
   bool leads() const { return rank() == 0; }
 
-  // Runs what all processes do together, then leaves the job with them. An error that ends the body
-  // of one process ends all of them: alone it comes out of here, of several processes one prints
-  // it, and none returns. Of several processes it is called once, and what communicates (trainers
-  // too) happens within it.
+  // Runs `body` on all processes, then leaves the job with them. If `body` throws, a single process
+  // rethrows the exception; with several processes, one of them prints the error, all end, and
+  // run() does not return. With several processes, call it once, and do all communication,
+  // including trainers, within it.
   void run(const std::function<void()>& body);
 
-  // Of all processes together, in the same order on each; every one gets the result. Sums are in
-  // the order of the ranks, so that they are the same bits everywhere.
+  // Collective operations: all processes call them in the same order, and each gets the result.
+  // Sums are computed in rank order, so they have the same bits on every process.
   double sum(double value);
-  std::vector<double> sum(std::vector<double> values);  // element by element; as many on each
+  std::vector<double> sum(std::vector<double> values);  // elementwise; equal sizes
   double max(double value);
   std::vector<double> gather(double value);        // by rank
-  std::string broadcast(const std::string& text);  // that of rank 0
+  std::string broadcast(const std::string& text);  // text of rank 0
   void barrier();
 
   struct Impl;
-  Impl& impl() { return *impl_; }  // the library's own
+  Impl& impl() { return *impl_; }  // internal
 
  private:
   std::unique_ptr<Impl> impl_;
 };
 
-// For main(): runs the body, prints the error that ends it ("trireme: ..."), and returns the exit
-// code that belongs to it.
+// For main(): runs `body` and returns the exit code: 0, or that of an exception that `body` throws,
+// whose message is printed ("trireme: ...").
 TRIREME_API int run_program(const std::function<void()>& body);
 
 }  // namespace trireme::v1

@@ -1,4 +1,4 @@
-// Model families of a program's own, made from the layers of the built-in ones.
+// User-defined model families, built from the layers of the built-in families.
 #pragma once
 
 #include <cstdint>
@@ -9,78 +9,78 @@
 
 namespace trireme::v1 {
 
-// A matrix in the graph of one part of a model: a number that only the Layers know that gave it.
-// Nothing is computed when a layer is called: the calls describe the graph, which is then
-// differentiated, planned and run, on any device and any layout.
+// A symbolic matrix in the graph of one part of a model, valid only for the Layers that returned
+// it. Calling a layer computes nothing: the calls describe the graph, which is then differentiated,
+// planned and executed, on any device and layout.
 struct Value {
   std::int32_t id = -1;
 };
 
-// Sizes of the model, as configured.
+// Configured sizes of the model.
 struct ModelSizes {
   std::int64_t num_layers, hidden_size, num_heads, num_kv_heads, head_dim, ffn_hidden_size;
   std::int64_t seq_length, vocab_size;
 };
 
-// What a part of a model is made of. rows = train.micro_batch_size x model.seq_length, or a rank's
-// share of them; between layers values are [rows, hidden_size]. Layers cut themselves over tensor-
-// and context-parallel ranks as parallel.tp and cp say. Parameters are called "NAME.weight" and
-// "NAME.bias" in checkpoints, after "layers.7." in block 7. Two layers of a part have different
-// names: refused otherwise, as are values of another part and shapes that do not fit (bad_input).
+// Layers for one part of a model. rows = train.micro_batch_size x model.seq_length, or a rank's
+// share of them; values between layers are [rows, hidden_size]. Layers are sharded over tensor- and
+// context-parallel ranks by parallel.tp and cp. Checkpoints name parameters "NAME.weight" and
+// "NAME.bias", with the prefix "layers.7." in block 7. Throws bad_input for equal names of two
+// layers in a part, values of another part, and shapes that do not match.
 class TRIREME_API Layers {
  public:
   const ModelSizes& sizes() const;
 
   // LayerNorm or RMSNorm, by model.norm.
   Value norm(Value x, const std::string& name);
-  // Causal self-attention with its projections, by num_heads, position, attention_dropout and the
-  // other keys of [model]: parameters NAME.qkv and NAME.out.
+  // Causal self-attention with its projections, configured by num_heads, position,
+  // attention_dropout and the other keys of [model]: parameters NAME.qkv and NAME.out.
   Value attention(Value x, const std::string& name = "attention");
-  // Two linear layers and model.activation between them: parameters NAME.up and NAME.down.
+  // Two linear layers with model.activation between them: parameters NAME.up and NAME.down.
   Value mlp(Value x, const std::string& name = "mlp");
-  // x + delta, with dropout of delta by model.hidden_dropout.
+  // Residual connection: x + delta, with dropout of delta by model.hidden_dropout.
   Value add(Value x, Value delta);
   Value scale(Value x, double factor);
 
-  // A pair for what lies between two linear layers: wide() makes [rows, width] of [rows, hidden],
-  // and narrow() makes [rows, hidden] of that. Tensor-parallel ranks cut the width, which they must
-  // divide; between the two only activation() fits. `halves`: for the two parts of swiglu and
-  // geglu, each `width` wide, of which activation() makes [rows, width].
+  // A pair of linear layers: wide() maps [rows, hidden] to [rows, width], and narrow() maps it back
+  // to [rows, hidden]. The width is sharded over tensor-parallel ranks and must be a multiple of
+  // their number; between the two, only activation() is possible. `halves`: wide() returns the two
+  // parts of swiglu or geglu, each `width` wide, of which activation() makes [rows, width].
   Value wide(Value x, const std::string& name, std::int64_t width, bool halves = false);
-  Value activation(Value x, const std::string& kind);  // as in model.activation
+  Value activation(Value x, const std::string& kind);  // values of model.activation
   Value narrow(Value x, const std::string& name, std::int64_t width);
 
-  // The embedding of tokens and positions, by position, embedding_norm and the other keys.
+  // Embedding of tokens and positions, by position, embedding_norm and the other keys.
   Value embed();
-  // The last norm, the logits and the loss. Once, at the end of the head.
+  // Final norm, logits and loss. Call it once, at the end of the head.
   void predict(Value x);
 
   struct Impl;
-  explicit Layers(Impl& impl) : impl_(&impl) {}  // the library's own
+  explicit Layers(Impl& impl) : impl_(&impl) {}  // internal
 
  private:
   Impl* impl_;
 };
 
-// A family: how its parts are put together. Each function describes the same graph whenever it is
-// called, and it is called several times, before training and in it.
+// A family: how its parts are assembled. The functions are called several times, before and during
+// training, and must describe the same graph each time.
 class TRIREME_API Family {
  public:
   virtual ~Family();
 
-  // One block of the model: x and the result are [rows, hidden_size].
+  // One transformer block: x and the result are [rows, hidden_size].
   virtual Value block(Layers& layers, Value x, int kind) const = 0;
-  // Blocks may be of several kinds, numbered from 0.
+  // Kind of a block, numbered from 0, if blocks differ.
   virtual int kind_of(std::int64_t /*layer*/) const { return 0; }
-  // The rest; by default embed() and predict() alone.
+  // First and last part; by default only embed() and predict().
   virtual Value embedding(Layers& layers) const;
   virtual void head(Layers& layers, Value x) const;
 };
 
-// As long as it lives, configurations may say model.family = NAME. Where they say nothing else,
-// keys of [model] have the defaults of the family `like`: "gpt" or "llama". It must outlive what is
-// made of such configurations; checkpoints need it again to be trained on, and `trireme` itself,
-// which does not know the family, refuses them. Refused (bad_input): a name that is taken.
+// While this object exists, configurations may have model.family = NAME. Keys of [model] that they
+// do not set have the defaults of the family `like`: "gpt" or "llama". The object must outlive all
+// that is created from such configurations. Training from their checkpoints needs the family again;
+// the program `trireme` does not know it and rejects them. Throws bad_input for a taken name.
 class TRIREME_API RegisteredFamily {
  public:
   RegisteredFamily(std::string name, std::shared_ptr<const Family> family,

@@ -1,9 +1,9 @@
-// The library: everything that `trireme train` is made of, for programs of one's own.
-// docs/library.md tells how it fits together, and examples/library has whole programs.
+// The C++ library: the parts of `trireme train`, for use in other programs.
+// docs/library.md is an overview, and examples/library has complete programs.
 //
-// All of it lies in the namespace trireme. Errors are trireme::Error. Nothing but the standard
-// library is included, and the library keeps no state between one trainer and the next but threads,
-// loaded plug-ins and devices, which live as long as the process.
+// Everything is in the namespace trireme. Errors are thrown as trireme::Error. The headers include
+// only the standard library. Between trainers, the library keeps no state except threads, loaded
+// plug-ins and devices, which exist as long as the process.
 #pragma once
 
 #include <trireme/checkpoint.h>

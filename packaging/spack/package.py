@@ -1,4 +1,4 @@
-# Trireme as a package of spack, from a checkout:
+# Spack package of Trireme, built from a checkout:
 #   spack repo create site && mkdir -p site/packages/trireme && cp packaging/spack/package.py site/packages/trireme/
 #   spack repo add site && spack dev-build trireme@0.2.0 ^openmpi        # or the MPI of the site
 from spack_repo.builtin.build_systems.cmake import CMakePackage

@@ -1,6 +1,6 @@
-"""Trireme: pre-training of large language models, from Python.
+"""Trireme: pre-trains large language models, as Megatron-LM does, from Python.
 
-The same engine, files and bits as the program ``trireme``::
+The package uses the same engine and files as the program ``trireme`` and produces the same bits::
 
     import trireme
 
@@ -13,17 +13,35 @@ The same engine, files and bits as the program ``trireme``::
     model = trireme.Model("runs/mine")            # a run, a checkpoint, a Hugging Face folder ...
     print(model.generate("Once upon a time", max_new_tokens=50))
 
-What there is: `Trainer`, `Job`, `Config`, `Model`, `Tokenizer`, `Dataset`, `TokenFile`, `Checkpoint`,
-`plan`, `search`, and `trireme.lm_eval` for lm-evaluation-harness. Errors are `Error` with the sentence that
-the program would print; `InputError` (also a ValueError) where the input is wrong, `Interrupted` (also a
-KeyboardInterrupt) where a signal ended a run that was saved. NumPy is needed only for arrays.
+Contents:
 
-Calls release the GIL. `help(trireme.Trainer)` and so on say more; docs/python.md has examples.
+- `Trainer`: trains a model, one optimizer step at a time or a whole run; `Step` and `Summary` are its results
+- `Job`: the processes that train together (mpirun, srun), with `sum`, `gather`, `max` and `barrier`
+- `Config`: a checked configuration, from a TOML file, a dict or TOML text
+- `Model`: logits, log-likelihoods and generation with trained weights
+- `Tokenizer`: encodes and decodes text, in batches on all processors
+- `TokenFile`: tokenized data (.bin and .idx), memory-mapped
+- `Dataset`: the samples of a run, in the order in which training reads them
+- `Checkpoint`: the tensors of a checkpoint in any supported format, as NumPy arrays
+- `plan`, `search`: memory and time of a layout before a run, and the fastest layouts
+- `trireme.lm_eval`: a model for lm-evaluation-harness
+
+Token ids are sequences of int; arrays are NumPy arrays in CPU memory, for `torch.from_numpy`.
+NumPy is needed only by functions that return arrays; PyTorch is not needed.
+
+Errors have the message that the program would print:
+
+- `Error`: a failure while running, such as a full disk, a NaN or a lost process
+- `InputError` (an Error and a ValueError): a file, a key or an argument is wrong
+- `Interrupted` (a KeyboardInterrupt): a signal or a callback ended the call; a run was saved first
+
+Calls into the library release the GIL. Objects hold native memory: use ``with`` or `close()` to free it early.
+See `help(trireme.Trainer)` and so on for details, and docs/python.md for examples.
 """
 
 from importlib import import_module as _import_module
 
-TYPE_CHECKING = False  # type checkers know the name; importing `typing` would take most of the time
+TYPE_CHECKING = False  # type checkers know this name; importing `typing` would take most of the import time
 if TYPE_CHECKING:
     from ._errors import Error, InputError, Interrupted
     from .checkpoint import Checkpoint
@@ -36,7 +54,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Nothing is loaded before it is used: the import itself takes milliseconds.
+# Submodules are loaded on first use, so that importing the package takes milliseconds.
 _PLACES = {
     "Error": "_errors",
     "InputError": "_errors",

@@ -1,4 +1,4 @@
-"""The shared library and its C interface (include/trireme/trireme.h), by ctypes."""
+"""ctypes bindings of the shared library's C interface (include/trireme/trireme.h)."""
 
 import ctypes
 import os
@@ -106,12 +106,12 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("dtype", c_char_p), ("rank", c_int32), ("shape", c_int64 * 4), ("bytes", c_int64)]
 
 
-_P = c_void_p  # a handle, or memory
+_P = c_void_p  # a handle or a memory address
 _OUT = POINTER(c_void_p)
 _TEXTS = POINTER(c_char_p)
 _I32, _I64, _F64 = POINTER(c_int32), POINTER(c_int64), POINTER(c_double)
 
-# Functions that return a status, with their arguments.
+# Argument types of the functions that return a status.
 _CALLS = {
     "config_parse": [c_char_p, c_char_p, _TEXTS, c_size_t, _OUT],
     "config_load": [c_char_p, _TEXTS, c_size_t, _OUT],
@@ -154,7 +154,7 @@ _CALLS = {
     "plan": [_P, c_int64, c_char_p, c_char_p, _OUT],
     "search": [_P, c_int64, c_char_p, c_char_p, _OUT],
 }
-# Others: their result, and their arguments.
+# Result and argument types of the other functions.
 _OTHERS = {
     "c_version": (c_int32, []),
     "version": (c_char_p, []),
@@ -176,7 +176,7 @@ _OTHERS = {
 
 
 def _installed_with(package):
-    """Where the wheel that brought this package has put the library, by its list of files."""
+    """Paths of the library in the wheel that installed this package, from the wheel's RECORD file."""
     site = os.path.dirname(package)
     for entry in os.listdir(site):
         if not (entry.startswith("trireme_llm-") and entry.endswith(".dist-info")):
@@ -248,14 +248,14 @@ def program_version():
 
 
 def call(name, *arguments):
-    """Calls a function that returns a status; an error is raised."""
+    """Calls a function that returns a status, and raises Error, InputError or Interrupted if it failed."""
     code = getattr(library(), "trireme_" + name)(*arguments)
     if code:
         raise {2: InputError, 3: Interrupted}.get(code, Error)(library().trireme_last_error().decode("utf-8", "replace"))
 
 
 def take_text(pointer):
-    """The text that a function has allocated, which is freed."""
+    """Returns a text allocated by the library as str, and frees it."""
     try:
         return ctypes.string_at(pointer).decode("utf-8", "replace")
     finally:
@@ -269,7 +269,7 @@ def text_from(name, *arguments):
 
 
 def texts(values):
-    """A list of str as an array of C texts."""
+    """Converts a list of str to an array of C strings (UTF-8)."""
     return (c_char_p * len(values))(*[value.encode() for value in values])
 
 
@@ -282,7 +282,7 @@ def i64s(values):
 
 
 def i32s(values):
-    """Ids as a C array, without a copy where they lie in an array of 32-bit integers."""
+    """Converts ids to a C array; a writable contiguous buffer of 32-bit integers is not copied."""
     try:
         view = memoryview(values)
         if view.format == "i" and view.contiguous and not view.readonly:
@@ -293,7 +293,7 @@ def i32s(values):
 
 
 def _numbers(code, kind, values):
-    """Whole numbers as a C array: array() refuses others, and those that are too large, which ctypes would cut."""
+    """Converts integers to a C array. array() rejects other types and integers out of range, which ctypes would truncate."""
     try:
         numbers = array(code, values)
     except (OverflowError, TypeError) as error:
@@ -302,17 +302,17 @@ def _numbers(code, kind, values):
 
 
 def places_of(items):
-    """Where each of them begins when they follow each other, and where the last one ends."""
+    """Offsets of concatenated items: int64 [items + 1], of which the last is the total length."""
     return i64s(accumulate(map(len, items), initial=0))
 
 
 def ragged_i32s(lists):
-    """Lists of ids, one after the other, and where each begins."""
+    """Concatenates lists of ids: returns the ids, int32 [n], and the offsets, int64 [lists + 1]."""
     return i32s(lists[0] if len(lists) == 1 else chain.from_iterable(lists)), places_of(lists)
 
 
 def take_i32_lists(pointer, offsets):
-    """Ids that a function has allocated, as lists; they are freed."""
+    """Splits ids allocated by the library into lists, and frees them."""
     try:
         count = offsets[len(offsets) - 1]
         ids = memoryview((c_int32 * count).from_address(pointer.value)).cast("B").cast("i").tolist()
@@ -323,7 +323,7 @@ def take_i32_lists(pointer, offsets):
 
 
 class Owned:
-    """Memory that the library has allocated, for arrays that outlive the call."""
+    """Memory allocated by the library, freed when this object is collected."""
 
     def __init__(self, pointer):
         import weakref
@@ -332,11 +332,11 @@ class Owned:
         weakref.finalize(self, library().trireme_free, pointer)
 
     def view(self, count):
-        """Its ids, as a memoryview that this object has to outlive."""
+        """A memoryview of the ids, int32 [count]; this object must outlive it."""
         return memoryview((c_int32 * count).from_address(self.address)).cast("B").cast("i")
 
     def array(self, dtype, count):
-        """A NumPy array of this memory, which it keeps alive."""
+        """A NumPy array [count] of this memory without a copy; the array keeps the memory alive."""
         np = numpy()
         interface = {"data": (self.address, False), "shape": (count,), "typestr": np.dtype(dtype).str, "version": 3}
         holder = _ArrayHolder()
@@ -358,7 +358,7 @@ def numpy():
 
 
 class Handle:
-    """A handle of the library, closed once: by close(), at the end of `with`, or when it is collected."""
+    """An object of the library. It is closed once: by `close()`, at the end of ``with``, or when it is collected."""
 
     _kind = ""
 
@@ -375,7 +375,7 @@ class Handle:
         return self._pointer
 
     def close(self):
-        """Gives back its memory; later calls are refused."""
+        """Frees the object's memory. Later calls raise InputError; closing it again does nothing."""
         self._finalizer()
 
     def __enter__(self):
@@ -386,13 +386,13 @@ class Handle:
 
 
 class Keep:
-    """Keeps what a callback raises, to be raised again where the library has returned."""
+    """Keeps an exception that a callback raised, and raises it again after the library has returned."""
 
     def __init__(self):
         self.error = None
 
     def guard(self, body, failed):
-        """`body` as a function for C: what it raises is kept, and `failed` returned."""
+        """Wraps `body` as a callback for C: if it raises, the first exception is kept and `failed` is returned."""
 
         def guarded(*arguments):
             try:

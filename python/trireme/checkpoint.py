@@ -1,4 +1,4 @@
-"""Tensors of checkpoints, whatever program wrote them."""
+"""Reads tensors of checkpoints in any supported format."""
 
 import json
 import os
@@ -15,17 +15,24 @@ _DTYPES = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4",
 
 
 class TensorInfo(NamedTuple):
+    """Shape and type of a tensor."""
+
     shape: Tuple[int, ...]
-    dtype: str  #: as stored: "f32", "bf16", "f16" ...
-    nbytes: int  #: as stored
+    dtype: str  #: stored type: "f32", "bf16", "f16" ...
+    nbytes: int  #: stored size
 
 
 class Checkpoint(Handle, Mapping):  # type: ignore[type-arg]
-    """``Checkpoint("runs/mine")``: names to arrays, each read where it is asked for, and checked.
+    """A read-only mapping from tensor names to NumPy arrays: ``Checkpoint("runs/mine")["layers.3.mlp.up.weight"]``.
 
-    A run, a checkpoint, or a folder in any format that `trireme convert` reads; names are Trireme's
-    ("layers.3.mlp.up.weight") whatever program wrote it. ``checkpoint[name]`` is as stored; bfloat16, which NumPy
-    lacks, comes as float32 without a change of value.
+    `path`: a run, a checkpoint, or a folder in any format that `trireme convert` reads (Hugging Face, Megatron,
+    DeepSpeed, torch.distributed.checkpoint, Llama). Names are always Trireme's ("layers.3.mlp.up.weight"). Tensors
+    have their full shape, independent of the layout that wrote them.
+
+    Opening reads only tables. Each access reads one tensor from disk and verifies its checksums where the format has
+    any. ``checkpoint[name]`` has the stored type; bfloat16, which NumPy lacks, becomes float32 with equal values.
+
+    Raises InputError if the folder is not a checkpoint or is damaged, KeyError for unknown names.
     """
 
     _kind = "checkpoint"
@@ -36,10 +43,10 @@ class Checkpoint(Handle, Mapping):  # type: ignore[type-arg]
         self._own(pointer)
         about = json.loads(text_from("checkpoint_json", pointer))
         self.format: str = about["format"]  #: "trireme", "hf", "megatron" ...
-        self.folder: str = about["folder"]
-        self.step: Optional[int] = about["step"]
-        self.config_toml: Optional[str] = about["config"]  #: of the run, where the files say it
-        self.note: str = about["note"]  #: what the user should know, or ""
+        self.folder: str = about["folder"]  #: that the tensors are read from
+        self.step: Optional[int] = about["step"]  #: None if the files do not contain it
+        self.config_toml: Optional[str] = about["config"]  #: TOML of the run's configuration; None if the files do not contain it
+        self.note: str = about["note"]  #: a note of the format's reader for the user, or ""
         self._infos: Dict[str, TensorInfo] = {}
         self._numbers: Dict[str, int] = {}
         for number in range(_native.library().trireme_checkpoint_count(pointer)):
@@ -50,7 +57,7 @@ class Checkpoint(Handle, Mapping):  # type: ignore[type-arg]
             self._infos[name] = TensorInfo(tuple(tensor.shape[: tensor.rank]), tensor.dtype.decode(), tensor.bytes)
 
     def info(self, name: str) -> TensorInfo:
-        """Shape and type of a tensor, without reading it."""
+        """Returns shape and type of a tensor without reading it. Raises KeyError for unknown names."""
         return self._infos[self._known(name)]
 
     def _known(self, name: str) -> str:
@@ -62,7 +69,11 @@ class Checkpoint(Handle, Mapping):  # type: ignore[type-arg]
         return name
 
     def read(self, name: str, as_f32: bool = False, out: Any = None) -> "numpy.ndarray":
-        """All elements of a tensor [its shape]; `as_f32` converts floats. `out`: an array to read into."""
+        """Reads a tensor into an array of its shape, and returns the array.
+
+        `as_f32`: converts floating-point tensors to float32. `out`: a C-contiguous array of the tensor's shape and
+        type to read into; InputError if it has another shape or type.
+        """
         numpy = _native.numpy()
         info = self._infos[self._known(name)]
         as_f32 = as_f32 or info.dtype == "bf16"
@@ -88,6 +99,7 @@ class Checkpoint(Handle, Mapping):  # type: ignore[type-arg]
         return name in self._infos
 
     def names(self) -> List[str]:
+        """Names of all tensors."""
         return list(self._infos)
 
     def __repr__(self) -> str:

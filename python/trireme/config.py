@@ -1,4 +1,4 @@
-"""Configurations: the keys of docs/configuration.md, from a file, a dict or TOML."""
+"""Configurations with the keys of docs/configuration.md, from a file, a dict or TOML text."""
 
 import json
 import os
@@ -13,7 +13,7 @@ Source = Union["Config", str, "os.PathLike[str]", Mapping[str, Any]]
 
 
 def toml_value(value: Any) -> str:
-    """A value as TOML: bool, int, float, str, or a list of them."""
+    """Formats a bool, int, float, str or path, NumPy number, or a list of them as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -25,13 +25,13 @@ def toml_value(value: Any) -> str:
         return json.dumps(os.fspath(value), ensure_ascii=False).replace("\x7f", "\\u007F")
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml_value(one) for one in value) + "]"
-    if hasattr(value, "item"):  # a number of NumPy
+    if hasattr(value, "item"):  # a NumPy number
         return toml_value(value.item())
     raise InputError(f"a configuration holds numbers, texts, truth values and lists of them, not {type(value).__name__}")
 
 
 def toml_of(sections: Mapping[str, Any]) -> str:
-    """``{"train": {"iters": 10}}`` or ``{"train.iters": 10}``, as TOML."""
+    """Formats ``{"train": {"iters": 10}}`` or ``{"train.iters": 10}`` as TOML."""
     whole: Dict[str, Dict[str, Any]] = {}
     for name, value in sections.items():
         if isinstance(value, Mapping):
@@ -49,7 +49,7 @@ def toml_of(sections: Mapping[str, Any]) -> str:
 
 
 def override_list(overrides: Overrides) -> List[str]:
-    """``{"train.iters": 10}`` or ``["train.iters=10"]``, as on the command line."""
+    """Converts ``{"train.iters": 10}`` or ``["train.iters=10"]`` to overrides as on the command line."""
     if overrides is None:
         return []
     if isinstance(overrides, Mapping):
@@ -66,10 +66,14 @@ def override_list(overrides: Overrides) -> List[str]:
 
 
 class Config(Handle):
-    """A configuration, checked key by key; what contradicts itself is refused by `Trainer` and `plan`.
+    """An immutable configuration of a run: model, data, optimizer, layout. Keys are those of docs/configuration.md.
 
-    `source`: a TOML file, a dict (``{"train": {"iters": 10}}`` or ``{"train.iters": 10}``), or another Config.
-    `overrides`: a dict of the same kinds, or texts ``"section.key=value"`` as on the command line.
+    `source`: a TOML file, a dict (``{"train": {"iters": 10}}`` or ``{"train.iters": 10}``), or another Config. Keys
+    that are not given have their defaults.
+    `overrides`: a dict of either form, or a list of ``"section.key=value"`` as on the command line.
+
+    Raises InputError for unknown keys, wrong types and values out of range. Settings that contradict each other are
+    rejected later, by `Trainer` and `plan`.
     """
 
     _kind = "config"
@@ -88,7 +92,7 @@ class Config(Handle):
 
     @classmethod
     def parse(cls, toml: str, overrides: Overrides = None, name: Optional[str] = None) -> "Config":
-        """From TOML text; `name` stands for the file in messages."""
+        """Parses TOML text. `name`: what error messages call the text, instead of a file name."""
         given = override_list(overrides)
         pointer = c_void_p()
         call("config_parse", toml.encode(), name.encode() if name else None, texts(given), len(given), byref(pointer))
@@ -101,15 +105,15 @@ class Config(Handle):
         return config
 
     def to_dict(self) -> Dict[str, Dict[str, Any]]:
-        """All keys with their values, by section."""
+        """Returns all keys with their values, defaults included: ``{"train": {"iters": 10, ...}, ...}``."""
         return json.loads(text_from("config_json", self._handle))
 
     def to_toml(self) -> str:
-        """The whole configuration; `parse` reads it back to the same values."""
+        """Returns the whole configuration as TOML; `parse` reads it back to the same values."""
         return text_from("config_toml", self._handle)
 
     def __getitem__(self, key: str) -> Any:
-        """``config["train.iters"]``, or ``config["train"]`` for a section."""
+        """``config["train.iters"]``, or ``config["train"]`` for a section as a dict. Raises KeyError for unknown keys."""
         values = self.to_dict()
         section, _, name = key.partition(".")
         if section not in values or (name and name not in values[section]):

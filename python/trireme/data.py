@@ -1,4 +1,4 @@
-"""Token files, and the samples of a run."""
+"""Token files and the samples of a run."""
 
 import os
 from ctypes import byref, c_int64, c_void_p
@@ -16,8 +16,14 @@ _DTYPES = {"u8": "u1", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "f3
 
 
 class TokenFile(Handle):
-    """``TokenFile("data/mine_text_document")``: a pair of .bin and .idx, as Megatron's and `trireme preprocess` make
-    them. ``tokens[i]`` is sequence i as an array of the file itself, mapped: nothing is copied."""
+    """Tokenized data: a pair of files PREFIX.bin and PREFIX.idx, as Megatron and `trireme preprocess` write them.
+
+    ``TokenFile("data/mine_text_document")[i]`` is sequence i: a read-only array of the memory-mapped file, without a
+    copy. ``len(tokens)`` is the number of sequences. Raises InputError if the files are missing or damaged.
+
+    Do not truncate or overwrite the files while they are open: reading a lost page ends the process (SIGBUS).
+    Several threads may read one TokenFile.
+    """
 
     _kind = "tokens"
 
@@ -29,14 +35,14 @@ class TokenFile(Handle):
         _native.library().trireme_tokens_info_of(pointer, byref(info))
         self.sequences: int = info.sequences
         self.documents: int = info.documents
-        self.tokens: int = info.tokens  #: of all sequences
+        self.tokens: int = info.tokens  #: total of all sequences
         self._dtype = _DTYPES[info.dtype.decode()]
 
     def __len__(self) -> int:
         return self.sequences
 
     def __getitem__(self, index: int) -> "numpy.ndarray":
-        """[tokens of the sequence], in the type of the file; read-only."""
+        """Returns sequence `index` as a read-only array [length] in the file's type (uint16, int32 ...)."""
         numpy = _native.numpy()
         if index < 0:
             index += self.sequences
@@ -47,12 +53,12 @@ class TokenFile(Handle):
         if count.value == 0:
             return numpy.empty(0, dtype=self._dtype)
         holder = _View()
-        holder.owner = self  # keeps the file mapped as long as the array lives
+        holder.owner = self  # keeps the file mapped while the array exists
         holder.__array_interface__ = {"data": (data.value, True), "shape": (count.value,), "typestr": numpy.dtype(self._dtype).str, "version": 3}
         return numpy.asarray(holder)
 
     def document(self, index: int) -> "range":
-        """The sequences of a document."""
+        """Returns the range of sequence numbers of document `index`."""
         bounds = []
         for number in (index, index + 1):
             sequence = c_int64()
@@ -61,7 +67,7 @@ class TokenFile(Handle):
         return range(*bounds)
 
     def close(self) -> None:
-        """Unmaps the file: arrays of it must not be used any more."""
+        """Unmaps the file. Arrays that were read from it must not be used afterwards."""
         super().close()
 
 
@@ -71,10 +77,14 @@ class _View:
 
 
 class Dataset(Handle):
-    """The samples of a run in its order, from token files or straight from text, as training reads them.
+    """The samples of a run in the order in which training reads them, from token files or directly from text.
 
-    ``dataset.step(7)``: what step 7 of the run learns from. ``dataset[i]``: sample i.
-    `split`: "train", "valid" or "test". `ranks`: of the run, where batches depend on them (ramp-ups).
+    ``dataset[i]`` is sample i, ``dataset.step(7)`` the global batch of step 7, ``len(dataset)`` the number of samples.
+
+    `config`, `overrides`: as for `Config`. `split`: "train", "valid" or "test". `ranks`: number of ranks of the run,
+    on which batch sizes may depend (ramp-up); 0: the fewest ranks that [parallel] allows.
+
+    Raises InputError if the configuration or its data is wrong, IndexError for ``dataset[i]`` out of range.
     """
 
     _kind = "samples"
@@ -87,16 +97,23 @@ class Dataset(Handle):
         info = _native.SamplesInfo()
         _native.library().trireme_samples_info_of(pointer, byref(info))
         self.seq_length: int = info.seq_length
-        self.steps: int = info.steps  #: of the run
+        self.steps: int = info.steps  #: number of steps of the run
         self._size = info.size
 
     def __len__(self) -> int:
         return self._size
 
     def read(self, first: int, count: int = 1) -> "Dict[str, numpy.ndarray]":
-        """Samples [first, first + count): `tokens`, `targets`, `positions`, `first_visible`, int32 [count, seq_length],
-        and `loss_weights`, float32 of the same shape. Targets are what each position shall predict; `first_visible`
-        is the first position that each may attend to."""
+        """Returns samples [first, first + count) as arrays [count, seq_length].
+
+        - `tokens`: int32, input ids
+        - `targets`: int32, the id that each position predicts (labels, already shifted)
+        - `loss_weights`: float32, 1 where the loss counts, 0 where it does not (loss mask)
+        - `positions`: int32, position ids
+        - `first_visible`: int32, the first position that each position may attend to (start of its document, or 0)
+
+        Raises InputError if the dataset does not have these samples.
+        """
         numpy = _native.numpy()
         if count < 0:
             raise InputError(f"{count} samples are asked for")
@@ -106,13 +123,13 @@ class Dataset(Handle):
         return arrays
 
     def step(self, step: int) -> "Dict[str, numpy.ndarray]":
-        """The global batch of a step, from 1, as `read` gives it."""
+        """Returns the global batch of a step (from 1) like `read`: arrays [batch, seq_length]."""
         first, count = c_int64(), c_int64()
         call("samples_of_step", self._handle, step, byref(first), byref(count))
         return self.read(first.value, count.value)
 
     def __getitem__(self, index: int) -> "Dict[str, numpy.ndarray]":
-        """One sample: arrays [seq_length]."""
+        """Returns sample `index` like `read`, as arrays [seq_length]."""
         if index < 0:
             index += self._size
         if not 0 <= index < self._size:

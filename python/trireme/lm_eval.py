@@ -1,11 +1,11 @@
-"""An adapter for lm-evaluation-harness (``pip install lm_eval``)::
+"""A model for lm-evaluation-harness (``pip install lm_eval``)::
 
     import lm_eval
     from trireme.lm_eval import TriremeLM
 
     results = lm_eval.simple_evaluate(model=TriremeLM("runs/mine"), tasks=["arc_easy"])
 
-or, in the harness's own command, ``--model trireme --model_args path=runs/mine`` after ``import trireme.lm_eval``.
+In the harness's own command, use ``--model trireme --model_args path=runs/mine`` after ``import trireme.lm_eval``.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple
@@ -24,7 +24,11 @@ from .model import Model
 
 @register_model("trireme")
 class TriremeLM(TemplateLM):
-    """`path` and `overrides` as for `trireme.Model`; `max_length`: of a window, else that of the model."""
+    """A `trireme.Model` as a model of lm-evaluation-harness.
+
+    `path`, `overrides`: as for `trireme.Model`. `max_length`: tokens of a window; default: the maximum or, without one,
+    the training length of the model. The harness's `batch_size`, `max_batch_size` and `device` are ignored.
+    """
 
     def __init__(self, path: str, overrides: Overrides = None, max_length: Optional[int] = None, **ignored: Any):
         super().__init__()
@@ -45,14 +49,14 @@ class TriremeLM(TemplateLM):
         return self.model.prefix_id()
 
     def tok_encode(self, string: str, **_: Any) -> List[int]:
-        """As the tokenizer's template opens a document; a text that spells the opening token gets no second one."""
+        """Encodes a text with the tokens that open a document; a text that already begins with BOS gets no second one."""
         return self.model.encode_opened([string])[0]
 
     def tok_decode(self, tokens: Sequence[int], **_: Any) -> str:
         return self.model.tokenizer.decode(tokens)
 
     def _loglikelihood_tokens(self, requests: Any, disable_tqdm: bool = False, **_: Any) -> List[Tuple[float, bool]]:
-        """`requests`: (texts, ids of the context, ids of the continuation); long contexts lose their beginning."""
+        """`requests`: (texts, context ids, continuation ids). Long contexts are truncated at the beginning."""
         pairs = []
         for _texts, context, continuation in requests:
             if len(continuation) > self.max_length:
@@ -62,9 +66,9 @@ class TriremeLM(TemplateLM):
         return [(found.log, found.greedy) for found in self._in_order(pairs)]
 
     def _in_order(self, pairs: Any) -> Any:
-        """Of about equal lengths one after the other, since each length is prepared once."""
+        """Processes pairs in order of length, because each length has to be prepared only once."""
         order = sorted(range(len(pairs)), key=lambda i: len(pairs[i][0]) + len(pairs[i][1]))
-        # The last token is only predicted: a window of max_length + 1 ids has max_length inputs.
+        # The last token is only predicted, so a window of max_length + 1 ids has max_length inputs.
         found = self.model.log_likelihoods([pairs[i] for i in order])
         results: List[Any] = [None] * len(pairs)
         for i, one in zip(order, found):
@@ -72,7 +76,7 @@ class TriremeLM(TemplateLM):
         return results
 
     def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = False) -> List[float]:
-        """The logarithm of the probability of each whole text, in windows as the harness makes them."""
+        """Log-likelihood of each whole text, in windows as the harness splits it."""
         results = []
         for (text,) in [request.args for request in requests]:
             windows = [
@@ -113,7 +117,7 @@ class TriremeLM(TemplateLM):
         try:
             self.model.generate(prompt, length, sample=sample, temperature=temperature, on_token=ended)
         except Interrupted:
-            pass  # a text that ends it
+            pass  # a stop text was found
         text = self.tok_decode([token for token in drawn if token != self.eot_token_id])
         for stop in until:
             if stop:

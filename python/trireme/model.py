@@ -1,4 +1,4 @@
-"""Trained models: logits, likelihoods and generation."""
+"""Trained models: logits, log-likelihoods and generation."""
 
 import os
 from ctypes import POINTER, byref, c_double, c_int32, c_int64, c_uint8, c_void_p, cast
@@ -17,17 +17,25 @@ Text = Union[str, Sequence[int]]
 
 
 class LogLikelihood(NamedTuple):
-    log: float  #: sum of the natural logarithms of the probabilities of the continuation's tokens
-    greedy: bool  #: whether each of them is the likeliest
+    """Log-likelihood of a continuation."""
+
+    log: float  #: sum of the natural log-probabilities of the continuation's tokens
+    greedy: bool  #: whether each of these tokens is the most likely one (greedy decoding gives the continuation)
 
 
 class Model(Handle):
-    """``Model("runs/mine")``: the folder of a run, of checkpoints or of one checkpoint; or of another program in any
-    format that `trireme convert` reads (Hugging Face, Megatron, DeepSpeed, DCP, Llama), which is converted into a
-    temporary folder first.
+    """A trained model for inference: ``Model("runs/mine")``.
 
-    `overrides` change the saved configuration, e.g. ``{"run.precision": "fp32"}``. Weights are in memory once:
-    they are read again where the use changes between logits and generation. One thread at a time.
+    `path`: the folder of a run, of checkpoints or of one checkpoint; or a folder in any other format that
+    `trireme convert` reads (Hugging Face, Megatron, DeepSpeed, torch.distributed.checkpoint, Llama), which is first
+    converted into a temporary folder (TMPDIR) that `close()` removes.
+    `overrides`: changes to the saved configuration, such as ``{"run.precision": "fp32"}``; as for `Config`.
+
+    The methods take text or token ids. There is one copy of the weights: switching between logits or likelihoods and
+    generation reads them again. One thread at a time may use a model, and only one model or trainer computes at a time.
+
+    Raises InputError if there is no checkpoint or it is damaged, and for ids out of range and sequences that are too
+    long.
     """
 
     _kind = "model"
@@ -41,22 +49,22 @@ class Model(Handle):
         _native.library().trireme_model_info_of(pointer, byref(info))
         self.path = os.fspath(path)
         self.vocab_size: int = info.vocab_size
-        self.seq_length: int = info.seq_length  #: that it was trained with
-        self.max_length: Optional[int] = info.max_length or None  #: tokens that a sequence may have; None: any number
-        self.step: int = info.step  #: that the checkpoint was saved at
-        self.predicts_next: bool = bool(info.next_token)  #: False: it fills in masked tokens, as BERT
+        self.seq_length: int = info.seq_length  #: sequence length of training
+        self.max_length: Optional[int] = info.max_length or None  #: maximum sequence length in tokens; None: unlimited
+        self.step: int = info.step  #: training step of the checkpoint
+        self.predicts_next: bool = bool(info.next_token)  #: False for masked language models such as BERT
         self._tokenizer: Optional[Tokenizer] = None
 
     @property
     def config(self) -> Config:
-        """That of the run, with the overrides."""
+        """The run's configuration, with the overrides."""
         pointer = c_void_p()
         call("model_config", self._handle, byref(pointer))
         return Config._of(pointer)
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """That of the run."""
+        """The run's tokenizer. Raises InputError if the configuration names none."""
         if self._tokenizer is None:
             pointer = c_void_p()
             call("model_tokenizer", self._handle, byref(pointer))
@@ -67,9 +75,11 @@ class Model(Handle):
         return self.tokenizer.encode(text, kind) if isinstance(text, str) else text
 
     def logits(self, ids: Text, token_types: Optional[Sequence[int]] = None) -> "numpy.ndarray":
-        """float32 [tokens, vocab_size] of one sequence of ids, or of a text as `Tokenizer.encode` gives it.
+        """Returns the logits of one sequence: float32 [tokens, vocab_size], without a batch dimension.
 
-        `token_types`: of BERT, 0 or 1 for each id.
+        `ids`: token ids, or a text, which is encoded by `Tokenizer.encode` without special tokens. Row i has the
+        scores after token i, before softmax.
+        `token_types`: for BERT, 0 or 1 for each id (segment ids).
         """
         numpy = _native.numpy()
         sequence = i32s(self._ids(ids))
@@ -81,8 +91,11 @@ class Model(Handle):
         return result
 
     def encode_pair(self, context: str, continuation: str) -> Tuple[List[int], List[int]]:
-        """Ids of both: blanks at the end of the context belong to the continuation, and the two are encoded as one
-        text, as lm-evaluation-harness does it. An empty context is the token that ends documents."""
+        """Encodes a context and a continuation as lm-evaluation-harness does, and returns the ids of each.
+
+        The two are encoded as one text; whitespace at the end of the context moves to the continuation. An empty
+        context becomes `prefix_id()`.
+        """
         blanks = len(context) - len(context.rstrip())
         if blanks:
             continuation, context = context[-blanks:] + continuation, context[:-blanks]
@@ -92,13 +105,13 @@ class Model(Handle):
         return given, whole[len(given) :]
 
     def encode_opened(self, texts: Sequence[str]) -> List[List[int]]:
-        """Ids of texts that begin with what opens a document (BOS, where the tokenizer's template has it), once."""
+        """Encodes texts with the tokens that open a document (BOS, if the tokenizer's template has it), never twice."""
         plain, opened = self.tokenizer.encode_batch(texts), self.tokenizer.encode_batch(texts, "prompt")
         bos = self.tokenizer.special.bos
         return [without if without and without[0] == bos else ids for without, ids in zip(plain, opened)]
 
     def prefix_id(self) -> int:
-        """The token before a text that has no context: BOS, else the one that ends documents."""
+        """The token that precedes a text without context: BOS, else EOD, else EOS. InputError if there is none."""
         special = self.tokenizer.special
         for found in (special.bos, special.eod, special.eos):
             if found >= 0:
@@ -108,9 +121,11 @@ class Model(Handle):
     def log_likelihoods(
         self, pairs: Sequence[Tuple[Text, Text]], progress: Optional[Callable[[int], Any]] = None
     ) -> List[LogLikelihood]:
-        """For each (context, continuation): how likely the continuation's tokens are after the context.
+        """Returns the log-likelihood of each continuation, given its context.
 
-        Both are texts, or both ids (then the context is not empty). `progress` is told how many are done.
+        `pairs`: (context, continuation), both texts or both token ids; ids of a context must not be empty.
+        `progress`: called with the number of finished pairs.
+        Raises InputError for models that do not predict the next token, such as BERT.
         """
         whole, given = [], []
         for context, continuation in pairs:
@@ -148,11 +163,20 @@ class Model(Handle):
         stop_at_end: bool = True,
         on_token: Optional[Callable[[int, int], Any]] = None,
     ) -> Any:
-        """Continues a prompt, or each of a list of them: a text or ids; the result is of the same kind, with the prompt.
+        """Continues a prompt, or a batch of prompts, and returns the prompt with its continuation.
 
-        Equal seeds give equal results. ``sample=False`` takes the likeliest token, always. `stop_at_end`: also at the
-        tokens that end a document. `on_token(sequence, id)` is called for every token as it is drawn; what returns
-        True there ends all. Ctrl-C ends it at the next token.
+        `prompts`: a text, a list of token ids, or a list of either; the result has the same form (str or list of int).
+        `max_new_tokens`: the maximum number of new tokens of each prompt.
+        `sample`: False for greedy decoding, which ignores the sampling options except `repetition_penalty`.
+        `temperature`, `top_k` (0: off), `top_p` (1: off), `repetition_penalty` (1: off): sampling options.
+        `seed`: the same seed gives the same result.
+        `stop_ids`: token ids that end a sequence; they stay in the result.
+        `stop_at_end`: stop at the tokens that end a document, too.
+        `on_token(sequence, id)`: called for every new token of prompt number `sequence`. If it returns True, generation
+        of the whole batch ends and `Interrupted` is raised.
+
+        Ctrl-C raises KeyboardInterrupt at the next token. Raises InputError for models such as BERT, empty prompts of
+        ids and prompts that are too long.
         """
         one = isinstance(prompts, str) or (len(prompts) > 0 and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__len__"))
         batch: List[Any] = [prompts] if one else list(prompts)
@@ -176,7 +200,7 @@ class Model(Handle):
         keep.call("model_generate", self._handle, ids, offsets, len(batch), byref(options), byref(out), places)
         results: List[Any] = _native.take_i32_lists(out, places)
         for i, text in enumerate(as_text):
-            if text:  # ids of a padded vocabulary have no text
+            if text:  # ids of vocabulary padding have no text
                 results[i] = self.tokenizer.decode([one for one in results[i] if one < self.tokenizer.vocab_size], True)
         return results[0] if one else results
 

@@ -1,4 +1,4 @@
-"""Tokenizers: texts to ids and back, in batches over all processors."""
+"""Tokenizers: convert text to token ids and back, in batches on all processors."""
 
 import os
 from ctypes import byref, c_int64, c_void_p
@@ -15,7 +15,7 @@ _KINDS = {"plain": 0, "document": 1, "prompt": 2, "special": 3}
 
 
 class SpecialIds(NamedTuple):
-    """Ids of the special tokens; -1 where there is none."""
+    """Ids of the special tokens; -1 for a token that the tokenizer does not have."""
 
     eod: int
     bos: int
@@ -28,10 +28,10 @@ class SpecialIds(NamedTuple):
 
 
 class Encoded(Sequence):
-    """The ids of the texts of a batch: ``encoded[i]`` is a list, made when it is asked for."""
+    """The ids of a batch of texts, a sequence of lists: ``encoded[i]`` is created on access from memory of the library."""
 
     def __init__(self, memory: _native.Owned, places: Any):
-        self._memory = memory  # which the view does not keep alive
+        self._memory = memory  # the view does not keep it alive
         self._places = memoryview(places).cast("B").cast("q")
         self._ids = memory.view(self._places[-1])
 
@@ -53,7 +53,7 @@ class Encoded(Sequence):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> Tuple[Any, ...]:  # for pickle, and other processes
+    def __reduce__(self) -> Tuple[Any, ...]:  # for pickle and multiprocessing
         return list, (list(self),)
 
     def __repr__(self) -> str:
@@ -61,14 +61,21 @@ class Encoded(Sequence):
 
 
 class Tokenizer(Handle):
-    """``Tokenizer("runs/mine")``: that of a run, a checkpoint or another program's folder, a ``tokenizer.json``, or
-    a folder with ``tokenizer.json`` or with ``vocab.json`` and ``merges.txt``.
+    """A tokenizer, given by a path or by its type and files.
 
-    ``Tokenizer(type="llama2", model_file="tokenizer.model")``: by its type, as in data.tokenizer, and its files.
+    ``Tokenizer("runs/mine")``: the tokenizer of a run, a checkpoint or another program's folder; a ``tokenizer.json``;
+    or a folder with ``tokenizer.json``, or with ``vocab.json`` and ``merges.txt``.
 
-    Several threads may use one. Kinds of encoding: "plain", the text alone; "document", as `trireme preprocess`
-    makes it, without the token that ends a document; "prompt", what opens a document, then the text; "special",
-    with the special tokens around it ([CLS] ... [SEP]).
+    ``Tokenizer(type="llama2", model_file="tokenizer.model")``: the type as in data.tokenizer, with its files.
+
+    The encoding functions have an argument `kind`:
+
+    - "plain": only the text, without special tokens
+    - "document": as `trireme preprocess` encodes it, without the token that ends a document (EOD)
+    - "prompt": the tokens that open a document (such as BOS), then the text
+    - "special": the text with its special tokens ([CLS] ... [SEP])
+
+    Several threads may use one tokenizer. Raises InputError if files are missing or wrong, and for an unknown kind.
     """
 
     _kind = "tokenizer"
@@ -96,9 +103,9 @@ class Tokenizer(Handle):
         self._own(pointer)
         info = _native.TokenizerInfo()
         _native.library().trireme_tokenizer_info_of(pointer, byref(info))
-        self.vocab_size: int = info.vocab_size  #: one more than the largest id
+        self.vocab_size: int = info.vocab_size  #: the largest id + 1
         self.special = SpecialIds(info.eod, info.bos, info.eos, info.pad, info.unk, info.cls, info.sep, info.mask)
-        self.fingerprint: int = info.fingerprint  #: equal for tokenizers that give the same ids
+        self.fingerprint: int = info.fingerprint  #: equal for tokenizers that produce the same ids
 
     @classmethod
     def _of(cls, pointer: c_void_p) -> "Tokenizer":
@@ -121,30 +128,34 @@ class Tokenizer(Handle):
         return ids, offsets
 
     def encode(self, text: Union[str, bytes], kind: str = "plain") -> List[int]:
-        """The ids of one text."""
+        """Encodes one text (str, or UTF-8 bytes) and returns its ids."""
         return self.encode_batch([text], kind)[0]
 
     def encode_batch(self, texts: Sequence[Union[str, bytes]], kind: str = "plain") -> Encoded:
-        """The ids of each text, on all processors: a sequence of lists, each of which is made when it is asked for."""
+        """Encodes texts on all processors. Returns a sequence of lists of ids, each created on access."""
         ids, places = self._encode(texts, kind)
         return Encoded(_native.Owned(ids), places)
 
     def encode_arrays(self, texts: Sequence[Union[str, bytes]], kind: str = "plain") -> "Tuple[numpy.ndarray, numpy.ndarray]":
-        """All ids, int32 [n], and where each text begins, int64 [texts + 1]: the fastest form, without a copy."""
+        """Encodes texts on all processors. Returns (ids, offsets) without a copy, which is the fastest form.
+
+        `ids`: int32 [n], all texts concatenated. `offsets`: int64 [texts + 1]; text i is ``ids[offsets[i]:offsets[i + 1]]``.
+        """
         numpy = _native.numpy()
         ids, offsets = self._encode(texts, kind)
         places = numpy.frombuffer(offsets, dtype=numpy.int64)
         return _native.Owned(ids).array(numpy.int32, int(places[-1])), places
 
     def decode_bytes(self, ids: Sequence[int], skip_special: bool = False) -> bytes:
-        """The exact bytes of ids, which may cut a character."""
+        """Decodes ids to bytes, which may be incomplete UTF-8. `skip_special`: leaves special tokens out."""
         return self._decode([ids], skip_special)[0]
 
     def decode(self, ids: Sequence[int], skip_special: bool = False) -> str:
-        """The text of ids; a character that is cut becomes U+FFFD."""
+        """Decodes ids to text; an incomplete character becomes U+FFFD. `skip_special`: leaves special tokens out."""
         return self.decode_bytes(ids, skip_special).decode("utf-8", "replace")
 
     def decode_batch(self, batch: Sequence[Sequence[int]], skip_special: bool = False) -> List[str]:
+        """Decodes each list of ids like `decode`, on all processors."""
         return [text.decode("utf-8", "replace") for text in self._decode(batch, skip_special)]
 
     def _decode(self, batch: Sequence[Sequence[int]], skip_special: bool) -> List[bytes]:

@@ -1,4 +1,4 @@
-"""Training: jobs of one or several processes, and trainers on them."""
+"""Training: jobs of one or several processes, and their trainers."""
 
 import atexit
 import ctypes
@@ -13,31 +13,35 @@ from .config import Config, Overrides, Source
 
 
 class Step(NamedTuple):
-    """What one step did; the same on all processes."""
+    """Result of one optimizer step; the same on all processes."""
 
-    step: int  #: its number, from 1
+    step: int  #: number of the step, from 1
     loss: float  #: mean over the predicted tokens of the global batch
-    grad_norm: float  #: before clipping
+    grad_norm: float  #: L2 norm of the gradients before clipping
     learning_rate: float
-    finite: bool  #: False: fp16 gradients overflowed, and the weights stayed as they were
+    finite: bool  #: False if fp16 gradients overflowed: the step was skipped and the weights did not change
 
 
 class Summary(NamedTuple):
-    """How a run ended."""
+    """Result of a run."""
 
-    steps: int  #: done, in all processes so far
+    steps: int  #: steps done so far, including earlier runs that this one resumed
     loss: float  #: of the last step
-    valid_loss: float  #: of the last evaluation; 0 without one
+    valid_loss: float  #: of the last evaluation; 0 if there was none
     tokens_per_second: float
-    seconds: float  #: spent in the steps of this trainer
-    end: str  #: "done", "stopped" (as planned, or by the program) or "interrupted"
+    seconds: float  #: time spent in this trainer's steps
+    end: str  #: "done", "stopped" (as configured or by the program) or "interrupted" (by a signal)
 
 
 class Job(Handle):
-    """This process alone, or one of those that mpirun or srun started: ``mpirun -n 4 python loop.py``.
+    """The processes that train together: this one, or those that mpirun or srun started (``mpirun -n 4 python loop.py``).
 
-    Of several processes it is made once, before anything that starts threads, and used in ``with``: at its end
-    all leave together, and an error of one ends all of them with one message.
+    `Trainer` creates a job if none is given, so most programs need only `Trainer.job`. With several processes, create
+    a job at most once, before anything that starts threads, and use it in ``with``: at its end all processes leave
+    together, and an error in one ends all of them, with one message.
+
+    `config`: gives run.device and train.timeout_s; None: "cpu" and ten minutes. `sum`, `gather`, `max`, `barrier` and
+    `leave` are collective: all processes call them in the same order. One thread at a time may use a job.
     """
 
     _kind = "job"
@@ -50,7 +54,7 @@ class Job(Handle):
 
     @property
     def rank(self) -> int:
-        """Number of this process, from 0."""
+        """Rank of this process, from 0."""
         return _native.library().trireme_job_rank(self._handle)
 
     @property
@@ -60,16 +64,16 @@ class Job(Handle):
 
     @property
     def local_rank(self) -> int:
-        """Number of this process among those on this machine."""
+        """Rank of this process among those on this machine, from 0."""
         return _native.library().trireme_job_local_rank(self._handle)
 
     @property
     def leads(self) -> bool:
-        """Whether this is the first process, which prints and writes."""
+        """Whether this is rank 0, which prints and writes."""
         return self.rank == 0
 
     def sum(self, values: Union[float, Sequence[float]]) -> Any:
-        """Sums over all processes, element by element: the same bits on each."""
+        """Sums a number, or each element of a list, over all processes (all-reduce); the result has the same bits on each."""
         many = isinstance(values, Sequence)
         numbers = [float(one) for one in values] if isinstance(values, Sequence) else [float(values)]
         memory = (c_double * len(numbers))(*numbers)
@@ -77,23 +81,25 @@ class Job(Handle):
         return list(memory) if many else memory[0]
 
     def gather(self, value: float) -> List[float]:
-        """The value of each process, by rank."""
+        """Returns the value of each process, by rank (all-gather)."""
         memory = (c_double * self.size)()
         call("job_gather", self._handle, value, memory)
         return list(memory)
 
     def max(self, value: float) -> float:
+        """Returns the maximum over all processes."""
         return max(self.gather(value))
 
     def barrier(self) -> None:
+        """Waits until all processes have called it."""
         call("job_barrier", self._handle)
 
     def leave(self) -> None:
-        """The orderly end of several processes; alone it does nothing."""
+        """Ends a job of several processes in order: waits until all have called it. Does nothing for one process."""
         call("job_leave", self._handle)
 
     def abort(self, error: BaseException) -> None:
-        """Ends all processes with this error, of which one prints the sentence; alone it does nothing."""
+        """Ends all processes with this error; one of them prints the message. Does nothing for one process."""
         code = getattr(error, "code", 1)
         text = str(error) or type(error).__name__
         _native.library().trireme_job_abort(self._handle, code if isinstance(code, int) else 1, text.encode())
@@ -111,7 +117,7 @@ _shared_job: Optional[Job] = None
 
 
 def _job_for(config: Config) -> Job:
-    """A job of its own for a process that is alone; of several processes the one that all trainers share."""
+    """Returns a new job for a single process, or the job that all trainers share for several processes."""
     global _shared_job
     if _shared_job is not None:
         return _shared_job
@@ -138,7 +144,7 @@ _FIELDS = ("tokens", "targets", "loss_weights", "positions", "first_visible")
 
 
 def _put(sample: _native.Sample, field: str, values: Any) -> None:
-    """Writes the first values of a field of a sample."""
+    """Writes values to the beginning of a field of a sample."""
     kind = ctypes.c_float if field == "loss_weights" else c_int32
     count = len(values)
     if count > sample.length:
@@ -153,7 +159,7 @@ def _put(sample: _native.Sample, field: str, values: Any) -> None:
 
 
 def _predict_next(sample: _native.Sample, text: Any) -> None:
-    """Position i predicts text[i + 1]; positions that have nothing to predict do not count."""
+    """Makes position i predict text[i + 1]; positions with nothing to predict get loss weight 0."""
     length = sample.length
     count = min(len(text), length)
     predicted = min(max(len(text) - 1, 0), length)
@@ -164,7 +170,7 @@ def _predict_next(sample: _native.Sample, text: Any) -> None:
 
 
 class _Samples:
-    """A sequence of a program's as samples for the library."""
+    """Passes the program's dataset to the library."""
 
     def __init__(self, data: Any, keep: Keep):
         self._data = data
@@ -186,28 +192,45 @@ class _Samples:
 
 
 class Trainer(Handle):
-    """Trains as `trireme train` does, step by step or as a whole, with the same files in run.dir and the same bits.
+    """Trains a model as `trireme train` does, one step at a time or a whole run, with the same files and the same bits.
 
-    `config`: a TOML file, a dict or a `Config`; `overrides` as for `Config`. A run that has a checkpoint resumes.
+    The constructor checks the configuration, allocates memory, opens the data, and resumes from the newest checkpoint
+    in run.dir if there is one. Forward, backward, gradient accumulation, clipping, the optimizer and the learning-rate
+    schedule are all part of `step()`.
 
-    `train_data`, `valid_data`: in the place of [data], anything with ``len(data)`` and ``data[i]``, which gives the
-    sample ``i``: ids of a text, whose positions each predict the next one, or a dict of arrays ``tokens``,
-    ``targets`` (int32), ``loss_weights`` (float32), ``positions``, ``first_visible``, each of up to model.seq_length
-    elements. A sample must depend on nothing but its index. It is asked for in background threads.
+    `config`: a TOML file, a dict or a `Config`; `overrides`: as for `Config`.
 
-    `learning_rate`: a pure function of (step, steps, samples, tokens, configured) that gives the rate.
-    `log`: takes the printed lines; None: standard output; False: nothing.
-    `note_signals`: SIGINT, SIGTERM, SIGHUP and SIGUSR1 make `should_stop()` true instead of raising, so that a
-    loop can save; without it Ctrl-C raises KeyboardInterrupt after the step at hand.
-    `job`: of several processes, where the program made one.
+    `train_data`, `valid_data`: samples to use instead of [data]: any object with ``len(data)`` and ``data[i]``.
+    ``data[i]`` is a sequence of token ids, in which each position predicts the next id (up to model.seq_length + 1 ids
+    are used); or a dict of sequences with up to model.seq_length elements each:
 
-    A loop of one's own::
+    - ``tokens``, ``targets``: ids (int32) in [0, vocab_size); targets are not shifted again
+    - ``loss_weights``: float32, 0 or 1 (default 1)
+    - ``positions``: int32, position ids; others than 0, 1, 2 ... need data.reset_position_ids
+    - ``first_visible``: int32, the first position that each may attend to; others than 0 need data.reset_attention_mask
+
+    A sample must depend only on its index, so that a resumed run has the same bits, and there must be at least as many as
+    the run takes. ``data.identity``, a str, distinguishes the dataset: a run that resumes with another one warns. Samples
+    are read ahead in background threads, several at the same time.
+
+    `learning_rate`: a pure function (step, steps, samples, tokens, configured) -> rate, the same on all processes:
+    steps done, steps of the run, samples and tokens so far, and the rate that [optimizer] gives.
+    `log`: a function that receives each printed line; None or True: standard output; False: no output.
+    `note_signals`: SIGINT, SIGTERM, SIGHUP and SIGUSR1 make `should_stop()` true instead of ending the program, so that a
+    loop can save. Without it, Ctrl-C raises KeyboardInterrupt after the current step.
+    `job`: the program's `Job`, if it created one.
+
+    With several processes, all of them make the same calls in the same order. One thread at a time may use a trainer.
+    After an error in `step()`, the trainer can only be closed; checkpoints are not affected. At the end of ``with``,
+    `finish()` is called, unless an exception ended it.
+
+    Your own training loop::
 
         with trireme.Trainer("run.toml") as trainer:
             for step in trainer:
                 if step.step % 100 == 0:
                     trainer.log(perplexity=math.exp(trainer.evaluate()))
-                    trainer.save()          # nothing else saves in such a loop
+                    trainer.save()          # in your own loop, nothing else saves
             trainer.save()
     """
 
@@ -228,7 +251,7 @@ class Trainer(Handle):
         whole = Config(config, overrides)
         self._keep = Keep()
         self._ended = False
-        self.job = job if job is not None else _job_for(whole)  #: the processes that train together
+        self.job = job if job is not None else _job_for(whole)  #: the `Job` of this trainer
         self._options = self._make_options(train_data, valid_data, learning_rate, log, note_signals)
         pointer = c_void_p()
         self._keep.call("trainer_open", self.job._handle, whole._handle, byref(self._options), byref(pointer))
@@ -236,7 +259,7 @@ class Trainer(Handle):
 
     def _make_options(self, train_data: Any, valid_data: Any, learning_rate: Any, log: Any, note_signals: bool) -> Any:
         options = _native.TrainerOptions(size=sizeof(_native.TrainerOptions), note_signals=int(note_signals))
-        self._samples = []  # which the options point to
+        self._samples = []  # keeps alive what the options point to
         for field, data in (("train_data", train_data), ("valid_data", valid_data)):
             if data is None:
                 continue
@@ -265,12 +288,12 @@ class Trainer(Handle):
 
     @property
     def step_number(self) -> int:
-        """Steps done."""
+        """Number of steps done."""
         return self._progress().step
 
     @property
     def steps(self) -> int:
-        """Steps of the whole run."""
+        """Number of steps of the whole run."""
         return self._progress().steps
 
     @property
@@ -281,66 +304,71 @@ class Trainer(Handle):
 
     @property
     def consumed_samples(self) -> int:
+        """Number of samples trained on so far."""
         return self._progress().samples
 
     @property
     def consumed_tokens(self) -> int:
+        """Number of tokens trained on so far."""
         return self._progress().tokens
 
     @property
     def planned_bytes(self) -> int:
-        """Memory of this process's part of the run."""
+        """Planned memory of this process, in bytes."""
         return self._progress().planned_bytes
 
     @property
     def config(self) -> Config:
-        """With what followed from the tokenizer."""
+        """The configuration in use, including what follows from the tokenizer, such as model.vocab_size."""
         pointer = c_void_p()
         call("trainer_config", self._handle, byref(pointer))
         return Config._of(pointer)
 
     def step(self) -> Step:
-        """One optimizer step over the next train.global_batch_size samples, accumulation and clipping included."""
+        """Runs one optimizer step over the next global batch, with gradient accumulation and clipping.
+
+        Raises InputError after the last step, and for samples that are out of range.
+        """
         result = _native.Step()
         self._keep.call("trainer_step", self._handle, byref(result))
         return Step(result.step, result.loss, result.grad_norm, result.learning_rate, bool(result.finite))
 
     def __iter__(self) -> Iterator[Step]:
-        """Steps until all are done or `should_stop()`."""
+        """Runs steps and yields each `Step`, until all are done or `should_stop()` is true."""
         while not self.done:
             yield self.step()
             if not self.done and self.should_stop():
                 return
 
     def evaluate(self) -> float:
-        """The mean loss over train.eval_iters batches of the validation data."""
+        """Returns the mean loss over train.eval_iters batches of the validation data."""
         loss = c_double()
         self._keep.call("trainer_evaluate", self._handle, byref(loss))
         return loss.value
 
     def save(self) -> None:
-        """A checkpoint of this step, as [checkpoint] says."""
+        """Saves a checkpoint of the current step, as configured by [checkpoint]; with checkpoint.async it is written in the background."""
         self._keep.call("trainer_save", self._handle)
 
     def should_stop(self) -> bool:
-        """Whether a signal (with `note_signals`), train.exit_interval or exit_duration_minutes ask for an end."""
+        """Whether a signal (with `note_signals`), train.exit_interval or train.exit_duration_minutes requests a stop."""
         stop = c_int32()
         self._keep.call("trainer_should_stop", self._handle, byref(stop))
         return bool(stop.value)
 
     def log(self, **metrics: float) -> None:
-        """Values of one's own for the step last done, in metrics.jsonl and TensorBoard."""
+        """Writes your own metrics of the last step to metrics.jsonl and, with log.tensorboard, to TensorBoard."""
         values = (c_double * len(metrics))(*[float(value) for value in metrics.values()])
         call("trainer_log", self._handle, texts(list(metrics)), values, len(metrics))
 
     def finish(self) -> Summary:
-        """Waits for what is still written, and says in run.dir how the run ended."""
+        """Waits for writes in progress and records in run.dir how the run ended."""
         return self._end("trainer_finish")
 
     def run(self) -> Summary:
-        """All of it: steps, evaluations and checkpoints at their intervals.
+        """Runs all remaining steps, with evaluations and checkpoints at their intervals, as `trireme train` does.
 
-        Ctrl-C and SIGTERM end it after the step at hand; it is then saved, and `Interrupted` is raised.
+        Ctrl-C and SIGTERM end it after the current step: a checkpoint is saved and `Interrupted` is raised.
         """
         summary = self._end("trainer_run")
         if summary.end == "interrupted":

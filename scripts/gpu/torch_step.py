@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# layers, hidden, heads, heads of keys and values, ffn, positions, vocabulary, micro-batch, gated
+# layers, hidden, heads, key-value heads, ffn, positions, vocabulary, micro-batch, gated
 MODELS = {
     "gpt2-124m": (12, 768, 12, 12, 3072, 1024, 50304, 32, False),
     "gpt2-1.5b": (48, 1600, 25, 25, 6400, 1024, 50304, 16, False),
@@ -76,14 +76,14 @@ class Model(nn.Module):
         x = self.tokens(tokens_BT)
         if self.places:
             x = x + self.places.weight
-        x = x.bfloat16()  # the residual stream, as Trireme has it
+        x = x.bfloat16()  # the residual stream, as in Trireme
         for block in self.blocks:
             x = block(x, self.angles)
         return self.loss_of(x, targets_BT)
 
 
 def flops_per_token(layers, hidden, heads, kv_heads, ffn, positions, vocabulary, gated):
-    """Of the weights, and of attention to all positions; forward and backward."""
+    """Flops of the weights and of attention to all positions; forward and backward."""
     block = hidden * hidden * (2 + 2 * kv_heads / heads) + (2 + gated) * hidden * ffn
     return 6 * (layers * block + hidden * vocabulary), 12 * layers * hidden * positions
 
