@@ -20,7 +20,7 @@ using namespace std::string_literals;
 // Writes every file together with what a simple reader finds in it.
 class RandomCorpus {
  public:
-  // Makes the folder `root`. Chance is `seed` alone; files of Arrow only where they can be read.
+  // Creates the folder `root`. All randomness comes from `seed`; Arrow only if it can be read.
   RandomCorpus(const fs::path& root, unsigned seed, bool with_arrow);
 
   // Returns the texts of all non-empty documents, in the order of their files' paths.
@@ -342,7 +342,7 @@ inline void RandomCorpus::add_refused(const std::string& folder) {
   write(refused_, bytes);
 }
 
-// Folders of which not everything is meant: splits, a table with a log, revisions of a cache.
+// Adds folders that are not to be read as a whole: splits, a table with a log, cache revisions.
 inline void RandomCorpus::add_refused_folder() {
   const std::string line = "{\"text\": \"one of them\"}\n";
   switch (below(3)) {
