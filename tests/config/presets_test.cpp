@@ -45,7 +45,7 @@ TEST(Presets, HaveTheParametersThatTheirNamesSay) {
         static_cast<double>(m.num_layers) * (2 * h * h + 2 * h * kv + mlp) +
         words * (m.tie_embeddings ? 1 : 2) +
         (m.position == PositionEncoding::learned ? static_cast<double>(m.max_positions) * h : 0);
-    // Counts exclude biases, norms and separate heads.
+    // The count omits biases, norms and BERT's additional heads.
     EXPECT_NEAR(count / 1e9, billions, 0.012 * billions) << name;
   }
 }

@@ -434,7 +434,7 @@ TEST(Validate, OffloadedParameters) {
   };
   EXPECT_EQ(refused(whole), "accepted");
   EXPECT_EQ(refused({"offload.parameters=host"}), "accepted");
-  // On a GPU, parameters can be offloaded to host memory.
+  // On a GPU, host offloading moves parameters out of device memory.
   EXPECT_THAT(refused({"offload.parameters=host", "run.device=cuda"}),
               HasSubstr("parallel.zero is 0: use 3"));
   EXPECT_THAT(with("parallel.zero=2"), AllOf(HasSubstr("parallel.zero is 2"), HasSubstr("use 3")));
