@@ -99,7 +99,7 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
     after.model = again.model;
     after.model.logit_multiplier = before.model.logit_multiplier;  // 1 / (1 / 3)
     EXPECT_NEAR(again.model.logit_multiplier, first.model.logit_multiplier, 1e-15);
-    if (first.model.attention_scale == 0) after.model.attention_scale = 0;  // as 1 / sqrt(head_dim)
+    if (first.model.attention_scale == 0) after.model.attention_scale = 0;  // 1/sqrt(head_dim)
     EXPECT_EQ(to_toml(after), to_toml(before));
   }
 }
@@ -212,7 +212,7 @@ TEST(HuggingFaceFamilies, AreNotWrittenAsWhatTheyAreNot) {
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }), HasSubstr("cannot export"));
 }
 
-// Where theirs turns neighbors, row 1 of a head is its second pair's first element here.
+// They rotate adjacent rows: row 1 of our head is the first element of their second pair.
 TEST(HuggingFaceFamilies, NeighborsBecomeHalves) {
   const HuggingFaceModel glm = read("glm4");
   const TensorMapping mapping = huggingface_mapping(glm, ExpertStorage::apart);
@@ -224,7 +224,7 @@ TEST(HuggingFaceFamilies, NeighborsBecomeHalves) {
       if (link.ours_row + r < 8)
         theirs[static_cast<std::size_t>(link.ours_row + r)] = link.theirs_row + r;
   }
-  EXPECT_EQ(theirs, (std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7}));  // half of it turns
+  EXPECT_EQ(theirs, (std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7}));  // half is rotated
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ TEST_F(HuggingFaceFolder, ABertMayLackTheSentenceOrderHead) {
   }
 }
 
-// Folders of other formats use this too; their tensors have the same names.
+// Folders of other formats rely on this, since their tensors have the same names.
 TEST_F(HuggingFaceFolder, NamesSayWhetherABertHasTheSentenceOrderHead) {
   use("bert");
   const HuggingFaceModel read = read_huggingface_config(folder_);

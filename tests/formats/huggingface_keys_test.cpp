@@ -93,7 +93,7 @@ TEST(HuggingFaceKeys, TwoNamesOfASettingMustAgree) {
   EXPECT_EQ(read_edited(json).model.hidden_size, json["hidden_size"]);
 }
 
-// Checks the results of transformers for rotary parameters in unusual forms.
+// A Llama's config.json with unusual rotary parameters; tests expect the results of transformers.
 Json rotary_file(const char* key, const Json& rope, const Json& more = Json::object()) {
   Json json = content_of("llama");
   for (const char* other : {"rope_parameters", "rope_scaling", "rope_theta"}) json.erase(other);

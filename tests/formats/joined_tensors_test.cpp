@@ -1,4 +1,4 @@
-// Parts of tensors in several files are read as one tensor, in the wanted order of the rows.
+// Tests that parts of tensors in several files are read as one tensor, with rows in wanted order.
 #include "formats/joined_tensors.h"
 
 #include <gmock/gmock.h>

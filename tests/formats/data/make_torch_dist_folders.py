@@ -121,7 +121,7 @@ def make_optimizer(model):
 
 
 def make_distributed_optimizer(chunks, bucket, dtype):
-    """Creates it for fp32 chunks, which are converted to `dtype`; their fp32 weights and moments are split like the buffers."""
+    """Creates it for fp32 chunks, which become `dtype`; their fp32 weights and moments are split like the buffers."""
     name_devices()
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer

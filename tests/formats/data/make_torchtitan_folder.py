@@ -1,5 +1,5 @@
 """Writes FOLDER/checkpoint/step-3 with torchtitan's own model, optimizers and checkpoint manager
-(needs torch and torchtitan; runs on the CPU, in several processes). Gradients are random, since torchtitan's attention has no backward on a CPU.
+(needs torch and torchtitan; runs on the CPU, in several processes). Gradients are random: its attention has no CPU backward.
 
     make_torchtitan_folder.py FOLDER CASE(json)         # a case has ranks, fused and tied
     make_torchtitan_folder.py FOLDER CASE(json) load    # loads FOLDER/checkpoint/step-3 instead
