@@ -51,7 +51,7 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
       config.model.embedding_norm = true;
     }
     if (model == "window") config.model.attention_window = 5;
-    // Ring attention draws dropout for chunks of eight positions, so its mask would differ.
+    // With attention dropout, a ring needs chunks of a multiple of eight positions.
     config.model.attention_dropout = GetParam().attention == std::string("ring") ? 0 : 0.1;
     config.parallel.numerics = Numerics::fast;
     // Adam would divide by gradients that are pure rounding noise: those of the key biases.
