@@ -1,4 +1,4 @@
-// A stand-in for a vendor's profiler library: writes the ranges that it receives to the file that
+// A substitute for a vendor's profiler library: writes the ranges that it receives to the file that
 // TRIREME_TEST_RANGES names, one per line, and "end" at the end of a range.
 #include <cstdio>
 #include <cstdlib>

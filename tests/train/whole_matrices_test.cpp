@@ -100,7 +100,7 @@ TEST(WholeMatrices, WorkWithNarrowGradients) {
   }
 }
 
-// Only parameters that are not matrices have second moments.
+// Only parameters other than the layers' matrices have second moments.
 TEST(WholeMatrices, HaveOneMoment) {
   const Config config = muon_config("bf16");
   const Engine engine(config, build_options(config), {});

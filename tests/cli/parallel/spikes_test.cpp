@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// With so high a learning rate the loss wavers: a deviation and a half are a spike.
+// The learning rate is so high that the loss fluctuates: 1.2 standard deviations count as a spike.
 class LossSpikesOfRuns : public Jobs {
  protected:
   const std::string often_ =

@@ -76,7 +76,7 @@ TEST_F(Eager, ProductsOfTheirOwnReadTheirInputEach) {
   EXPECT_DOUBLE_EQ(seconds(work(1)), product(hidden, hidden) + 2 * product(keys, hidden));
   EXPECT_DOUBLE_EQ(seconds(work(5)), 2 * product(inner, hidden));
   EXPECT_DOUBLE_EQ(seconds(work(7)), product(hidden, inner)) << "one product";
-  // Their input gradients are added by a separate kernel, unless it is fused.
+  // Their input gradients are summed; in eager mode, without fusion, by a separate kernel.
   RecordedWork gradient{.kind = RecordedWork::Kind::product,
                         .name = "product of the input gradient",
                         .product = {rows, hidden, 2 * inner}};
