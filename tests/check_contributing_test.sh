@@ -5,11 +5,11 @@ here=$(dirname "$(realpath "$0")")
 . "$here/expect.sh"
 check=("$here/../scripts/check-contributing" "$scratch/page.md")
 
-# with TEXT: after the page as it is.
+# with TEXT: appends TEXT to the unchanged page.
 with() { { cat "$here/../CONTRIBUTING.md"; echo "$1"; } >"$scratch/page.md"; }
 
 with '' && expect 0 ''
-# What does not exist is written in two pieces, since this file is searched too.
+# The nonexistent name is split in two, since this file is searched too.
 gone=no_such_"function"
 with "The file \`src/config/gone.cpp\`." && expect 1 'names `src/config/gone.cpp`'
 with "The file \`gone_rules.cpp\`." && expect 1 'no file is called that'

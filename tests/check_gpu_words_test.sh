@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Plants each thing that scripts/check-gpu-words looks for in a small tree, and expects to be told.
+# Plants everything that scripts/check-gpu-words looks for in a small tree, and expects it to be reported.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/expect.sh"
 check=("$here/../scripts/check-gpu-words" "$scratch")
 
-# A sound tree: the words stand where they may, in comments, and as parts of other words.
+# A valid tree: the words occur where they may, in comments, and as parts of other words.
 fresh() {
   rm -rf "${scratch:?}"/*
   mkdir -p "$scratch"/backend/gpu/{vendor,kernels,emulated} "$scratch"/{base,config}
@@ -23,7 +23,7 @@ END
   echo 'one_of({"cpu", "cuda", "hip", "--enable-cuda-graph", "torch.cuda.is_available"})' >"$scratch/config/fields.cpp"
 }
 
-# planted FILE LINE: is found there.
+# planted FILE LINE: adds LINE to FILE and expects it to be found there.
 planted() {
   fresh
   printf '\n%s\n' "$2" >>"$scratch/$1"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Breaks each rule of scripts/check-includes in a tree of three modules, and expects to be told.
+# Breaks each rule of scripts/check-includes in a tree of three modules, and expects it to be reported.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/expect.sh"
 check=("$here/../scripts/check-includes" "$scratch/table" "$scratch/src")
 
-# A sound tree: `high` links `low/part`, which links `base`; base/inner.h is private.
+# A valid tree: `high` links `low/part`, which links `base`; base/inner.h is private.
 fresh() {
   rm -rf "${scratch:?}"/*
   mkdir -p "$scratch"/src/{base,low/part,high}

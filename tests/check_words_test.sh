@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants words in a small tree, and expects scripts/check-words to find those of the glossary's first table and no others.
+# Plants words in a small tree, and expects scripts/check-words to find exactly those of the glossary's first table.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/expect.sh"
@@ -22,7 +22,7 @@ END
   echo 'it goes on' >"$scratch/tests/cli/data/text.md"
 }
 
-# planted FILE LINE: is found there.
+# planted FILE LINE: adds LINE to FILE and expects it to be found there.
 planted() {
   fresh
   echo "$2" >>"$scratch/$1"

@@ -1,10 +1,10 @@
-# What the tests of scripts/check-* share: a folder for a tree with faults, and what a checker makes of it. A test sources
-# this and sets `check` to the command that checks the tree.
+# Shared by the tests of scripts/check-*: a folder for a tree with errors, and a check of the checker's output. A test
+# sources this and sets `check` to the command that checks the tree.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
-# expect STATUS TEXT [WHAT]: what the checker makes of the tree, in which WHAT was planted.
+# expect STATUS TEXT [WHAT]: expects this exit status and text for the tree, in which WHAT was planted.
 expect() {
   local said status=0
   said=$("${check[@]}") || status=$?

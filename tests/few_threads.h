@@ -1,4 +1,4 @@
-// For death tests: what a command does where the system starts no more threads.
+// Helper for death tests of commands on a system that cannot start more threads.
 #pragma once
 
 #include <sys/resource.h>
@@ -12,10 +12,10 @@
 namespace trireme {
 
 // Runs `body` in this process with at most two more threads, prints the message of the Error that
-// it throws and exits with its code.
+// it throws, and exits with its code.
 template <class Body>
 [[noreturn]] void exit_with_few_threads(Body&& body) {
-  // The limit does not bind root, and of "nobody" there is only this process.
+  // The limit does not apply to root, and "nobody" has no other process here.
   constexpr uid_t nobody = 65534;
   if (::getuid() == 0) static_cast<void>(::setuid(nobody) == 0);
   const struct rlimit limit { 3, 3 };

@@ -1,5 +1,5 @@
-// How the cost of work grows with its size: what a limit in seconds cannot state on a loaded
-// machine.
+// Measures how the cost of work grows with its size, which a time limit in seconds cannot test on a
+// loaded machine.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ inline double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Processor time of work(8 * size) over that of work(size), each the least of three: about 8 for
-// linear work, 64 for quadratic work.
+// Returns processor time of work(8 * size) over that of work(size), each the minimum of three runs:
+// about 8 for linear work, 64 for quadratic work.
 template <class Work>
 double growth_over_8(const Work& work, int size) {
   const auto least = [&](int of) {
@@ -30,7 +30,7 @@ double growth_over_8(const Work& work, int size) {
   return least(8 * size) / small;
 }
 
-// Bound between the growth of linear work and that of quadratic work.
+// Threshold between the growth of linear work and of quadratic work.
 constexpr double subquadratic = 30;
 
 }  // namespace trireme

@@ -1,2 +1,2 @@
-// Owner of the precompiled header that all test programs use (tests/CMakeLists.txt).
+// Owns the precompiled header that all test programs use (tests/CMakeLists.txt).
 int main() {}

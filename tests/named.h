@@ -1,4 +1,4 @@
-// A choice of the configuration by its name, for tests that have names in their tables.
+// Looks up a configuration choice by its name, for tests that have names in their tables.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A portable archive works where nothing of this machine is looked for: one process, and two after its MPI part was
-# built, with the losses of the program that it was made of. Usage: package_test.sh BUILD-FOLDER
+# Tests that a portable archive works without anything of this machine: with one process, and with two after its MPI
+# part was built, with the same losses as the original program. Usage: package_test.sh BUILD-FOLDER
 set -eu
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
@@ -26,7 +26,7 @@ run one "$packed" train
 run own "$own" train
 [ -n "$(losses own)" ] && [ "$(losses one)" = "$(losses own)" ] || { echo "the losses are not those of the program"; exit 1; }
 
-# Without its MPI part it says how to build it; with it two processes train.
+# Without its MPI part it explains how to build it; with it, two processes train.
 status=0
 run two "$packed" train --nproc 2 || status=$?
 [ "$status" = 1 ] && grep -q "lib/trireme/build-mpi' once" "$log" || { echo "no advice on the MPI part"; exit 1; }
@@ -35,7 +35,7 @@ bare "$(dirname "$packed")/../lib/trireme/build-mpi" >>"$log" 2>&1
 run two "$packed" train --nproc 2
 [ "$(losses two)" = "$(losses own)" ] || { echo "the losses of two processes are not those of one"; exit 1; }
 
-# A part of another version is refused.
+# An MPI part of another version is rejected.
 sed -i 's/define TRIREME_MPI_INTERFACE .*/define TRIREME_MPI_INTERFACE 1/' "$(dirname "$packed")/../lib/trireme/mpi/trireme_mpi.h"
 bare "$(dirname "$packed")/../lib/trireme/build-mpi" >>"$log" 2>&1
 status=0

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Every library that the build asks for stands in the recipes of sites: Debian's packages (scripts/setup.sh), conda-forge's
-# and spack's. A new one fails here until it has a line.
+# Checks that every library that the build looks for is in the packaging recipes: Debian's packages (scripts/setup.sh),
+# conda-forge's and spack's. A new library fails here until it has a line.
 set -eu
 cd "$(dirname "$0")/.."
-# as the build names it | Debian | conda-forge | spack
+# name in the build | Debian | conda-forge | spack
 table='fmt libfmt-dev fmt fmt
 nlohmann_json nlohmann-json3-dev nlohmann_json nlohmann-json
 CLI11 libcli11-dev cli11 cli11
@@ -27,7 +27,7 @@ wanted=$(sed -n -e 's/^find_package(\([A-Za-z0-9_]*\).*REQUIRED.*/\1/p' -e 's/^f
   -e 's/^pkg_check_modules([A-Z0-9_]* REQUIRED IMPORTED_TARGET \(.*\))/\1/p' cmake/dependencies.cmake)
 [ "$(echo "$wanted" | wc -l)" -ge 17 ] || complain "cmake/dependencies.cmake was not understood"
 for library in $wanted MPI; do
-  case $library in Threads | OpenMP) continue ;; esac  # of the compiler
+  case $library in Threads | OpenMP) continue ;; esac  # part of the compiler
   row=$(echo "$table" | grep "^$library " || true)
   [ -n "$row" ] || { complain "$library, which cmake/dependencies.cmake asks for, is not in the table of tests/packaging_test.sh"; continue; }
   # shellcheck disable=SC2086

@@ -1,4 +1,4 @@
-// What is said about bad input.
+// Helper for error messages about bad input.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// The message, when `run` is run.
+// Returns the message of the error that `run` throws.
 template <class Run>
 std::string refusal_of(const Run& run) {
   try {

@@ -1,4 +1,4 @@
-// How much the slow tests try: a sample of layouts and faults, and all of them in `./test long`.
+// Extent of the slow tests: a sample of layouts and faults, and all of them in `./test long`.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ inline int in_long_tests(int all, int sample) {
   return long_tests() ? all : sample;
 }
 
-// Every third, so that three tests that share a list between them try all of it: `first` is 0, 1
-// or 2.
+// Returns every third element, so that three tests that share a list cover all of it: `first` is 0,
+// 1 or 2.
 template <class T>
 std::vector<T> sample_of(const std::vector<T>& all, std::size_t first) {
   if (long_tests()) return all;

@@ -1,4 +1,4 @@
-// A folder for the files of one test, which goes with it.
+// A folder for the files of one test, removed with the object.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// In memory where the system has a place for it: saving syncs often, which takes long on a disk.
+// Uses a memory file system if there is one: saving syncs often, which is slow on a disk.
 class ScratchFolder {
  public:
   ScratchFolder()
@@ -32,7 +32,7 @@ class ScratchFolder {
  private:
   static std::string test_name() {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::ranges::replace(name, '/', '_');  // of tests with parameters
+    std::ranges::replace(name, '/', '_');  // in names of parameterized tests
     return name;
   }
 

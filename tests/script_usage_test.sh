@@ -1,6 +1,6 @@
 #!/bin/sh
-# Scripts that install, build and run explain themselves and start nothing where they are asked for help, and
-# refuse what they do not know. Whatever they would start first fails here.
+# Tests that scripts that install, build and run print their help without starting anything, and reject unknown
+# arguments. Whatever they would start first fails here.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)

@@ -1,5 +1,5 @@
-// Runs code in a child process under ptrace: records what it tells the file system and kills it
-// right before any of its system calls. No hook in the code under test is needed.
+// Runs code in a child process under ptrace: records its file system calls and can kill it right
+// before any system call. The code under test needs no hooks.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 namespace trireme {
 
 struct Traced {
-  int system_calls = 0;  // that were begun
+  int system_calls = 0;  // number of system calls that were started
   bool killed = false;
   int exit_code = -1;  // of a child that was not killed
   // "fsync PATH", "mkdir PATH", "rename FROM", "unlink PATH", in order.
@@ -63,9 +63,9 @@ inline void record(pid_t child, const user_regs_struct& at, Traced& traced) {
 
 }  // namespace traced
 
-// Runs `body` in a child. Before each of its system calls, counted from 0, it stops while
-// before(number) runs here; false kills it there. `body` sees no other thread of this process, so
-// it must not use the global pool.
+// Runs `body` in a child. Before each of its system calls, counted from 0, the child stops while
+// before(number) runs here; false kills it there. The child has no other threads of this process,
+// so `body` must not use the global pool.
 template <class Body>
 Traced run_traced(Body&& body, const std::function<bool(int)>& before = {}) {
   const pid_t child = ::fork();
@@ -105,7 +105,7 @@ Traced run_traced(Body&& body, const std::function<bool(int)>& before = {}) {
   return traced;
 }
 
-// The same, killed before system call `number`.
+// The same, but killed before system call `number`.
 template <class Body>
 Traced run_killed_at(int number, Body&& body) {
   return run_traced(body, [number](int call) { return call != number; });

@@ -1,4 +1,4 @@
-// The CPU as a device that sees everything that runs on it.
+// The CPU as a device that intercepts everything that runs on it.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ class WrappedDevice : public Device {
  public:
   WrappedDevice();
 
-  // Runs `work`, an entry into a table of kernels, a product, a copy or an access of the host.
+  // Runs `work`: a kernel table entry, a GEMM, a copy or a host access.
   virtual void around(const char* name, const std::function<void()>& work) = 0;
 
   std::string name() const override { return cpu::device().name(); }

@@ -1,4 +1,4 @@
-// Whose fault an error of the system is, and in which words it is said.
+// Tests of system errors as our errors: whose fault they are, and their wording.
 #include "base/as_error.h"
 
 #include <gtest/gtest.h>

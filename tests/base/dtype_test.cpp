@@ -1,5 +1,5 @@
-// The 16-bit types over all their patterns: what each means, and how floats between two of them are
-// rounded.
+// Tests of the 16-bit types over all bit patterns: the value of each pattern, and the rounding of
+// floats between neighboring values.
 #include "base/dtype.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ T of_bits(int bits) {
   return value;
 }
 
-// What a pattern of this many exponent and mantissa bits means, by its definition.
+// Returns the value of a pattern with these exponent and mantissa widths, by definition.
 double meaning(int bits, int exponent_bits, int mantissa_bits) {
   const int mantissa = bits & ((1 << mantissa_bits) - 1);
   const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -45,7 +45,7 @@ void check_all_patterns() {
     }
     ASSERT_EQ(value, expected) << bits;
     ASSERT_EQ(std::signbit(value), std::signbit(expected)) << bits;
-    ASSERT_EQ(T(value).bits, bits) << bits;  // there and back
+    ASSERT_EQ(T(value).bits, bits) << bits;  // round trip
   }
 }
 
@@ -57,8 +57,8 @@ TEST(F16, EveryPatternMeansWhatItShould) {
   check_all_patterns<f16, 5, 10>();
 }
 
-// Between each two neighbors: what lies below the middle goes down, above it up, and the middle to
-// the even one. The last neighbor is infinity, which begins half a step after the largest number.
+// Between neighboring values, floats below the midpoint round down, those above it round up, and
+// the midpoint rounds to even. The last neighbor is infinity, half a step above the largest number.
 template <class T, int exponent_bits, int mantissa_bits>
 void check_rounding() {
   const int infinity = ((1 << exponent_bits) - 1) << mantissa_bits;
@@ -69,7 +69,7 @@ void check_rounding() {
       const double high = bits + 1 < infinity ? meaning(bits + 1, exponent_bits, mantissa_bits)
                                               : low + (low - before);
       const auto middle = static_cast<float>((low + high) / 2);
-      ASSERT_EQ(middle, (low + high) / 2) << bits;  // a float holds it
+      ASSERT_EQ(middle, (low + high) / 2) << bits;  // a float represents it exactly
       const float s = sign ? -1.f : 1.f;
       ASSERT_EQ(T(s * std::nextafter(middle, 0.f)).bits, sign | bits) << bits;
       ASSERT_EQ(T(s * std::nextafter(middle, INFINITY)).bits, sign | (bits + 1)) << bits;

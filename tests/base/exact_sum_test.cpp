@@ -1,4 +1,4 @@
-// Sums without rounding.
+// Tests of sums without rounding.
 #include "base/exact_sum.h"
 
 #include <gtest/gtest.h>

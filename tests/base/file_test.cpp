@@ -1,4 +1,4 @@
-// Files that are written as a whole or not at all.
+// Tests of files that are written completely or not at all.
 #include "base/file.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class NewFiles : public testing::Test {
  protected:
   NewFiles() { fs::create_directories(folder_); }
   ~NewFiles() override { fs::remove_all(folder_); }
-  // A fresh name for each test: they may run at the same time.
+  // The folder's name is unique per test, since tests may run concurrently.
   const fs::path folder_ =
       fs::canonical(testing::TempDir()) / fmt::format("trireme_new_files_{}", ::getpid());
 };

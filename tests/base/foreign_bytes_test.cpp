@@ -1,4 +1,4 @@
-// Files that are not what their reader expects, known by their first bytes.
+// Tests of recognizing files of an unexpected format by their first bytes.
 #include "base/foreign_bytes.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The 8-bit types: all bytes and all bf16 numbers against PyTorch's casts (data/make_fp8.py), and
-// rounding between every two neighbors.
+// Tests of the 8-bit types: all bytes and all bf16 numbers against PyTorch's casts
+// (data/make_fp8.py), and rounding between all neighboring values.
 #include "base/fp8.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST_P(Fp8, NumbersAreRoundedAsInPyTorch) {
   EXPECT_EQ(std::to_string(hash), golden_["hash_of_bf16"]);
 }
 
-// Ties go to the number whose byte is even.
+// Ties round to the number whose byte is even.
 TEST_P(Fp8, NumbersGoToTheNearest) {
   const Fp8Rounding round(type_);
   for (int bits = 0; bits < 127; ++bits) {
@@ -106,7 +106,7 @@ TEST_P(Fp8, LargeNumbersSaturateAndWhatIsNotFiniteShows) {
   }
 }
 
-// Of numbers of every exponent: those that are far too large or too small, and what lies between.
+// Covers numbers of every exponent: too large, too small, and everything in between.
 TEST_P(Fp8, TheByteIsThatOfTheRoundedNumber) {
   const Fp8Rounding round(type_);
   for (std::uint32_t upper = 0; upper < 0x10000; ++upper) {

@@ -1,4 +1,4 @@
-// Blocks that an operation may still touch are freed when it is over, all others at once.
+// Tests of held memory: blocks that an operation may still access are freed only when it completes.
 #include "base/held_memory.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(HeldMemory, BlocksWaitForThoseWhoHoldAPartOfThem) {
   EXPECT_FALSE(first || second);
   release_memory(one);
   EXPECT_TRUE(second);
-  EXPECT_FALSE(first);  // held by the other one too
+  EXPECT_FALSE(first);  // also held by the other operation
   release_memory(other);
   EXPECT_TRUE(first);
 }
@@ -25,7 +25,7 @@ TEST(HeldMemory, WhatNobodyHoldsIsFreedAtOnce) {
   char memory[100];
   bool freed = false;
   const std::uint64_t number = hold_memory({{memory + 50, 50}});
-  free_when_released({memory, 50}, [&] { freed = true; });  // next to it
+  free_when_released({memory, 50}, [&] { freed = true; });  // adjacent block
   EXPECT_TRUE(freed);
   release_memory(number);
 }

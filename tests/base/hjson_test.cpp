@@ -1,4 +1,4 @@
-// Hjson: what it adds to JSON, keys that are there twice, and faults with their places.
+// Tests of Hjson: its extensions of JSON, duplicate keys, and errors with their positions.
 #include "base/hjson.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(Hjson, NeedsNeitherQuotesNorCommasNorBraces) {
   EXPECT_EQ(dumped("{a: '''\n   one\n     two\n   '''}"), R"({"a":"one\n two"})");
 }
 
-// The last of two values would win in silence.
+// Otherwise the last of two values would silently win.
 TEST(Hjson, AKeyThatIsThereTwiceIsNamed) {
   EXPECT_THAT(hjson_refusal("{\"a\": 1,\n \"b\": {}, \"a\": 2}"),
               HasSubstr("line 2, column 11: the key 'a' is there twice"));

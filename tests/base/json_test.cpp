@@ -1,4 +1,4 @@
-// Texts that are no JSON: the place and our words for each kind of fault; how values are shown.
+// Tests of invalid JSON: the position and our message for each kind of error; display of values.
 #include "base/json.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Json, SaysWhereAndWhyATextIsNone) {
       {"{\"a\": True}", 1, 7, "expected a value"},
       {"{\"a\": }", 1, 7, "expected a value"},
       {"{} x", 1, 4, "something follows where the text should end"},
-      {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "expected a value"},  // columns are characters
+      {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "expected a value"},  // columns count characters
       {"[\"a\nb\"]", 1, 4, "a string holds a control character, such as a line break, unescaped"},
       {"[\"a", 1, 4, "a string has no closing quote"},
       {"[\"\xff\"]", 1, 3, "a string is not UTF-8"},

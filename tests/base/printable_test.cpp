@@ -1,4 +1,4 @@
-// What of a file's text is shown.
+// Tests of printable text: which characters of a file's text are shown.
 #include "base/printable.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The counter-based generator against published vectors, and its uniformity.
+// Tests of the counter-based generator: published test vectors, and uniformity.
 #include "base/random.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Known answers of Philox4x32-10 (Random123's kat_vectors).
+// Known answers for Philox4x32-10 (Random123's kat_vectors).
 TEST(Philox, MatchesPublishedVectors) {
   EXPECT_EQ(philox(0, {0, 0, 0, 0}), (Philox{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(~std::uint64_t{0}, {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}),

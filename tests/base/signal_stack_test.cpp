@@ -1,4 +1,4 @@
-// Handlers that interrupt a thread which computes do not touch the memory below its stack pointer.
+// Tests that signal handlers which interrupt a computing thread leave its stack untouched.
 #include "base/signal_stack.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(SignalStack, HandlersRunOnIt) {
   sigaction(SIGUSR2, &action, &before);
   std::thread([] {
     use_signal_stack();
-    use_signal_stack();  // again: nothing happens
+    use_signal_stack();  // a second call does nothing
     EXPECT_TRUE(has_signal_stack());
     raise(SIGUSR2);
     EXPECT_NE(handler_place, 0u);
@@ -55,7 +55,7 @@ TEST(SignalStack, HandlersRunOnIt) {
 }
 
 TEST(SignalStack, EveryThreadOfAPoolHasOne) {
-  use_signal_stack();  // the caller is one of them
+  use_signal_stack();  // the caller is one of the threads
   ThreadPool pool(4);
   std::atomic<int> with{0};
   pool.run(64, [&](std::int64_t, int) { with += has_signal_stack(); });

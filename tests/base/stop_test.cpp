@@ -1,4 +1,4 @@
-// A signal ends work at its next write, removes what is unfinished, and then the process.
+// Tests that a signal stops work at its next write, removes unfinished files, and ends the process.
 #include "base/stop.h"
 
 #include <gtest/gtest.h>

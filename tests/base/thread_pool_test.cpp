@@ -1,4 +1,4 @@
-// The pool runs every task once and hands errors on.
+// Tests that the thread pool runs every task exactly once and propagates errors.
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>

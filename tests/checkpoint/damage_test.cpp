@@ -1,4 +1,4 @@
-// Damage of any kind is refused by a message that names the file, and the tensor where one is hit.
+// Tests that any damage is refused with a message that names the file, and the tensor if affected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// The message that refuses a checkpoint when it is opened and read; "" if it is accepted.
+// Returns the error message from opening and reading a checkpoint; "" if it is accepted.
 std::string refusal(const fs::path& path) {
   try {
     holds(path, tensors());
@@ -87,7 +87,7 @@ TEST_F(Damage, NamesFileAndTensor) {
   EXPECT_THAT(refusal(step_), AllOf(HasSubstr("shard-00000.safetensors"), HasSubstr("beta.bias")));
   CheckpointReader reader(step_);
   EXPECT_THAT([&] { reader.verify(); }, testing::ThrowsMessage<Error>(HasSubstr("beta.bias")));
-  // What is not damaged can still be read.
+  // Undamaged tensors can still be read.
   Piece piece(tensors()[0], Region::whole(tensors()[0].shape));
   const TargetSlice target = piece.target();
   reader.read({&target, 1});
@@ -130,7 +130,7 @@ TEST_F(Damage, LatestThatLeadsNowhereNamesTheNewestSoundOne) {
   fs::remove(manifest_);
   EXPECT_THAT(refusal(folder_), AllOf(names_10, HasSubstr("manifest.json")));
   fs::remove_all(step_);
-  EXPECT_EQ(refusal(folder_), "");  // the newest that is complete
+  EXPECT_EQ(refusal(folder_), "");  // the newest complete checkpoint
   EXPECT_THAT(find_checkpoint(folder_)->note,
               AllOf(HasSubstr("step-00000020"), HasSubstr("not there")));
   fs::remove_all(folder_ / "step-00000010");
@@ -140,7 +140,7 @@ TEST_F(Damage, LatestThatLeadsNowhereNamesTheNewestSoundOne) {
   EXPECT_THAT(refusal(folder_), HasSubstr("does not name a checkpoint"));
 }
 
-// Each task that finds a bad block says just that; what else is sound is looked up once.
+// Each task that finds a bad block reports just that; which tensors are intact is checked once.
 TEST(ManyBadBlocks, AreRefusedAtOnce) {
   const ScratchFolder folder;
   std::vector<TestTensor> many;
@@ -161,11 +161,11 @@ TEST(ManyBadBlocks, AreRefusedAtOnce) {
               testing::ThrowsMessage<DamagedCheckpoint>(
                   AllOf(HasSubstr("does not match its checksum"),
                         HasSubstr("the newest sound one is"), HasSubstr("step-00000010"))));
-  // Looked up once per block it would be 64 GB to read: minutes of the processor.
+  // Checking once per block would read 64 GB: minutes of processor time.
   EXPECT_LT(processor_seconds() - begin, 15);
 }
 
-// A manifest whose checksum is right but whose content lies.
+// A manifest with a valid checksum but false content.
 class Lies : public Damage {
  protected:
   std::string refusal_after(const std::string& from, const std::string& to) {

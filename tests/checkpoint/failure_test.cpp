@@ -1,4 +1,4 @@
-// Saves that fail leave what was saved before; saves that are killed leave a checkpoint that loads.
+// Tests that failed saves keep earlier checkpoints, and killed saves leave a loadable checkpoint.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-// Runs body in a child process; true if it returned true.
+// Runs body in a child process; returns true if body returned true.
 bool in_child(const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -59,7 +59,7 @@ TEST(FailedSave, LeavesWhatWasSavedBefore) {
   const ScratchFolder folder;
   save_whole(folder, small(), 10);
   const std::vector<TestTensor> large{{"large", {512, 1024}}};
-  // Files may grow to 1 MB only: the save of 2 MB fails in the middle, as on a full disk.
+  // Files are limited to 1 MB: the save of 2 MB fails partway, as on a full disk.
   EXPECT_TRUE(in_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1 << 20, 1 << 20};
@@ -74,7 +74,7 @@ TEST(FailedSave, LeavesWhatWasSavedBefore) {
   EXPECT_TRUE(holds(folder, small()));
 }
 
-// Mounts a file system of 1 MB in a name space of this process; needs root or user name spaces.
+// Mounts a 1 MB file system in a private namespace; needs root or user namespaces.
 bool mount_small_disk(const fs::path& folder) {
   const auto write_line = [](const char* path, const std::string& line) {
     std::ofstream(path) << line;
@@ -106,7 +106,7 @@ TEST(FailedSave, OnAFullDiskSaysSo) {
     EXPECT_THAT(saved_steps(folder), ElementsAre(10));
     EXPECT_THAT(partial_folders(folder), IsEmpty());
     EXPECT_TRUE(holds(folder, small()));
-    save_whole(folder, small(), 30);  // what failed has given its room back
+    save_whole(folder, small(), 30);  // the failed save has released its space
     EXPECT_EQ(read_latest(folder), "step-00000030");
     return !testing::Test::HasFailure();
   }));
@@ -139,7 +139,7 @@ TEST(FailedSave, OfOneRankReachesAll) {
     EXPECT_THAT(
         [&] {
           CheckpointWriter writer({folder}, state, ranks);
-          // Where rank 2 wants to write its shard stands a folder.
+          // A folder occupies the path where rank 2 wants to write its shard.
           if (ranks.rank == 2) fs::create_directories(folder / "step-00000020.tmp" / shard_file(2));
           writer.write(filled_sources(pieces, small()));
           writer.commit();
@@ -200,7 +200,7 @@ TEST(AsyncSave, RanksFinishTogether) {
     ThreadPool pool(1);
     AsyncSaver saver({folder}, ranks, &pool);
     saver.start({.step = 1}, filled_sources(pieces, small()));
-    saver.start({.step = 2}, filled_sources(pieces, small()));  // finishes the first
+    saver.start({.step = 2}, filled_sources(pieces, small()));  // waits for the first save
     EXPECT_EQ(saver.finish()->folder.filename(), "step-00000002");
   });
   EXPECT_THAT(saved_steps(folder), ElementsAre(1, 2));
@@ -213,7 +213,7 @@ TEST(AsyncSave, ErrorsSurfaceAtTheNextCall) {
   std::vector<Piece> pieces = pieces_of(small(), whole_layout, 0, 1);
   std::vector<SourceSlice> twice = filled_sources(pieces, small());
   twice.push_back(twice[0]);
-  twice[1].region.begin = 1;  // overlaps the first
+  twice[1].region.begin = 1;  // overlaps the first piece
   saver.start({.step = 1}, twice);
   EXPECT_THAT([&] { saver.start({.step = 2}, {}); },
               ThrowsMessage<Error>(HasSubstr("not stored exactly once")));
@@ -221,8 +221,8 @@ TEST(AsyncSave, ErrorsSurfaceAtTheNextCall) {
   EXPECT_EQ(saver.finish()->folder.filename(), "step-00000003");
 }
 
-// Saves for ever: step n holds tensors that are functions of n. Says 's' after each that it counts
-// as saved.
+// Saves forever: step n has tensors that are functions of n. Writes 's' to the pipe after each save
+// that it considers complete.
 [[noreturn]] void save_until_killed(const fs::path& folder, int pipe, std::int64_t step,
                                     bool async) {
   ThreadPool pool(1);
@@ -234,7 +234,7 @@ TEST(AsyncSave, ErrorsSurfaceAtTheNextCall) {
     const std::vector<SourceSlice> slices = filled_sources(pieces, tensors);
     if (async) {
       saver.start({.step = step}, slices);
-      if (step % 3 == 0) continue;  // the next start() waits
+      if (step % 3 == 0) continue;  // the next start() waits instead
       saver.finish();
     } else {
       save_checkpoint({folder, "trireme test", 2}, {.step = step}, slices, {}, nullptr);
@@ -257,7 +257,7 @@ void kill_at_random_moments(bool async, int kills) {
     std::this_thread::sleep_for(std::chrono::microseconds(500 + random() % 25000));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    std::int64_t said = next - 1;  // the last step that the child counted as saved
+    std::int64_t said = next - 1;  // the last step that the child considered saved
     for (std::int64_t step; ::read(pipe[0], &step, sizeof step) == sizeof step;) said = step;
     ::close(pipe[0]);
     with_leftover += partial_folders(folder).empty() ? 0 : 1;

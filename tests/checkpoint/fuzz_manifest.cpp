@@ -1,5 +1,5 @@
-// Fuzz target: manifests. The text's own checksum is made right first, so that what lies behind it
-// is reached; whatever is accepted must survive being written and read again.
+// Fuzz target for manifests. The text's own checksum is corrected first, so that the code behind it
+// is reached; every accepted manifest must survive being written and read again.
 #include "base/hash.h"
 #include "checkpoint/manifest.h"
 #include "fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-// What a process says it does with files, where several things are done at once.
+// Tests of the file progress that a process reports when several operations run at once.
 #include "checkpoint/progress.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(FileProgress, PhasesLieWithinOthers) {
   EXPECT_EQ(text_of(progress), "");
 }
 
-// Of two threads the one that began first may end first.
+// Of two threads, the one that started first may finish first.
 TEST(FileProgress, PhasesEndInAnyOrder) {
   FileProgress progress;
   std::optional<FileProgress::Phase> first, second;

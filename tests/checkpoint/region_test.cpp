@@ -1,4 +1,4 @@
-// Overlap and tiling of regions, against plain loops over single elements.
+// Tests of the overlap and tiling of regions, against plain loops over single elements.
 #include "checkpoint/region.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Positions in the flattened tensor of a region's elements, in the order in which it stores them.
+// Returns the positions of a region's elements in the flattened tensor, in storage order.
 std::vector<std::int64_t> positions(const Shape& tensor, const Region& region) {
   std::vector<std::int64_t> out;
   for (std::int64_t k = region.begin; k < region.end; ++k) {
@@ -33,7 +33,7 @@ Region random_region(const Shape& tensor, std::mt19937& random) {
   };
   Region region = Region::whole(tensor);
   for (int i = 0; i < tensor.rank(); ++i) {
-    if (draw(0, 1)) continue;  // spans the dimension
+    if (draw(0, 1)) continue;  // covers the whole dimension
     region.offset[i] = draw(0, tensor[i] - 1);
     region.shape[i] = draw(1, tensor[i] - region.offset[i]);
   }
@@ -87,11 +87,11 @@ TEST(Tiling, AcceptsWhatLayoutsMake) {
   EXPECT_EQ(tiling_fault({}, {Region::whole({})}), "");
   EXPECT_EQ(tiling_fault({0, 3}, {}), "");
   EXPECT_EQ(tiling_fault(tensor, {Region::whole(tensor)}), "");
-  // ZeRO over the whole tensor, one rank with nothing.
+  // ZeRO over the whole tensor; one rank's range is empty.
   EXPECT_EQ(tiling_fault(tensor, {Region::range(tensor, 20, 48), Region::range(tensor, 7, 7),
                                   Region::range(tensor, 0, 20)}),
             "");
-  // ZeRO over one half of a cut of dimension 1, the other half whole.
+  // ZeRO over one half of a split along dimension 1; the other half is whole.
   Region left_begin = Region::rectangle({0, 0}, {8, 3}), left_end = left_begin;
   left_begin.end = left_end.begin = 10;
   EXPECT_EQ(tiling_fault(tensor, {left_end, Region::rectangle({0, 3}, {8, 3}), left_begin}), "");

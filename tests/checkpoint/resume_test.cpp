@@ -1,5 +1,5 @@
-// Which checkpoint a folder leads to after a save that was killed at any place, and what is tidied
-// up.
+// Tests of which checkpoint a folder resolves to after a save that was killed at any point, and of
+// what is cleaned up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,12 +37,12 @@ TEST_F(Resume, ACompleteStepThatIsNewerThanLatestCounts) {
   set_time(folder_ / "latest", -10);
   EXPECT_EQ(found(), folder_ / "step-00000020");
   EXPECT_THAT(find_checkpoint(folder_)->note, HasSubstr("was completed after it"));
-  // Without a manifest it is not complete.
+  // Without a manifest the checkpoint is incomplete.
   fs::remove(folder_ / "step-00000020/manifest.json");
   EXPECT_EQ(found(), folder_ / "step-00000010");
 }
 
-// Somebody has gone back to step 10: what was saved later before that belongs to another branch.
+// The user has gone back to step 10: later steps that were saved before belong to another branch.
 TEST_F(Resume, LaterStepsOfAnotherBranchDoNotCount) {
   write_file_durably(folder_ / "latest", "step-00000010\n");
   set_time(folder_ / "latest", 10);
@@ -56,7 +56,7 @@ TEST_F(Resume, ALatestThatPointsNowhereLeadsToTheLastCompleteStep) {
   EXPECT_THAT(find_checkpoint(folder_)->note, HasSubstr("which is not there"));
 }
 
-// Killed between the two renames of a file system that cannot exchange names.
+// The process was killed between the two renames used where names cannot be exchanged.
 TEST_F(Resume, ACheckpointThatWasPutAsideIsFoundAndGetsItsNameBack) {
   fs::rename(folder_ / "step-00000020", folder_ / "step-00000020.old.tmp");
   fs::create_directory(folder_ / "step-00000020.tmp");
@@ -68,7 +68,7 @@ TEST_F(Resume, ACheckpointThatWasPutAsideIsFoundAndGetsItsNameBack) {
   EXPECT_THAT(partial_folders(folder_), IsEmpty());
 }
 
-// A save of another step by a program that has not tidied up must not remove the only copy.
+// A save of another step by a program that has not cleaned up must not remove the only copy.
 TEST_F(Resume, ACheckpointThatWasPutAsideSurvivesASave) {
   fs::rename(folder_ / "step-00000020", folder_ / "step-00000020.old.tmp");
   save_whole(folder_, tensors, 15);
@@ -79,7 +79,7 @@ TEST_F(Resume, WhatIsUnfinishedIsRemoved) {
   fs::create_directory(folder_ / "step-00000030.tmp");
   save_whole(folder_ / "elsewhere", tensors, 20);
   fs::rename(folder_ / "elsewhere/step-00000020", folder_ / "step-00000020.old.tmp");
-  EXPECT_THAT(tidy_checkpoints(folder_), SizeIs(2));  // step 20 is there
+  EXPECT_THAT(tidy_checkpoints(folder_), SizeIs(2));  // step 20 exists
   EXPECT_THAT(partial_folders(folder_), IsEmpty());
   EXPECT_EQ(found(), folder_ / "step-00000020");
   EXPECT_THAT(tidy_checkpoints(folder_), IsEmpty());

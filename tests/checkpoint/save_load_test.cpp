@@ -1,4 +1,4 @@
-// A checkpoint saved on one layout loads on any other; state travels along; old ones are pruned.
+// Tests that checkpoints load on any other layout, keep their state, and that old ones are pruned.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::int64_t share(std::int64_t count, int part, int parts) {
   return count * part / parts;
 }
 
-// A rectangle: part `part` of `parts` along dimension `dim`.
+// Returns part `part` of `parts` along dimension `dim`, as a rectangle.
 Region cut(const Shape& tensor, int dim, int part, int parts) {
   Region region = Region::whole(tensor);
   const std::int64_t begin = share(tensor[dim], part, parts);
@@ -42,19 +42,19 @@ int cut_dimension(const TestTensor& tensor) {
   return tensor.name.find("out") != std::string::npos ? 1 : 0;
 }
 
-// ZeRO: every tensor flattened and cut evenly.
+// ZeRO: every tensor is flattened and split evenly.
 std::vector<Region> zero_layout(const TestTensor& tensor, int rank, int size) {
   const std::int64_t count = tensor.shape.count();
   return {Region::range(tensor.shape, share(count, rank, size), share(count, rank + 1, size))};
 }
 
-// Tensor parallelism over all ranks; what it does not cut belongs to rank 0.
+// Tensor parallelism over all ranks; tensors that it does not split belong to rank 0.
 std::vector<Region> tensor_layout(const TestTensor& tensor, int rank, int size) {
   if (tensor.shape.rank() < 2) return whole_layout(tensor, rank, size);
   return {cut(tensor.shape, cut_dimension(tensor), rank, size)};
 }
 
-// Two tensor-parallel parts, each cut flat over half of the ranks.
+// Two tensor-parallel parts, each flattened and split over half of the ranks.
 std::vector<Region> mixed_layout(const TestTensor& tensor, int rank, int size) {
   if (tensor.shape.rank() < 2) return zero_layout(tensor, rank, size);
   Region region = cut(tensor.shape, cut_dimension(tensor), rank % 2, 2);
@@ -64,7 +64,7 @@ std::vector<Region> mixed_layout(const TestTensor& tensor, int rank, int size) {
   return {region};
 }
 
-// Pipeline: whole tensors, distributed.
+// Pipeline parallelism: whole tensors, distributed over the ranks.
 std::vector<Region> pipeline_layout(const TestTensor& tensor, int rank, int size) {
   if (static_cast<int>(tensor.name.size()) % size != rank) return {};
   return {Region::whole(tensor.shape)};
@@ -137,7 +137,7 @@ TEST(Checkpoint, OneRankMakesAPlainSafetensorsFile) {
   EXPECT_THAT(shard.at("layers.0.attention.qkv.weight").shape, ElementsAre(24, 8));
 }
 
-// Slices of several blocks, read in parts that begin and end anywhere.
+// Slices of several blocks are read in parts that begin and end anywhere.
 TEST(Checkpoint, LargeTensorsAreReadInParts) {
   const ScratchFolder folder;
   const std::vector<TestTensor> tensors{{"large", {700, 4096}}};  // 11.5 MB, three blocks
@@ -216,13 +216,13 @@ TEST(Checkpoint, KeepsTheNewestAndRemovesLeftovers) {
   const ScratchFolder folder;
   const std::vector<TestTensor> tensors{{"weight", {2}}};
   fs::create_directories(folder / "step-00000005.tmp/deeper");
-  fs::create_directories(folder / "step-notes");  // not ours
+  fs::create_directories(folder / "step-notes");  // not one of ours
   for (const int step : {10, 20, 30, 40}) save_whole(folder, tensors, step, 2);
   EXPECT_THAT(saved_steps(folder), ElementsAre(30, 40));
   EXPECT_THAT(partial_folders(folder), testing::IsEmpty());
   EXPECT_TRUE(fs::exists(folder / "step-notes"));
   EXPECT_EQ(read_latest(folder), "step-00000040");
-  // Going back to an earlier step does not remove the branch that was left.
+  // Going back to an earlier step does not remove the abandoned branch.
   save_whole(folder, tensors, 35, 1);
   EXPECT_THAT(saved_steps(folder), ElementsAre(35, 40));
   EXPECT_EQ(read_latest(folder), "step-00000035");
@@ -248,7 +248,7 @@ TEST(Checkpoint, IsFoundByStepFolderCheckpointFolderAndRunFolder) {
   EXPECT_EQ(find_checkpoint(run)->folder.filename(), "step-00000020");
   EXPECT_EQ(find_checkpoint(folder)->folder.filename(), "step-00000020");
   EXPECT_EQ(find_checkpoint(folder / "step-00000010")->folder.filename(), "step-00000010");
-  // Died between the rename and the writing of `latest`.
+  // The process died between the rename and the update of `latest`.
   fs::remove(folder / "latest");
   EXPECT_EQ(find_checkpoint(run)->folder.filename(), "step-00000020");
 }

@@ -1,5 +1,5 @@
-// Helpers that the tests of this module share: several ranks as threads, tensors
-// with known values cut into slices.
+// Helpers shared by the tests of this module: several ranks as threads, and tensors with known
+// values, split into slices.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// Runs body(ranks) as `size` threads that can gather and broadcast. Rethrows nothing: bodies catch.
+// Runs body(ranks) on `size` threads that can gather and broadcast. Bodies must catch exceptions.
 inline void run_ranks(int size, const std::function<void(const Ranks&)>& body) {
   std::barrier barrier(size);
   std::vector<std::string> said(static_cast<std::size_t>(size));
@@ -46,7 +46,7 @@ inline void run_ranks(int size, const std::function<void(const Ranks&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A tensor of floats whose element i is a function of its name and i.
+// A float tensor whose element i is a function of its name and i.
 struct TestTensor {
   std::string name;
   Shape shape;
@@ -59,7 +59,7 @@ struct TestTensor {
   }
 };
 
-// One rank's piece of a tensor with memory of its own.
+// One rank's piece of a tensor, with its own memory.
 struct Piece {
   SourceSlice slice;  // without data
   std::vector<float> memory;
@@ -67,7 +67,7 @@ struct Piece {
   Piece(const TestTensor& tensor, const Region& region)
       : slice{tensor.name, DType::f32, tensor.shape, region},
         memory(static_cast<std::size_t>(region.count()), -1.0f) {}
-  // Fills the memory element by element: slow and plain, to check the module's arithmetic against.
+  // Fills the memory element by element: slow but simple, to verify the module's index arithmetic.
   void fill_from(const TestTensor& tensor) {
     const Region& r = slice.region;
     for (std::int64_t k = r.begin; k < r.end; ++k) {
@@ -91,7 +91,7 @@ struct Piece {
   }
 };
 
-// How a layout cuts one tensor: the regions of each rank.
+// Maps a tensor to the regions that each rank has of it.
 using Layout = std::function<std::vector<Region>(const TestTensor& tensor, int rank, int size)>;
 
 inline std::vector<Piece> pieces_of(const std::vector<TestTensor>& tensors, const Layout& layout,
@@ -121,7 +121,7 @@ inline std::vector<TargetSlice> targets_of(std::vector<Piece>& pieces) {
   return targets;
 }
 
-// All tensors as one slice each, for one rank.
+// Assigns every tensor to one rank as a single slice.
 inline std::vector<Region> whole_layout(const TestTensor& tensor, int rank, int) {
   if (rank != 0) return {};
   return {Region::whole(tensor.shape)};
@@ -136,7 +136,7 @@ inline SaveReport save_whole(const fs::path& folder, const std::vector<TestTenso
                          nullptr);
 }
 
-// Reads every tensor whole and compares it.
+// Reads every tensor in full and compares it.
 inline bool holds(const fs::path& path, const std::vector<TestTensor>& tensors) {
   CheckpointReader reader(path);
   std::vector<Piece> pieces = pieces_of(tensors, whole_layout, 0, 1);

@@ -1,4 +1,4 @@
-// Wrong input from the command line: one clear message, exit code 2, nothing lost.
+// Tests of wrong input from the command line: one clear message, exit code 2, nothing lost.
 #include <gmock/gmock.h>
 
 #include "program.h"
@@ -79,7 +79,7 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   write("corpus_text_document.bin", tokens.substr(0, tokens.size() - 10));
   expect_refused(train("run"), "corpus_text_document.bin");
   std::string outside = tokens;
-  outside[1] = '\x7f';  // a token far outside the vocabulary
+  outside[1] = '\x7f';  // a token ID far outside the vocabulary
   write("corpus_text_document.bin", outside);
   expect_refused(train("fresh"), "vocabulary");
   write("corpus_text_document.bin", tokens);
@@ -89,7 +89,7 @@ TEST_F(BadInput, DamagedDataAndCheckpoints) {
   expect_refused(train("run"), "step-00000004'");
   write("run/checkpoints/latest", latest);
 
-  // With all of it undone, the run continues from its checkpoint.
+  // With all changes reverted, the run continues from its checkpoint.
   const Outcome resumed = train("run");
   EXPECT_EQ(resumed.code, 0) << resumed.out;
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
@@ -131,7 +131,7 @@ TEST_F(BadInput, Generation) {
                  "temperature");
   expect_refused(run({"eval", path("run"), "--text", path("corpus.txt"), "--stride", "17"}),
                  "--stride 17");
-  // A loss needs no text; text needs a tokenizer.
+  // A loss needs no text; generating text needs a tokenizer.
   expect_refused(
       run({"eval", path("run"), "--text", path("corpus.txt"), "--set", "data.tokenizer="}),
       "--set data.tokenizer");

@@ -1,4 +1,4 @@
-// A tiny BERT on real text learns more than how often words occur.
+// Tests that a tiny BERT on real text learns more than word frequencies.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +11,7 @@
 namespace trireme::testing_cli {
 namespace {
 
-// Output of a shell command; empty if it fails.
+// Returns the output of a shell command; empty if it fails.
 std::string output_of(const char* command) {
   std::string text;
   std::FILE* pipe = ::popen(command, "r");
@@ -22,7 +22,7 @@ std::string output_of(const char* command) {
   return ::pclose(pipe) == 0 ? text : "";
 }
 
-// Verses with their references ("gen1:1 In the beginning ...") as one chapter per paragraph.
+// Turns verses with references ("gen1:1 In the beginning ...") into one chapter per paragraph.
 std::string chapters(const std::string& verses) {
   std::istringstream lines(verses);
   std::string text, line, last;
@@ -37,8 +37,8 @@ std::string chapters(const std::string& verses) {
   return text;
 }
 
-// A WordPiece vocabulary: letters, so that every word can be spelled, a few endings and the
-// commonest words.
+// Builds a WordPiece vocabulary: letters, so that every word can be spelled, some suffixes, and the
+// most common words.
 std::string vocabulary_of(const std::string& text) {
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
@@ -64,7 +64,7 @@ std::string vocabulary_of(const std::string& text) {
   return vocabulary;
 }
 
-// In nats.
+// Returns the unigram entropy in nats.
 double unigram_entropy(const std::string& prefix) {
   const IndexedDataset data(prefix);
   std::map<std::int32_t, double> counts;

@@ -1,4 +1,4 @@
-// Completions and the manual page know every command, flag and key.
+// Tests that completions and the manual page cover every command, flag and key.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ using testing::Not;
 
 class Completion : public Workspace {
  protected:
-  // What bash offers where the cursor is behind `current`.
+  // Returns what bash offers with the cursor right after `current`.
   std::string complete(const std::string& words, const std::string& current) const {
     write("completion.bash", run({"completion", "bash"}).out);
     write("ask.sh",

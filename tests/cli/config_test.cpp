@@ -1,4 +1,4 @@
-// `trireme config`: what the answers make is a configuration that trains, or plans.
+// Tests of `trireme config`: the answers produce a configuration that trains, or can be planned.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class ConfigQuestions : public Workspace {
  protected:
-  // The program under a shell, with these lines to read.
+  // Runs the program under a shell, with these lines as input.
   Outcome answer(const std::string& lines, const std::string& command) const {
     write("answers", lines);
     const int status =
@@ -28,7 +28,7 @@ class ConfigQuestions : public Workspace {
   }
 };
 
-// Each of the three is asked at a terminal: a pseudo-terminal of the program `script`.
+// The three questions are asked on a terminal: a pseudo-terminal of the program `script`.
 TEST_F(ConfigQuestions, OfThisMachineMakeAFileThatTrains) {
   if (!has_terminal()) GTEST_SKIP() << "there is no program 'script'";
   prepare_data();
@@ -54,7 +54,7 @@ TEST_F(ConfigQuestions, OfANodeOfGpusMakeAFileThatPlans) {
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
-// A wrong answer is asked for again at once, and what turns out at the end loses no answers.
+// A wrong answer is asked for again immediately, and errors found at the end lose no answers.
 TEST_F(ConfigQuestions, WrongAnswersLoseNothing) {
   if (!has_terminal()) GTEST_SKIP() << "there is no program 'script'";
   prepare_data();
@@ -76,7 +76,7 @@ TEST_F(ConfigQuestions, WrongAnswersLoseNothing) {
                                    "llama3-405b"));
 }
 
-// Micro-batches x micro-batch x data-parallel ranks is the batch, which a flag gives.
+// Micro-batches x micro-batch size x data-parallel ranks is the batch size, which a flag sets.
 TEST_F(ConfigQuestions, TheBatchAgreesWithTheMicroBatchesOfTheFile) {
   write("four.yaml",
         "compute_environment: LOCAL_MACHINE\ndistributed_type: MEGATRON_LM\nmegatron_lm_config:\n"
@@ -121,7 +121,7 @@ TEST_F(ConfigQuestions, AreAnsweredByLinesOfAPipe) {
   EXPECT_THAT(asked.out, HasSubstr("How many layers? [4]: 2"));
 }
 
-// Nobody knows the vocabulary of a tokenizer's file that is not there.
+// The vocabulary size is unknown if the tokenizer's file does not exist.
 TEST_F(ConfigQuestions, AskForAVocabularyThatNothingSays) {
   write("job.toml",
         "[model]\nname = 'llama3'\nflavor = 'debugmodel'\ntokenizer_path = 'not/there'\n"
@@ -139,13 +139,13 @@ TEST_F(ConfigQuestions, AskForAVocabularyThatNothingSays) {
   EXPECT_THAT(contents(path("other.toml")), HasSubstr("vocab_size = 2000 "));
   const Outcome planned = run({"plan", path("other.toml"), "--ranks", "8", "--memory", "80GiB"});
   EXPECT_EQ(planned.code, 0) << planned.out;
-  // Where something says it, the answer is left over.
+  // Where another setting gives the vocabulary size, the question is omitted.
   const Outcome known = run({"config", "--yes", "--machine", "lumi", "--vocab-size", "9"});
   EXPECT_EQ(known.code, 2);
   EXPECT_THAT(known.out, HasSubstr("--vocab-size '9' answers a question that"));
 }
 
-// That memory is not what cuts the model is said.
+// The output says that the batch, not memory, is the reason for splitting the model.
 TEST_F(ConfigQuestions, SayThatABatchCutsTheModel) {
   const Outcome asked = run({"config", "--yes", "--machine", "lumi", "--model", "gpt3-125m",
                              "--batch", "12", "-o", path("cut.toml")});
@@ -157,8 +157,8 @@ TEST_F(ConfigQuestions, SayThatABatchCutsTheModel) {
                 "whole).\n[parallel]"));
 }
 
-// A file of accelerate's: what it answers is not asked, its layout is kept, and the run is as
-// there.
+// With a file of accelerate, questions that it answers are not asked, its layout is kept, and the
+// run behaves as it does there.
 TEST_F(ConfigQuestions, ThatAFileOfAnotherSystemAnswersAreNotAsked) {
   prepare_data();
   write("ddp.yaml",
@@ -205,13 +205,13 @@ TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
   const Outcome asked = run({"config", "--yes", "--machine", "lumi", "--nodes", "2", "--model",
                              "gpt3-13b", "-o", path("lumi.toml")});
   ASSERT_EQ(asked.code, 0) << asked.out;
-  // What was worked out has its reason.
+  // Derived values are explained.
   EXPECT_THAT(contents(path("lumi.toml")), HasSubstr("it would need"));
   const Outcome planned = run({"plan", path("lumi.toml"), "--ranks", "16", "--memory", "63.98GiB"});
   EXPECT_EQ(planned.code, 0) << planned.out;
 }
 
-// Whatever the answers are made of, the file is TOML.
+// Whatever the answers contain, the file is valid TOML.
 TEST_F(ConfigQuestions, AnswersComeBackFromTheFile) {
   const Outcome asked =
       run({"config", "--yes", "--data", "a\"]\nb\\c", "--tokenizer", "d\"e/tokenizer.model",
@@ -250,7 +250,7 @@ TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   EXPECT_EQ(unasked.code, 2);
   EXPECT_THAT(unasked.out, HasSubstr("--nodes '7' answers a question that"));
   EXPECT_EQ(run({"config", "--yes", "--lr", "1e-320"}).code, 2);
-  EXPECT_EQ(run({"config", "-o", path("no/folder.toml")}).code, 2);  // before it asks
+  EXPECT_EQ(run({"config", "-o", path("no/folder.toml")}).code, 2);  // before any question
   write("taken.toml", "");
   EXPECT_EQ(run({"config", "--yes", "-o", path("taken.toml")}).code, 2);
 }

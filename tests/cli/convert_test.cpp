@@ -1,4 +1,4 @@
-// `trireme convert --from hf`, then `trireme score`: the logits of the reference implementation.
+// Tests that `trireme convert --from hf` and `trireme score` give the reference's logits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -82,7 +82,7 @@ TEST_F(Convert, ReportsAsJson) {
   EXPECT_TRUE(fs::exists(folder_ / "out/generation_config.json"));
 }
 
-// The template of this tokenizer puts <s> before a text and </s> after it, as in training data.
+// This tokenizer's template puts <s> before a text and </s> after it, as in training data.
 TEST_F(Convert, GenerateAndEvalOpenATextAsPreprocessingDoes) {
   const fs::path hf = folder_ / "hf";
   fs::create_directories(hf);
@@ -115,7 +115,7 @@ TEST_F(Convert, GenerateAndEvalOpenATextAsPreprocessingDoes) {
   EXPECT_EQ(generated.at("ids").at(1), 4);
   const std::string text = (folder_ / "text.txt").string();
   std::ofstream(text) << "ab\na\n";
-  // <s> ab </s> and the token that ends documents, then <s> a </s> and again: 7 after the first.
+  // <s> ab </s> and the end-of-document token, then <s> a </s> and another: 7 after the first.
   const auto lines = nlohmann::json::parse(
       run({"eval", run_folder, "--text", text, "--documents", "line", "--json"}));
   EXPECT_EQ(lines.at("tokens"), 7);

@@ -1,4 +1,4 @@
-// Sequences that grow while training begins: exact accounting, and a resume in the middle.
+// Tests of sequence length warm-up: exact accounting, and resuming in the middle.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
   }
   EXPECT_EQ(lengths, (std::set<std::int64_t>{4, 8, 12, 16}));
 
-  // Twice in the middle of the growth, the second time after an evaluation at full length.
+  // The run is interrupted twice during warm-up, the second time after a full-length evaluation.
   ASSERT_EQ(train_growing("cut", {"train.exit_interval=5"}).code, 0);
   ASSERT_EQ(train_growing("cut", {"train.exit_interval=11"}).code, 0);
   const Outcome rest = train_growing("cut");
@@ -50,7 +50,7 @@ TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
   EXPECT_EQ(metrics("cut"), metrics("whole"));
 }
 
-// The first steps of a run that resumes: neither the data nor the learning rate depend on its end.
+// A shorter run starts like a longer one: data and learning rate do not depend on its end.
 TEST_F(CurriculumRun, EndsAfterTokensWithoutAnotherOrderOfTheData) {
   prepare_data();
   const std::vector<std::string> schedule = {

@@ -1,4 +1,4 @@
-// Folders of torch.distributed.checkpoint that `convert` writes are read back as they are.
+// Tests that torch.distributed.checkpoint folders written by `convert` are read back unchanged.
 #include <gmock/gmock.h>
 
 #include "cli/program.h"
@@ -42,7 +42,7 @@ TEST_F(Dcp, IsReadBackWithoutAConfiguration) {
     ASSERT_EQ(read.code, 0) << read.out;
     EXPECT_EQ(weights_of(back, "hf" + std::to_string(number)), before) << folder;
   }
-  // The names are those of the release.
+  // The tensor names are those of the release.
   const auto names = [&](int which) {
     return run({"inspect", "--tensors", path("dcp" + std::to_string(which))}).out;
   };
@@ -51,7 +51,7 @@ TEST_F(Dcp, IsReadBackWithoutAConfiguration) {
   EXPECT_THAT(names(3), Not(HasSubstr("model.layers.0")));
   EXPECT_THAT(names(4), HasSubstr("model.layers.0.attention.wq.weight"));
   EXPECT_THAT(names(4), HasSubstr("model.output.weight"));
-  // Of another format the option says nothing.
+  // The option does not apply to another format.
   const Outcome other =
       run({"convert", "--to", "dcp", "--torchtitan-names", "0.2", path("run"), path("no")});
   EXPECT_EQ(other.code, 2);

@@ -1,4 +1,4 @@
-// `trireme diff` as a user meets it: two runs, an export, and what is not a checkpoint.
+// Tests of `trireme diff` from a user's view: two runs, an export, and paths without a checkpoint.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

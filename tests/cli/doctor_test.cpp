@@ -1,4 +1,4 @@
-// `trireme doctor` on this machine, and with what it should complain about.
+// Tests of `trireme doctor` on this machine, and with problems that it should report.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ class Doctor : public Workspace {
     return by_name(outcome);
   }
 
-  // The findings on emulated GPUs with this fault; whether doctor exits 0.
+  // Returns the findings on emulated GPUs with this fault, and whether doctor exits with 0.
   std::map<std::string, nlohmann::json> emulated(const char* gpus, const char* fault,
                                                  bool good) const {
     const Outcome outcome =
@@ -29,7 +29,7 @@ class Doctor : public Workspace {
   }
 
  private:
-  // The list that doctor printed; the line of its error may stand before or after it.
+  // Parses the list that doctor printed; the line of its error may come before or after it.
   static std::map<std::string, nlohmann::json> by_name(const Outcome& outcome) {
     const std::size_t begin = outcome.out.find("[{");
     const std::string list = outcome.out.substr(begin, outcome.out.find("}]", begin) + 2 - begin);
@@ -58,7 +58,7 @@ TEST_F(Doctor, SaysWhatIsSetAgainstTheMachine) {
   }
 }
 
-// A library that loads does not say that a job starts.
+// A library that loads does not guarantee that a job starts.
 TEST_F(Doctor, StartsTwoRanksOrSaysThatItDidNot) {
   const auto good = findings({});
   if (good.at("MPI")["found"] == "none in this build") GTEST_SKIP() << "no MPI in this build";
@@ -69,7 +69,7 @@ TEST_F(Doctor, StartsTwoRanksOrSaysThatItDidNot) {
   EXPECT_THAT(in_a_step.at("two ranks")["found"].get<std::string>(),
               HasSubstr("not started: this process is part of a job"));
 
-  // A launcher that ends at once, and one that starts two processes which do not know each other.
+  // One launcher exits immediately; the other starts two processes that do not know each other.
   for (const auto& [body, words] :
        {std::pair{"echo '-----'; echo 'PML ucx cannot be selected' >&2; exit 5",
                   "exit code 5: PML ucx"},
@@ -91,7 +91,7 @@ TEST_F(Doctor, NoticesVariablesThatAreMisspelt) {
       testing::AllOf(HasSubstr("TRIREME_THREAD is not a variable that Trireme knows: did you mean "
                                "TRIREME_THREADS?"),
                      HasSubstr("TRIREME_SOMETHING is not")));
-  // Every command says so of those that look like one that is known.
+  // Every command warns about variables that resemble a known one.
   const Outcome outcome = run({"config", "--presets"}, {{"TRIREME_ISAS", "avx2"}});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out,
@@ -191,7 +191,7 @@ TEST_F(Doctor, SeesTheVariablesOfTorchrun) {
   EXPECT_THAT(job["advice"].get<std::string>(), HasSubstr("mpirun -n 4"));
 }
 
-// A session folder of a process that cannot be; the number is above every limit of process ids.
+// A session folder of a process that cannot exist; the number exceeds every limit of process IDs.
 TEST_F(Doctor, OffersToRemoveWhatKilledJobsLeft) {
   const std::string session = "ompi.host." + std::to_string(::geteuid()) + "/pid.2000000000";
   fs::create_directories(path(session + "/contact"));

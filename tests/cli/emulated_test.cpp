@@ -1,4 +1,4 @@
-// Whole trainings on the emulated GPU, next to the CPU's.
+// Tests of complete training runs on the emulated GPU, compared with the CPU.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Emulated : public Workspace {
     ASSERT_EQ(outcome.code, 0) << outcome.out;
   }
 
-  // The largest relative difference of the losses of all steps.
+  // Returns the largest relative difference of the losses over all steps.
   double difference(const std::string& a, const std::string& b) const {
     const std::vector<double> left = values_of(metrics(a), "loss"),
                               right = values_of(metrics(b), "loss");
@@ -140,7 +140,7 @@ TEST_F(Emulated, BertLearnsAsOnTheCpu) {
                            "sees", "carries", "follows", "meets"})
     vocabulary += std::string(word) + "\n";
   write("vocab.txt", vocabulary);
-  // A capital letter begins a sentence.
+  // A capital letter starts a sentence.
   std::ifstream lines(path("corpus.txt"));
   std::string text;
   for (std::string line; std::getline(lines, line); text += line + "\n")
@@ -186,8 +186,8 @@ TEST_F(Emulated, NoOrderOfTheQueuesChangesABit) {
   }
 }
 
-// What is offloaded to the memory of the host: more layers and buckets than there are windows and
-// slots for.
+// Tests of offloading to host memory, with more layers and buckets than there are windows and
+// slots.
 class EmulatedOffload : public Emulated {
  protected:
   void SetUp() override {
@@ -248,7 +248,7 @@ TEST_F(SlowEmulatedOffload, ResumesWithAndWithout) {
   expect_same_bits("comes");
 }
 
-// Of steps that are not taken what was read ahead is not used.
+// Data that was read ahead for skipped steps is not used.
 TEST_F(SlowEmulatedOffload, SkippedStepsChangeNothing) {
   for (const char* more : {"run.precision=fp16 optimizer.initial_loss_scale=2097152",
                            "run.precision=fp32 optimizer.name=muon",
@@ -305,7 +305,7 @@ TEST_F(Emulated, CheckpointsAreTheCpus) {
   const std::vector<std::string> settings = {"run.precision=fp32", "train.iters=8",
                                              "checkpoint.interval=4", "checkpoint.async=true"};
   expect_trained("cpu", settings);
-  // Four steps on one device, four on the other, both ways.
+  // Four steps on one device and four on the other, in both orders.
   for (const auto& [first, second] : {std::pair{"cpu", "emulated"}, std::pair{"emulated", "cpu"}}) {
     const std::string dir = std::string("first_") + first;
     expect_trained(dir,
@@ -336,7 +336,7 @@ TEST_F(Emulated, GeneratesAndEvaluatesAsTheCpu) {
   EXPECT_NEAR(loss(evaluations[1]), loss(evaluations[0]), 1e-4);
 }
 
-// Slopes, windows and caps against a cache; and experts.
+// ALiBi slopes, windows and soft caps with a KV cache; and experts.
 TEST_F(Emulated, GeneratesWithinWindowsAsTheCpu) {
   for (const std::vector<std::string>& model :
        {std::vector<std::string>{"model.position=alibi", "moe.num_experts=4"},
@@ -365,7 +365,7 @@ TEST_F(Emulated, PoisonedMemoryChangesNothing) {
 TEST_F(Emulated, PlansWithoutADeviceWhatARunAllocates) {
   const Outcome trained = train("run", {emulated, "train.iters=4"});
   ASSERT_EQ(trained.code, 0) << trained.out;
-  // "874.12 KiB" of the line of the total.
+  // Extracts "874.12 KiB" from the line with the total.
   const auto total = [](const std::string& text) {
     std::istringstream line(text.substr(text.find("  total  ")));
     std::string word, number, unit;
@@ -378,7 +378,7 @@ TEST_F(Emulated, PlansWithoutADeviceWhatARunAllocates) {
   for (const char* device : {"cuda", "hip"}) {
     const Outcome there = run({"plan", path("run.toml"), std::string("run.device=") + device});
     EXPECT_EQ(there.code, 0) << there.out;
-    // The model needs kilobytes; the scratch of a layer holds the workspace of a library.
+    // The model needs kilobytes; the scratch memory of a layer includes the library's workspace.
     EXPECT_THAT(total(there.out), testing::MatchesRegex("3[23]\\.[0-9]+ MiB"));
   }
 }
@@ -389,7 +389,7 @@ class EmulatedLibrary : public Emulated {
     return {{"TRIREME_EMULATED_LIBRARY", number}};
   }
   std::string record(const std::string& dir) const { return contents(path(dir + "/tuning.json")); }
-  // Writes a record to a run's folder in which the library's first answer is another one.
+  // Writes a record to a run's folder in which the library's first algorithm is replaced.
   void change_record(const std::string& from, const std::string& to) const {
     const std::string first = "\"algorithm\":\"first\"", second = "\"algorithm\":\"second\"";
     std::string text = record(from);
@@ -463,8 +463,8 @@ TEST_F(EmulatedLibrary, WrongNumbersSwitchAProductOff) {
   EXPECT_EQ(metrics("run"), metrics("plain"));
 }
 
-// The library multiplies bytes, of sequences or of blocks with a scale each, where the own kernels
-// multiply the numbers that they mean.
+// The library multiplies 8-bit values, with a scale per tensor or per block, where our own kernels
+// multiply dequantized numbers.
 class EmulatedBytes : public EmulatedLibrary, public testing::WithParamInterface<const char*> {
  protected:
   std::vector<std::string> settings() const {
@@ -488,7 +488,7 @@ TEST_P(EmulatedBytes, LearnAsNumbersOnTheCpu) {
     auto environment = version("1.0");
     environment.emplace_back("TRIREME_WAVE", wave);
     expect_trained(dir, with(settings(), {emulated}), environment);
-    // Of the first step closely, the sizes of gradients too; then roundings go apart.
+    // The first step matches closely, including gradient norms; later, rounding errors diverge.
     EXPECT_LE(difference(dir, "cpu"), 1e-2);
     for (const char* number : {"loss", "grad_norm"}) {
       const double there = values_of(metrics(dir), number).at(0);
@@ -512,7 +512,7 @@ TEST_P(EmulatedBytes, GoOnAsTheCheckpointSays) {
 INSTANTIATE_TEST_SUITE_P(SlowRecipes, EmulatedBytes, testing::Values("tensorwise", "blockwise"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-// A record can leave products of bytes to the own kernels, and so can the comparison at the start.
+// A record, or the comparison at startup, can leave 8-bit GEMMs to our own kernels.
 TEST_F(EmulatedLibrary, LeavesBytesToTheOwnKernels) {
   const auto settings =
       with(settings_, {"fp8.recipe=tensorwise", "train.iters=2", "optimizer.warmup_iters=1"});
@@ -550,7 +550,7 @@ TEST_F(Emulated, WhatIsNotThereIsRefused) {
   EXPECT_THAT(absent.out, HasSubstr("this build of trireme has no GPU part for it"));
 }
 
-// --- what cannot work: one message, and the exit code that belongs to it ---
+// --- unsupported cases: one message, and the matching exit code ---
 
 TEST_F(Emulated, APlanThatTheGpuCannotHoldIsRefused) {
   const Outcome outcome =
@@ -571,7 +571,7 @@ TEST_F(Emulated, MemoryThatSomethingElseHoldsIsMissed) {
 }
 
 TEST_F(Emulated, APluginOfAnotherVersionIsRefused) {
-  // The program looks next to itself first.
+  // The program searches its own folder first.
   fs::copy_file(TRIREME_BINARY, path("trireme"));
   fs::copy_file(TRIREME_OLD_PLUGIN, path("libtrireme_cuda.so"));
   const std::string command = path("trireme") + " train " + path("run.toml") +

@@ -1,4 +1,4 @@
-// `checkpoint.export`: checkpoints as Hugging Face folders while a run trains.
+// Tests of `checkpoint.export`: checkpoints as Hugging Face folders while a run trains.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -25,7 +25,7 @@ class Exports : public Workspace {
     std::ranges::sort(names);
     return names;
   }
-  // Of all its files, by name.
+  // Returns the contents of all files of a folder, by name.
   static std::map<std::string, std::string> files_of(const fs::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::directory_iterator(folder))
@@ -54,7 +54,7 @@ TEST_F(Exports, AreWhatConvertWritesOfTheSameCheckpoints) {
   }
 }
 
-// What lies next to the tokenizer goes through a run, and through a folder of Hugging Face.
+// Files next to the tokenizer are carried through a run, and through a Hugging Face folder.
 TEST_F(Exports, TakeChatTemplatesAndGenerationConfigurationsAlong) {
   const std::map<std::string, std::string> wanted = {
       {"chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}"},

@@ -1,4 +1,4 @@
-// Every option that takes a number refuses what is not finite, before anything else is asked.
+// Tests that every numeric option refuses non-finite values before anything else is checked.
 #include <gmock/gmock.h>
 
 #include <regex>
@@ -17,7 +17,7 @@ struct NumericOption {
   bool real;
 };
 
-// From the manual page, which is made of the parser's own description.
+// Extracts the options from the manual page, which is generated from the parser's description.
 std::vector<NumericOption> numeric_options(std::string page) {
   page = std::regex_replace(page, std::regex(R"(\\f[BIR]|\\(?=-))"), "");
   std::vector<NumericOption> found;
@@ -50,7 +50,7 @@ TEST_F(FiniteNumbers, AreAskedOfEveryOption) {
       const Outcome outcome = run(words);
       EXPECT_EQ(outcome.code, 2) << words[0] << " " << words.back() << "\n" << outcome.out;
       EXPECT_THAT(outcome.out, HasSubstr(option.name + " must be ")) << words[0];
-      if (!option.real) break;  // no whole number is anything but finite
+      if (!option.real) break;  // integers are always finite
     }
   }
 }

@@ -1,4 +1,4 @@
-// `generate`, `eval` and `score` agree with each other and with themselves.
+// Tests that `generate`, `eval` and `score` agree with each other and are reproducible.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class Generate : public Workspace {
     ASSERT_EQ(outcome.code, 0) << outcome.out;
   }
 
-  // Greedy tokens one by one from whole-sequence logits: what the cache must agree with.
+  // Checks greedy tokens of the KV cache against those from whole-sequence logits, one by one.
   void expect_cache_agrees_with_scores() {
     const json generated =
         json::parse(run({"generate", path("run"), "--prompt", "the ship sees", "--max-new-tokens",
@@ -109,7 +109,7 @@ TEST_F(Generate, AMovedRunBringsItsTokenizer) {
   const Outcome exported = run({"convert", "--to", "hf", path("moved"), path("hf")});
   EXPECT_EQ(exported.code, 0) << exported.out;
   EXPECT_TRUE(fs::exists(path("hf/tokenizer.json")));
-  // A run of an older version has no copies.
+  // A run of an older version has no copies of tokenizer files.
   fs::remove_all(path("moved/tokenizer"));
   const Outcome lost = text_of("moved");
   EXPECT_EQ(lost.code, 2);

@@ -1,4 +1,4 @@
-// `trireme inspect` on each kind of thing that it knows.
+// Tests of `trireme inspect` on every kind of input that it supports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -120,7 +120,7 @@ TEST_F(Inspect, IndexedDataset) {
   EXPECT_NE(refusal(prefix), "accepted");
 }
 
-// Of the file of a rank, and of the folder of a step.
+// Unknown arguments in a rank's file, and in a step's folder.
 TEST_F(Inspect, ArgumentsThatAreNotKnown) {
   const fs::path step = folder_ / "iter_0000001", rank = step / "mp_rank_00/model_optim_rng.pt";
   const auto note = [&](const std::string& argument, const fs::path& path) {

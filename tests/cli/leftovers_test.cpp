@@ -1,4 +1,4 @@
-// Commands that are stopped or cannot write leave nothing half finished.
+// Tests that commands which are stopped or cannot write leave no unfinished files.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 namespace trireme::testing_cli {
 namespace {
 
-// While it lives, files that children write cannot grow beyond `bytes`: as good as a full disk.
+// While it exists, files of child processes cannot grow beyond `bytes`, which acts as a full disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) {
@@ -35,7 +35,7 @@ class Leftovers : public Workspace {
     return names;
   }
 
-  // Runs a command until a file of its output is there; then sends the signal, of which it dies.
+  // Runs a command until one of its output files exists, then sends it a signal that kills it.
   void stop(const std::vector<std::string>& arguments, const std::string& output, int signal) {
     Program program(arguments, path("output.txt"));
     program.runs_until([&] { return fs::exists(path(output)); });
@@ -105,7 +105,7 @@ TEST_F(Leftovers, ScoreThatIsStopped) {
 }
 
 TEST_F(Leftovers, MergeThatIsStopped) {
-  // One document of 2^28 zeros in a file with a hole.
+  // One document of 2^28 zeros in a sparse file.
   const std::int32_t length = 1 << 28;
   const std::int64_t numbers[] = {0, 0, 1};
   std::string index{"MMIDIDX\0\0\1\0\0\0\0\0\0\0\10\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 34};

@@ -1,5 +1,5 @@
-// Messages for wrong input, whole, as tests/cli/data/messages.txt has them: what a change of words
-// does to all of them is seen in one place. TRIREME_UPDATE_MESSAGES=1 writes the file again.
+// Tests of complete messages for wrong input, as in tests/cli/data/messages.txt: one place shows
+// the effect of a change of wording. TRIREME_UPDATE_MESSAGES=1 rewrites the file.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -14,8 +14,8 @@ const char* const kMessages = TRIREME_TEST_DATA "/messages.txt";
 
 class Messages : public Workspace {
  protected:
-  // What a shell prints for a command in the folder of the workspace; its exit code, if that is
-  // not 2.
+  // Returns what a shell prints for a command in the workspace's folder, and its exit code if that
+  // is not 2.
   std::string said(const std::string& command) const {
     const std::string line = "cd '" + folder_.string() + "' && PATH='" +
                              fs::path(TRIREME_BINARY).parent_path().string() + "':$PATH; { " +
@@ -43,7 +43,7 @@ class Messages : public Workspace {
   }
 };
 
-// The commands of the file, in order: lines that begin with "$ ".
+// Returns the commands of the file, in order: lines that begin with "$ ".
 std::vector<std::string> commands_of(const std::string& text) {
   std::vector<std::string> commands;
   std::istringstream lines(text);

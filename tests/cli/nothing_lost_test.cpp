@@ -1,4 +1,4 @@
-// Whatever happens around a run, what was saved stays, the run says how it ended, and continues.
+// Tests that whatever happens to a run, saves survive, it reports how it ended, and can continue.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -43,7 +43,7 @@ class NothingLost : public Workspace {
   }
 };
 
-// | head -1: the run continues without its console.
+// With | head -1, the run continues without its console.
 TEST_F(NothingLost, AReaderThatHasGoneDoesNotEndTheRun) {
   const std::string command = "bash -c '" TRIREME_BINARY " train " + path("run.toml") +
                               " run.dir=" + path("run") +
@@ -54,7 +54,7 @@ TEST_F(NothingLost, AReaderThatHasGoneDoesNotEndTheRun) {
   EXPECT_THAT(log("run"), HasSubstr("done at step 30"));
 }
 
-// | tee under Ctrl-C: the reader dies first, then the run saves and cannot say so.
+// With | tee and Ctrl-C, the reader dies first; the run saves but cannot report it.
 TEST_F(NothingLost, AnInterruptWithoutAReaderSaves) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK);
@@ -95,7 +95,7 @@ TEST_F(NothingLost, TheStatusTellsDoneFromMoreToDo) {
   EXPECT_THAT(log("bad"), HasSubstr("not finite"));
 }
 
-// ENOSYS: as on Lustre without its option for locks.
+// ENOSYS is the error of Lustre mounted without its lock option.
 TEST_F(NothingLost, WithoutLocksTheStatusKeepsASecondJobOut) {
   const Program::Environment no_locks = with_library({{"TRIREME_TEST_FLOCK", "38"}});
   Program first(train_arguments("run", {"train.iters=1000000", "checkpoint.interval=0"}),
@@ -147,8 +147,8 @@ TEST_F(NothingLost, FallsBackFromALatestThatSaysNothing) {
   EXPECT_THAT(resumed.out, HasSubstr("at step 20"));
 }
 
-// Killed after the first of the two renames that replace a checkpoint where names cannot be
-// exchanged. The step is saved once more because `latest` was lost.
+// The process is killed after the first of two renames that replace a checkpoint where names cannot
+// be exchanged. The step is saved again because `latest` was lost.
 TEST_F(NothingLost, AKillBetweenTheTwoRenames) {
   const std::vector<std::string> more = {"checkpoint.interval=10", "checkpoint.keep=0"};
   ASSERT_EQ(train("whole", more).code, 0);
@@ -219,13 +219,13 @@ class Loading : public NothingLost {};
 TEST_F(Loading, AnotherRunGivesWeightsOrEverything) {
   ASSERT_EQ(train("whole").code, 0);
   ASSERT_EQ(train("first", {"train.exit_interval=10"}).code, 0);
-  // Everything: the same bits from there on.
+  // Full state: identical bits from there on.
   const Outcome on = train("second", {"checkpoint.load=" + path("first")});
   EXPECT_EQ(on.code, 0) << on.out;
   EXPECT_THAT(on.out, HasSubstr("at step 10"));
   const std::string whole = metrics("whole");
   EXPECT_EQ(metrics("second"), whole.substr(whole.find("{\"step\": 11,")));
-  // Weights alone: counters and schedules from zero, and what was learned stays.
+  // Weights only: counters and schedules start at zero, and the learned weights are kept.
   const Outcome tuned =
       train("tuned", {"checkpoint.load=" + path("whole"), "checkpoint.finetune=true",
                       "train.iters=1", "optimizer.warmup_iters=0"});
@@ -237,8 +237,8 @@ TEST_F(Loading, AnotherRunGivesWeightsOrEverything) {
   };
   EXPECT_THAT(metrics("tuned"), HasSubstr("{\"step\": 1,"));
   EXPECT_LT(loss("tuned"), loss("whole") - 0.5);
-  // Without the optimizer's states: the counters continue, the first loss is the same, later ones
-  // not.
+  // Without optimizer states: the counters continue, the first loss is identical, later losses
+  // differ.
   const Outcome fresh =
       train("fresh", {"checkpoint.load=" + path("first"), "checkpoint.load_optimizer=false"});
   EXPECT_EQ(fresh.code, 0) << fresh.out;

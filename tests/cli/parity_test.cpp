@@ -1,4 +1,4 @@
-// `trireme parity` as a user meets it: layouts that agree, and requests that make no sense.
+// Tests of `trireme parity` from a user's view: layouts that agree, and invalid requests.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

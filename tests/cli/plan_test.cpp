@@ -1,4 +1,4 @@
-// `trireme plan` for programs: what its JSON holds.
+// Tests of `trireme plan`: its JSON output, memory verdicts, step times and layout search.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -30,17 +30,17 @@ TEST_F(Plan, TellsProgramsWhatItTellsPeople) {
   EXPECT_EQ(plan.at("virtual_stages"), 2);
   EXPECT_EQ(plan.at("micro_batches"), 4);
   ASSERT_EQ(plan.at("pipeline_ranks").size(), 2u);
-  // Each rank runs 4 micro-batches x 2 chunks x 3 passes of equal length. ZBV has no stall; the
-  // second rank waits for the first pass of the first one, and the first for as long at the end.
+  // Each rank runs 4 micro-batches x 2 chunks x 3 passes of equal length. ZBV never stalls; the
+  // second rank waits for the first rank's first pass, and the first rank as long at the end.
   EXPECT_NEAR(plan.at("bubble").get<double>(), 1.0 / 25, 1e-12);
   for (const auto& rank : plan["pipeline_ranks"]) {
-    EXPECT_EQ(rank.at("micro_batches_held"), 2);  // zbv holds as many as there are stages
+    EXPECT_EQ(rank.at("micro_batches_held"), 2);  // zbv keeps as many as there are stages
     EXPECT_GT(rank.at("messages_sent"), 0);
     EXPECT_NEAR(rank.at("idle").get<double>(), 1.0 / 25, 1e-12);
     std::int64_t sum = 0;
     for (const auto& [name, bytes] : rank.at("memory").items()) sum += bytes.get<std::int64_t>();
     EXPECT_EQ(rank.at("memory_total"), sum);
-    // No tensor parallelism, ZeRO 0: only activations and gradients travel.
+    // No tensor parallelism, ZeRO 0: only activations and gradients are sent.
     EXPECT_EQ(rank.at("bytes_sent").at("tensor"), 0);
     EXPECT_EQ(rank.at("bytes_sent").at("parameters"), 0);
     EXPECT_GT(rank.at("bytes_sent").at("pipeline"), 0);
@@ -48,11 +48,11 @@ TEST_F(Plan, TellsProgramsWhatItTellsPeople) {
   }
 }
 
-// The count of what a start says and opens is that of real runs: the log of a run has both.
+// The planned startup messages and files match those of real runs, which log both numbers.
 TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
   prepare_data();
   for (const bool resumes : {false, true}) {
-    // Without ZeRO: with it parameters travel before the first step, as they do in each step.
+    // ZeRO is off: with it, parameters are sent before the first step, as in every step.
     std::vector<std::string> settings = {"train.global_batch_size=8", "checkpoint.async=false",
                                          "optimizer.warmup_iters=1",
                                          resumes ? "train.iters=4" : "train.iters=2"};
@@ -80,17 +80,17 @@ TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
               5)
         << trained.out.substr(at, 200);
     EXPECT_EQ(start.at("groups"), groups);
-    // While the first rank opens the data, the others are told every tenth of a second that it
-    // does.
+    // While the first rank opens the data, it sends the others a notice every tenth of a
+    // second.
     EXPECT_GE(messages, start.at("messages_of_rank").get<int>());
     EXPECT_LE(messages, start.at("messages_of_rank").get<int>() + 10);
-    // Rank 0 keeps copies of the tokenizer's files and its own record besides.
+    // Rank 0 additionally keeps copies of the tokenizer's files and its own record.
     EXPECT_GE(files, start.at("files_total").at("by_rank").get<int>());
     EXPECT_LE(files, start.at("files_total").at("by_rank").get<int>() + 8);
   }
 }
 
-// How long a step takes on a machine with figures, and the picture of it.
+// The time of a step on a machine with known figures, and its timeline.
 TEST_F(Plan, TellsTheTimeOfAStep) {
   write("gpu.toml",
         "[model]\npreset = \"gpt2-124m\"\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n"
@@ -115,7 +115,7 @@ TEST_F(Plan, TellsTheTimeOfAStep) {
   EXPECT_EQ(with({"--machine", "lumi-g", "run.device=cpu"}).code, 2);
 }
 
-// The fastest layouts that fit, for people and for programs, and what no layout suits.
+// The fastest layouts that fit, for people and for programs, and the case that none fits.
 TEST_F(Plan, LooksForLayouts) {
   write(
       "gpu.toml",
@@ -160,7 +160,7 @@ TEST_F(Plan, LooksForLayouts) {
   }
 }
 
-// A verdict with an exit code, what it rests on, and what would fit.
+// A verdict with an exit code, its assumptions, and what would fit.
 TEST_F(Plan, JudgesAMemory) {
   write("big.toml",
         "[model]\npreset = \"gpt3-13b\"\n[train]\niters = 1\n[optimizer]\nlr = 1e-4\n"
@@ -208,7 +208,7 @@ TEST_F(Plan, NeedsNoTokenizerFiles) {
   EXPECT_THAT(other.out, HasSubstr("set model.vocab_size"));
 }
 
-// Processor time of all children that have ended: it does not depend on what else runs.
+// Returns the processor time of all ended children, which does not depend on other load.
 double processor_seconds_of_children() {
   rusage used{};
   ::getrusage(RUSAGE_CHILDREN, &used);
@@ -232,7 +232,7 @@ TEST_F(Plan, OfLongStepsAndDeepModelsTakesSeconds) {
     }
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
-    // Both took minutes; five seconds is what the slower one takes.
+    // Both used to take minutes; the slower one takes five seconds.
     EXPECT_LT(processor_seconds_of_children() - begin, 15) << layout;
   }
 }
@@ -252,7 +252,7 @@ TEST_F(Plan, AbsurdSizesAreRefusedAtOnce) {
       EXPECT_LT(processor_seconds_of_children() - begin, 10);
     }
   }
-  // Memory is judged before the order of the data is made.
+  // Memory is checked before the data order is built.
   const Outcome large =
       run({"train", path("run.toml"), "model.hidden_size=65536", "model.num_heads=256"});
   EXPECT_EQ(large.code, 2) << large.out;

@@ -1,4 +1,4 @@
-// `trireme pretrain-gpt`, `pretrain-bert` and `import-args` as a Megatron user calls them.
+// Tests of `trireme pretrain-gpt`, `pretrain-bert` and `import-args` as a Megatron user calls them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@ using testing::Not;
 
 class Pretrain : public Workspace {
  protected:
-  // Flags of a toy run on the workspace's corpus.
+  // Flags of a tiny run on the workspace's corpus.
   std::vector<std::string> flags(const std::string& dir, std::vector<std::string> more = {}) const {
     std::istringstream fixed(
         "pretrain-gpt --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 16 "
@@ -46,7 +46,7 @@ class Pretrain : public Workspace {
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("# Launch: "), Not(HasSubstr("Not carried over"))));
   }
 
-  // What makes any of the scripts small, on the workspace's corpus.
+  // Settings that make any of the scripts small, on the workspace's corpus.
   std::vector<std::string> toy(const std::string& dir, std::vector<std::string> more = {}) const {
     std::istringstream fixed(
         "model.num_layers=2 model.hidden_size=64 model.num_heads=4 model.seq_length=16 "
@@ -200,8 +200,8 @@ TEST_F(Pretrain, LlamaScriptTrainsAsAToy) {
 
 class PretrainBert : public Pretrain {
  protected:
-  // The same corpus as sentences, each of which begins with a capital letter, with a vocabulary of
-  // its words.
+  // Prepares the same corpus as sentences, each starting with a capital letter, with a vocabulary
+  // of its words.
   void prepare_sentences() const {
     prepare_data();
     std::string text = contents(path("corpus.txt"));
@@ -261,7 +261,7 @@ TEST_F(PretrainBert, FlagsTrainAndGoOnWithTheSameBits) {
   EXPECT_EQ(metrics("cut"), metrics("whole"));
 }
 
-// Exact numerics: the same metrics on one rank, on two that share the states, and on two stages.
+// Exact numerics: equal metrics on one rank, on two that share the states, and on two stages.
 TEST_F(PretrainBert, LayoutsGiveTheSameBits) {
   prepare_sentences();
   import("bert_base.sh");
@@ -300,7 +300,7 @@ TEST_F(PretrainBert, RefusesWhatDoesNotGo) {
   EXPECT_FALSE(fs::exists(path("run/checkpoints")));
 }
 
-// Flags and the configuration that they print end in the same way, whatever that is.
+// Flags and the configuration that they print give the same outcome, whatever that is.
 TEST_F(Pretrain, BertDoesWhatItsConfigurationDoes) {
   prepare_data();
   std::vector<std::string> arguments =
@@ -382,7 +382,7 @@ TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {
   EXPECT_FALSE(fs::exists("made"));
 }
 
-// The file is there, and the exit code says that it is another training.
+// The file is written, but the exit code says that this would be a different training.
 TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
   std::string command = "deepspeed --num_gpus 1";
   for (std::string word : flags("run", {"--num-experts-switch", "8", "--use-flash-attn"})) {

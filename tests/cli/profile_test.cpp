@@ -1,4 +1,4 @@
-// `trireme profile`: what it counts, and what it refuses.
+// Tests of `trireme profile`: its counts, and the requests that it refuses.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -36,7 +36,7 @@ TEST_F(Profile, CountsTheOpsOfAStepAndWritesItsTrace) {
     ops[op["op"]] = op;
     spent += op["seconds"].get<double>();
   }
-  // Four micro-batches; in each of two layers four linear layers, and the head.
+  // Four micro-batches; four linear layers in each of two layers, and the head.
   ASSERT_TRUE(ops.contains("linear")) << outcome.out;
   EXPECT_EQ(ops["linear"]["calls"], 4 * (2 * 4 + 1));
   EXPECT_EQ(ops["linear_weight_grad"]["flops"], ops["linear"]["flops"]);
@@ -46,7 +46,7 @@ TEST_F(Profile, CountsTheOpsOfAStepAndWritesItsTrace) {
   std::int64_t bytes = 0;
   for (const json& region : rank["memory"]) bytes += region.get<std::int64_t>();
   EXPECT_EQ(rank["planned_bytes"], bytes);
-  // One micro-batch after the other: each takes what is kept for one, and gives it back.
+  // Micro-batches run one after another: each allocates what is kept for it, then releases it.
   ASSERT_EQ(rank["in_flight"].size(), 8u);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::int64_t held = rank["in_flight"][i][1];
@@ -61,7 +61,7 @@ TEST_F(Profile, CountsTheOpsOfAStepAndWritesItsTrace) {
   EXPECT_FALSE(fs::exists(path("runs")));
 }
 
-// Ranges lie within each other: passes in steps, segments in passes, ops in segments.
+// Ranges are nested: passes in steps, segments in passes, ops in segments.
 TEST_F(Profile, NamesRangesForProfilersOfVendors) {
   const auto ranges = [&](const std::string& level) {
     const Outcome outcome = run({"train", path("run.toml"), "run.dir=" + path("run-" + level),

@@ -1,5 +1,5 @@
-// Stands in for the library of a vendor's profiler: writes the ranges that it is told of to the
-// file that TRIREME_TEST_RANGES names, a line each, and "end" where one ends.
+// A substitute for a vendor's profiler library: writes the ranges that it receives to the file that
+// TRIREME_TEST_RANGES names, one per line, and "end" at the end of a range.
 #include <cstdio>
 #include <cstdlib>
 

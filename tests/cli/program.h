@@ -31,7 +31,7 @@ inline std::string contents(const fs::path& path) {
   return text.str();
 }
 
-// A running `trireme`, its output in a file.
+// A running `trireme` process, with its output in a file.
 class Program {
  public:
   using Environment = std::vector<std::pair<std::string, std::string>>;
@@ -55,13 +55,13 @@ class Program {
 
   pid_t pid() const { return pid_; }
   void kill(int signal) { ::kill(pid_, signal); }
-  // Whether it still runs; collects it if not.
+  // Returns whether the process still runs; reaps it if not.
   bool running() {
     if (!collected_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) collected_ = true;
     return !collected_;
   }
-  // Waits until the condition holds; false if the program ends before. Asks five times a
-  // millisecond, and leaves the processors to the program between.
+  // Waits until the condition is true; returns false if the program ends first. Polls five times
+  // per millisecond, and yields the processors in between.
   template <class Condition>
   bool runs_until(const Condition& holds) {
     while (running()) {
@@ -83,7 +83,7 @@ class Program {
   int status_ = 0;
 };
 
-// All values of a number in metrics.jsonl, in order.
+// Returns all values of a number in metrics.jsonl, in order.
 inline std::vector<double> values_of(const std::string& metrics, const std::string& name) {
   std::vector<double> values;
   const std::string key = "\"" + name + "\": ";
@@ -98,7 +98,7 @@ class Workspace : public testing::Test {
   Workspace() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = info->name();
-    std::replace(name.begin(), name.end(), '/', '_');  // of a test with parameters
+    std::replace(name.begin(), name.end(), '/', '_');  // in the names of parameterized tests
     folder_ = fs::path(testing::TempDir()) / ("trireme_" + name + std::to_string(::getpid()));
     fs::create_directories(folder_);
   }

@@ -1,5 +1,5 @@
-// `trireme replay`: a run is computed again, on its own layout and on others, and what is wrong in
-// it is named.
+// Tests of `trireme replay`: a run is recomputed on its own layout and on others, and deviations
+// are named.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -25,14 +25,14 @@ class Replay : public Workspace {
     more.insert(more.begin(), {"replay", path("run"), "--steps", steps});
     return run(more);
   }
-  // Every file of the run, and when it was changed.
+  // Returns every file of the run with its modification time.
   std::map<std::string, fs::file_time_type> files_of_the_run() const {
     std::map<std::string, fs::file_time_type> files;
     for (const auto& entry : fs::recursive_directory_iterator(path("run")))
       files[entry.path().string()] = entry.last_write_time();
     return files;
   }
-  // Replaces a text once in the metrics of the run.
+  // Replaces one occurrence of a text in the run's metrics.
   void change(const std::string& from, const std::string& to) const {
     std::string text = metrics("run");
     const std::size_t at = text.find(from);
@@ -52,7 +52,7 @@ TEST_F(Replay, OfTheRunsOwnLayoutAndOfOthersHasItsBitsAndLeavesItAlone) {
   EXPECT_EQ(own.at("first_step"), 5);  // after the checkpoint of step 4
   EXPECT_EQ(own.at("steps"), 6);
   EXPECT_EQ(own.at("hashes"), 2);
-  // Each micro-batch of its own gradient; and from the beginning.
+  // One gradient per micro-batch; and a replay from the beginning.
   const auto other =
       json_of(replay("1:3", {"parallel.recompute=full", "data.prefetch=1", "--json"}));
   EXPECT_EQ(other.at("first_step"), 1);
@@ -69,7 +69,7 @@ TEST_F(Replay, NamesTheFirstStepThatDiffers) {
   EXPECT_THAT(other.out, HasSubstr("Not as in the run: optimizer.weight_decay: 0.5, was "));
   EXPECT_THAT(replay("9:12", {"parallel.exact_block=4"}).out,
               HasSubstr("Not as in the run: parallel.exact_block: 4, was 0"));
-  // A loss that was written by hand.
+  // A forged loss.
   change("{\"step\": 7, \"loss\": ", "{\"step\": 7, \"loss\": 1");
   const Outcome forged = replay("7");
   EXPECT_EQ(forged.code, 1);

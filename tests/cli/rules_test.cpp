@@ -1,4 +1,4 @@
-// Commands that plan, write or start a run ask the same rules; and what the parser's messages say.
+// Tests that commands which plan, write or start a run share the same rules; and parser messages.
 #include <gmock/gmock.h>
 
 #include "cli/program.h"
@@ -11,10 +11,10 @@ using testing::Not;
 
 class Rules : public Workspace {
  protected:
-  // Without the files of data and tokenizer, which plans do not read.
+  // The configuration has no data and tokenizer files, which plans do not read.
   void write_config() const { write("run.toml", configuration() + "[parallel]\nzero = 0\n"); }
 
-  // The commands that take a file and overrides, on two ranks.
+  // Returns the commands that take a file and overrides, on two ranks.
   std::vector<std::vector<std::string>> commands() const {
     return {{"train", "--nproc", "2"},
             {"plan", "--ranks", "2"},
@@ -45,21 +45,21 @@ TEST_F(Rules, AreThoseOfTrainForEveryCommand) {
     const bool on_gpu = command[1] == "--search";
     for (const auto& [overrides, message] : wrong) {
       if (on_gpu && overrides[0].starts_with("run."))
-        continue;  // its device is that of the machine
+        continue;  // the machine determines its device
       const Outcome outcome = run_with(command, overrides);
       EXPECT_EQ(outcome.code, 2) << command[0] << ": " << outcome.out;
       EXPECT_THAT(outcome.out, HasSubstr(message)) << command[0];
     }
   }
-  // What a layout of two ranks cannot be.
+  // An impossible layout for two ranks.
   for (const std::vector<std::string>& command : commands()) {
-    if (command[1] == "--search") continue;  // which chooses it
+    if (command[1] == "--search") continue;  // the search chooses it
     const Outcome outcome = run_with(command, {"parallel.tp=3"});
     EXPECT_EQ(outcome.code, 2) << command[0] << ": " << outcome.out;
   }
 }
 
-// They would be refused after the queue.
+// Otherwise the job would be refused only after waiting in the queue.
 TEST_F(Rules, SlurmRefusesAFolderOfAnotherProgram) {
   prepare_data();
   fs::create_directories(path("run/global_step1"));
@@ -120,7 +120,7 @@ TEST_F(Rules, HelpHasNoWordsOfTheParser) {
   }
 }
 
-// One name for a cluster, whatever the command.
+// Clusters have the same names in all commands.
 TEST_F(Rules, ClustersHaveOneName) {
   write_config();
   for (const char* name : {"lumi", "lumi-g"}) {

@@ -1,5 +1,5 @@
-// Runs measured in samples: another batch on the way, batches that grow by a schedule, and the data
-// that is measured without training on it.
+// Tests of runs measured in samples: changing batch sizes, batch size schedules, and test data that
+// is evaluated without training on it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -49,7 +49,7 @@ TEST_F(Samples, AnotherBatchTrainsWhatIsLeft) {
     EXPECT_EQ(values_of(lines, "consumed_samples").back(), 320) << outcome.out;
     EXPECT_EQ(values_of(lines, "step").back(), c.steps) << outcome.out;
     EXPECT_LT(values_of(lines, "lr").back(), 1.1e-3);
-    const bool same = std::string(c.name) == "schedule_comes";  // so far it says the same
+    const bool same = std::string(c.name) == "schedule_comes";  // identical up to this point
     EXPECT_EQ(outcome.out.find("with other batches") == std::string::npos, same) << outcome.out;
     EXPECT_THAT(train_samples(c.name, second).out, HasSubstr("nothing to do"));
   }
@@ -67,7 +67,7 @@ TEST_F(Samples, ARestThatIsNoWholeBatchIsSaid) {
       HasSubstr("308 of train.samples = 320"));
 }
 
-// Iterations count steps: what they read lies in the order of the data all the same.
+// Iterations count steps, but samples are still read at their position in the data order.
 TEST_F(Samples, IterationsOfASmallerBatchFindTheirData) {
   prepare_data();
   const std::vector<std::string> length = {"train.iters=40", "train.samples=0"};
@@ -111,13 +111,13 @@ TEST_F(Samples, TheTestSplitIsEvaluatedAtTheEnd) {
   const std::vector<double> tested = values_of(metrics("run"), "test_loss");
   ASSERT_EQ(tested.size(), 1u);
   EXPECT_THAT(contents(path("run/log.txt")), HasSubstr("step 20: test loss "));
-  // The same from the checkpoint, on any command line.
+  // The checkpoint gives the same loss, on any command line.
   const Outcome again = run({"eval", path("run"), "--split", "test", "--json"});
   ASSERT_EQ(again.code, 0) << again.out;
   EXPECT_THAT(again.out, HasSubstr(fmt::format("\"loss\":{}", tested.front()).substr(0, 12)));
   const Outcome both = run({"eval", path("run")});
   EXPECT_THAT(both.out, testing::AllOf(HasSubstr("valid loss"), HasSubstr("test  loss")));
-  // A run that a kill interrupted says it as well.
+  // An interrupted run reports it as well.
   ASSERT_EQ(
       train("stopped", {"data.split=80,10,10", "train.iters=20", "train.exit_interval=8"}).code, 0);
   EXPECT_TRUE(values_of(metrics("stopped"), "test_loss").empty());
@@ -141,7 +141,7 @@ TEST_F(Samples, FilesThatAreNamedAreThere) {
   EXPECT_THAT(outcome.out, HasSubstr("step 2: test loss"));
 }
 
-// A share without a document costs nothing that was trained.
+// An empty test split does not affect training.
 TEST_F(Samples, ATestShareWithoutADocumentIsSaid) {
   prepare_data();
   const Outcome outcome =
@@ -150,7 +150,7 @@ TEST_F(Samples, ATestShareWithoutADocumentIsSaid) {
   EXPECT_THAT(outcome.out, HasSubstr("note: there is no test loss: the test split of"));
 }
 
-// The line of the file is whole; a pipe has room for it too.
+// Lines in the file are complete; a narrow console shortens its own.
 TEST_F(Samples, EveryLineOfTheFileHasAllFigures) {
   prepare_data();
   ASSERT_EQ(train("run", {"train.iters=20", "run.peak_tflops=1"}, {{"TRIREME_COLUMNS", "60"}}).code,
@@ -185,7 +185,7 @@ TEST_F(Samples, CtrlCIsAnsweredAtOnce) {
   EXPECT_THAT(contents(path("run/status.json")), HasSubstr("interrupted by Ctrl-C"));
 }
 
-// Where a kill came between the checkpoint's rename and `latest`.
+// A kill came between the checkpoint's rename and the update of `latest`.
 TEST_F(Samples, LatestIsMendedWhereNothingIsToDo) {
   prepare_data();
   ASSERT_EQ(train("run", {"train.iters=4"}).code, 0);

@@ -1,9 +1,9 @@
-// A library that is loaded before all others and makes files slow or fail at a chosen place:
-//   TRIREME_TEST_FSYNC_MS=n        an fsync of a file of a checkpoint takes so long
-//   TRIREME_TEST_FSYNC_LOG=file    gets the path of everything that is synced, a line each
-//   TRIREME_TEST_NO_EXCHANGE=1     two names cannot be exchanged, as on NFS
-//   TRIREME_TEST_FLOCK=n           the file system has no locks: flock fails with this error
-//   TRIREME_TEST_KILL_RENAME=end   kills the process after a rename to a name that ends so
+// A preloaded library that makes files slow or fail at a chosen point:
+//   TRIREME_TEST_FSYNC_MS=n        an fsync of a checkpoint's file takes n milliseconds
+//   TRIREME_TEST_FSYNC_LOG=file    receives the path of every synced file, one per line
+//   TRIREME_TEST_NO_EXCHANGE=1     names cannot be exchanged, as on NFS
+//   TRIREME_TEST_FLOCK=n           the file system has no locks: flock fails with error n
+//   TRIREME_TEST_KILL_RENAME=end   kills the process after a rename to a name with this suffix
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// `trireme train` straight from text.
+// Tests of `trireme train` directly on text.
 #include <gmock/gmock.h>
 
 #include "program.h"
@@ -10,7 +10,7 @@ using testing::HasSubstr;
 
 class TrainFromSources : public Workspace {
  protected:
-  // The configuration of the others, with two sources by weight in place of token files.
+  // The other tests' configuration, with two weighted sources instead of token files.
   Outcome train_from(const std::string& dir, const std::string& sources,
                      std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"data.path=[]", "data.sources=" + sources, "train.iters=8",

@@ -1,7 +1,7 @@
-// What earlier versions wrote is read by this one: configurations, token files and checkpoints, as
-// CHANGELOG.md promises. Each folder of tests/cli/data that is named as a version has a run that
-// was ended after its checkpoint of step 4, and the losses that the version computed in eight
-// steps.
+// Tests that this version reads what earlier versions wrote: configurations, token files and
+// checkpoints, as CHANGELOG.md promises. Each folder of tests/cli/data that is named after a
+// version has a run that was ended after its checkpoint of step 4, and the losses that the version
+// computed in eight steps.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ class Stored : public Workspace, public testing::WithParamInterface<const char*>
     const std::vector<double> found = losses(run_folder + "/metrics.jsonl");
     ASSERT_EQ(expected.size(), 8u);
     ASSERT_GE(found.size(), 8u - from);
-    // Roundings differ between instruction sets; a tensor that is read wrongly shows in the first
+    // Rounding differs between instruction sets; a misread tensor shows in the first
     // digits.
     for (std::size_t i = from; i < 8; ++i)
       EXPECT_NEAR(found[found.size() - (8 - i)], expected[i], 1e-4) << "step " << i + 1;

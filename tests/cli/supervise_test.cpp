@@ -1,4 +1,4 @@
-// Runs that are killed continue by themselves, and stop when they are asked to.
+// Tests that killed runs restart by themselves, and stop when asked to.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -13,12 +13,12 @@ using testing::HasSubstr;
 
 class Supervise : public Workspace {
  protected:
-  // The process that trains in this folder, as it says itself; 0: none yet.
+  // Returns the process that trains in this folder, as it reports itself; 0: none yet.
   pid_t trainer(const std::string& dir) const {
     const std::vector<double> pids = values_of(contents(path(dir + "/status.json")), "pid");
     return pids.empty() ? 0 : static_cast<pid_t>(pids.front());
   }
-  // Waits until a process other than `before` has done some steps.
+  // Waits until a process other than `before` has finished some steps.
   pid_t next_trainer(Program& program, const std::string& dir, pid_t before) const {
     program.runs_until([&] {
       const pid_t now = trainer(dir);

@@ -1,5 +1,5 @@
-// `trireme train` from the command line: what changes the numbers and what must not, kills,
-// signals, limits.
+// Tests of `trireme train` from the command line: settings that change results and those that must
+// not, kills, signals, limits.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -152,7 +152,7 @@ TEST_F(Train, StopsAtAnIntervalAndADuration) {
   EXPECT_THAT(metrics("duration"), testing::Not(HasSubstr("{\"step\": 2,")));
 }
 
-// kill -9 at moments spread over the whole run, saves included: it always continues bit for bit.
+// Kills with -9 at times spread over the whole run, saves included: it always resumes bit for bit.
 void kill_and_resume(const std::function<Program(void)>& start,
                      const std::function<std::size_t()>& progress, int kills) {
   unsigned state = 12345;
@@ -170,15 +170,15 @@ void kill_and_resume(const std::function<Program(void)>& start,
   }
 }
 
-// Shapes do not tell: the weights would fit.
+// Shapes do not reveal the difference: the weights would fit.
 TEST_F(Train, SaysWhereTheModelIsNotTheSavedOne) {
   prepare_data();
-  ASSERT_EQ(train("run", {"train.exit_interval=2"}).code, 0);  // to continue
+  ASSERT_EQ(train("run", {"train.exit_interval=2"}).code, 0);  // to be resumed
   const Outcome changed = train("run", {"train.exit_interval=4", "model.activation=gelu_erf"});
   EXPECT_EQ(changed.code, 0) << changed.out;
   EXPECT_THAT(changed.out, HasSubstr("warning: this is not the model"));
   EXPECT_THAT(changed.out, HasSubstr("model.activation: \"gelu_erf\", was \"gelu_tanh\""));
-  // What does not change the meaning of the weights may change.
+  // Settings that do not change the meaning of the weights may change.
   const Outcome same = train("run", {"train.exit_interval=6", "model.activation=gelu_erf",
                                      "model.hidden_dropout=0", "model.vocab_multiple=64"});
   EXPECT_THAT(same.out, testing::Not(HasSubstr("not the model")));
@@ -240,7 +240,7 @@ TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
   prepare_data();
   Program program(train_arguments("run", {"train.iters=100000"}), path("output.txt"));
   program.runs_until([&] { return fs::exists(folder_ / "run/checkpoints/latest"); });
-  // No file of this process may grow past 64 KiB from now on: the next shard will not fit.
+  // No file of this process can grow past 64 KiB from now on: the next shard will not fit.
   const rlimit limit{1 << 16, 1 << 16};
   ASSERT_EQ(::prlimit(program.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
   const Outcome outcome = program.wait();
@@ -249,7 +249,7 @@ TEST_F(Train, AFullDiskLeavesTheOldCheckpoint) {
   const std::string latest = contents(folder_ / "run/checkpoints/latest");
   EXPECT_EQ(run({"inspect", path("run/checkpoints/" + latest.substr(0, latest.find('\n')))}).code,
             0);
-  // With free space again it continues from there.
+  // With free space again, the run resumes.
   const Outcome resumed = train("run", {"train.iters=200"});
   EXPECT_EQ(resumed.code, 0) << resumed.out;
   EXPECT_THAT(resumed.out, HasSubstr("resumed from"));
@@ -264,7 +264,7 @@ TEST_F(Train, NamesWhereNumbersStopBeingFinite) {
   EXPECT_THAT(outcome.out, HasSubstr("forward"));
 }
 
-// What only the validation finds is saved no more than what a step finds.
+// A non-finite validation loss prevents saving just as a non-finite step does.
 TEST_F(Train, EndsWhereTheValidationLossIsNotFinite) {
   prepare_data();
   const std::vector<std::string> one_step = {

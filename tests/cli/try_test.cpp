@@ -1,4 +1,4 @@
-// `trireme try`: from a text to a model, without decisions; and what it refuses.
+// Tests of `trireme try`: from text to a model, without decisions; and what it refuses.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Sentences of a tiny grammar, `between` after each.
+// Returns sentences of a tiny grammar, with `between` after each.
 std::string sentences(int count, const std::string& between) {
   const char* subjects[] = {"the ship", "a rower", "the wind", "one oar", "the captain"};
   const char* verbs[] = {"turns", "sees", "carries", "follows", "meets"};
@@ -58,7 +58,7 @@ TEST_F(Try, TrainsOnATextAndSaysWhatWasLearned) {
   const json summary = json::parse(contents("runs/try/summary.json"));
   EXPECT_GT(summary["bits_per_byte"], 0);
   EXPECT_GT(summary["gzip_bits_per_byte"], summary["xz_bits_per_byte"]);
-  // What it proposes works: the run continues, and goes to Hugging Face.
+  // The commands that it suggests work: the run continues, and is exported to Hugging Face.
   EXPECT_EQ(run({"train", "runs/try/try.toml", "train.iters=6"}).code, 0);
   EXPECT_EQ(run({"convert", "--to", "hf", "runs/try", "runs/try-hf"}).code, 0);
   EXPECT_TRUE(fs::exists("runs/try-hf/tokenizer.json"));
@@ -83,13 +83,13 @@ TEST_F(Try, TheSameCommandContinuesARunAndAnotherGetsAFolderOfItsOwn) {
   EXPECT_EQ(other.code, 0) << other.out;
   EXPECT_TRUE(fs::exists("runs/try-2/summary.json"));
   EXPECT_EQ(values_of(contents("runs/try/metrics.jsonl"), "loss").size(), 30);
-  // A folder that was named is neither replaced nor left for another.
+  // An explicitly named folder is neither replaced nor swapped for another.
   const Outcome named = run({"try", "mine.txt", "--steps", "2", "--output", "runs/try"});
   EXPECT_EQ(named.code, 2);
   EXPECT_THAT(named.out, HasSubstr("a try of another text or with other flags"));
 }
 
-// A plan of far more steps than fit, as if the machine had become slower since it was made.
+// The plan has far more steps than fit, as if the machine had become slower since it was made.
 TEST_F(Try, EndsInTimeWithFewerStepsWhereTheMachineBecomesSlower) {
   write("mine.txt", sentences(1500, "\n\n"));
   const std::vector<std::string> command = {"try", "mine.txt", "--minutes", "0.02"};
@@ -99,7 +99,7 @@ TEST_F(Try, EndsInTimeWithFewerStepsWhereTheMachineBecomesSlower) {
   settings.replace(settings.find("warmup_iters = "), 15, "warmup_iters = 2000 # ");
   write("runs/try/try.toml", settings);
   json mark = json::parse(contents("runs/try/try.json"));
-  mark.erase("steps");  // where the machine became slower in the first run already
+  mark.erase("steps");  // as if the machine had slowed down in the first run already
   write("runs/try/try.json", mark.dump());
 
   const Outcome slower = run(command);
@@ -108,13 +108,13 @@ TEST_F(Try, EndsInTimeWithFewerStepsWhereTheMachineBecomesSlower) {
   const std::int64_t steps = json::parse(contents("runs/try/try.json"))["steps"];
   EXPECT_LT(steps, 3000);
   EXPECT_EQ(json::parse(contents("runs/try/summary.json"))["steps"], steps);
-  // Its learning rate ends where that of any run ends.
+  // The learning rate reaches the final value of any run.
   EXPECT_NEAR(values_of(contents("runs/try/metrics.jsonl"), "lr").back(), 6e-5, 6e-4);
   EXPECT_THAT(run(command).out, HasSubstr("nothing to do"));
 }
 
 TEST_F(Try, HoldsOutATwentiethOfAnyText) {
-  // Lines without blank ones, one long line, and paragraphs of which every second one is short.
+  // Lines without blank ones, one long line, and paragraphs of which every other one is short.
   std::string uneven;
   for (int i = 0; i < 400; ++i) uneven += (i % 2 ? "x" : sentences(8, " ")) + "\n\n";
   for (const std::string& text : {sentences(1500, "\n"), sentences(1500, " "), uneven}) {

@@ -1,4 +1,4 @@
-// `trireme view`: reports as files, the page itself, and what is refused.
+// Tests of `trireme view`: reports as files, the page itself, and errors.
 #include <gmock/gmock.h>
 
 #include "program.h"
@@ -20,7 +20,7 @@ TEST_F(View, WritesAReportOfRuns) {
   EXPECT_THAT(report, HasSubstr("</html>"));
   EXPECT_THAT(report, HasSubstr("\"name\":\"run\""));
   EXPECT_THAT(report, HasSubstr("Memory of a rank"));
-  // What is there stays, unless the user says otherwise.
+  // Existing files are kept, unless the user says otherwise.
   const Outcome again = run({"view", path("run"), "--export", path("report.html")});
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.out, HasSubstr("exists already: name another file; --force replaces it"));

@@ -1,4 +1,4 @@
-// Calls that never return end their process, with a message and an exit code.
+// Tests that calls which never return end their process, with a message and an exit code.
 #include "comm/alarm_limit.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(AlarmLimitDeathTest, EndsWhatTakesTooLong) {
 TEST(AlarmLimitDeathTest, EndsOnSigtermAtOnceWhereAsked) {
   EXPECT_EXIT(
       {
-        std::signal(SIGTERM, SIG_IGN);  // as if it were noted, and nobody looked
+        std::signal(SIGTERM, SIG_IGN);  // as if the signal were recorded, but never checked
         AlarmLimit limit(1000, "late\n", 0);
         limit.end_at_once_on_sigterm();
         ::raise(SIGTERM);

@@ -1,4 +1,4 @@
-// Checks of collectives on any transport: the same ones run among threads and among MPI processes.
+// Checks of collectives on any transport; the same ones run on threads and on MPI processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace trireme::testing_comm {
 
-// The element `i` that rank `r` contributes: spread over many magnitudes, so that the order shows.
+// Element `i` that rank `r` contributes: magnitudes vary widely, so that summation order matters.
 inline std::uint64_t scramble(int r, std::int64_t i) {
   std::uint64_t x = static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15 +
                     static_cast<std::uint64_t>(r) * 0xD1B54A32D192ED03;
@@ -40,7 +40,7 @@ std::vector<T> contributions(int r, std::int64_t begin, std::int64_t count) {
   return values;
 }
 
-// The documented order, written down plainly.
+// A direct implementation of the documented summation order.
 template <class T>
 std::vector<T> expected_sum(int ranks, std::int64_t begin, std::int64_t count) {
   std::vector<T> result(count);
@@ -82,7 +82,7 @@ void check_sums(Communicator& comm, std::int64_t count, DType dtype) {
       .wait();
   EXPECT_TRUE(same_bits(part, expected_sum<T>(n, comm.rank() * count, count)));
   EXPECT_TRUE(same_bits(src, kept));
-  // In place.
+  // In-place variant.
   comm.reduce_scatter(kept.data(), kept.data() + comm.rank() * count, count, dtype, Reduction::sum,
                       "in place")
       .wait();
@@ -90,7 +90,7 @@ void check_sums(Communicator& comm, std::int64_t count, DType dtype) {
                                              kept.begin() + (comm.rank() + 1) * count)));
 }
 
-// The sum of ranks [begin, end) as the tree has it: the left part is the largest power of two.
+// The sum of ranks [begin, end) in tree order: the left part is the largest power of two.
 inline float tree_sum(int begin, int end, std::int64_t i) {
   if (end - begin == 1) return contribution(begin, i);
   const int left = static_cast<int>(std::bit_floor(static_cast<unsigned>(end - begin - 1)));
@@ -104,7 +104,7 @@ inline void check_trees(Communicator& comm, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) expected[i] = tree_sum(0, n, i);
   comm.all_reduce(data.data(), count, DType::f32, Reduction::tree, "tree").wait();
   EXPECT_TRUE(same_bits(data, expected));
-  if (n > 3 && count > 100) {  // which the order of the ranks does not give
+  if (n > 3 && count > 100) {  // rank order gives another result
     EXPECT_FALSE(same_bits(data, expected_sum<float>(n, 0, count)));
   }
 }
@@ -152,7 +152,7 @@ inline void check_maximum(Communicator& comm) {
   EXPECT_TRUE(std::isnan(data[2]));
 }
 
-// A ring in which everybody sends first: blocking sends would never end.
+// A ring in which every rank sends first: blocking sends would deadlock.
 inline void check_ring(Communicator& comm, std::int64_t count) {
   const int n = comm.size();
   const int next = (comm.rank() + 1) % n;
@@ -165,7 +165,7 @@ inline void check_ring(Communicator& comm, std::int64_t count) {
   EXPECT_EQ(in, std::vector<float>(count, static_cast<float>(previous)));
 }
 
-// Many operations under way at once, in several groups, waited for in another order.
+// Many operations in flight at once, in several groups, waited for in a different order.
 inline void check_crowd(Communicator& comm, Communicator& other) {
   constexpr int rounds = 12;
   constexpr std::int64_t count = 30000;

@@ -1,4 +1,4 @@
-// Processors shared out among the processes of a machine.
+// Tests of the distribution of processors over the processes of a machine.
 #include "comm/cores.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ TEST(Cores, OwnProcessorsAreThoseOfTheMask) {
 }
 
 TEST(Cores, PartsCoverAllAndNothingTwice) {
-  const std::vector<int> processors = {0, 4, 1, 5, 2, 6, 3, 7};  // four cores of two threads
+  const std::vector<int> processors = {0, 4, 1, 5, 2, 6, 3, 7};  // four cores with two threads each
   EXPECT_THAT(part_of(processors, 0, 2), ElementsAre(0, 4, 1, 5));
   EXPECT_THAT(part_of(processors, 1, 2), ElementsAre(2, 6, 3, 7));
   EXPECT_THAT(part_of(processors, 0, 3), ElementsAre(0, 4));
@@ -34,7 +34,7 @@ TEST(Cores, PartsCoverAllAndNothingTwice) {
   EXPECT_THAT(part_of({}, 0, 1), IsEmpty());
 }
 
-// In its own thread, whose mask disappears with it.
+// Runs in its own thread, so that the affinity mask disappears with it.
 std::vector<int> shared(const std::string& value, int index, int count) {
   std::vector<int> result;
   std::thread([&] {
@@ -57,7 +57,7 @@ TEST(Cores, PartsLieInTheNodesOfTheirGpus) {
   EXPECT_EQ(near_part_of(nodes, 0, near), (std::vector{4, 5}));
   EXPECT_EQ(near_part_of(nodes, 1, near), (std::vector{0, 1, 2, 3}));
   EXPECT_EQ(near_part_of(nodes, 2, near), (std::vector{6, 7}));
-  // All or none: a node is not known, or has fewer processors than ranks.
+  // All ranks or none: a node is unknown, or has fewer processors than ranks.
   EXPECT_TRUE(near_part_of({1, -1}, 0, near).empty());
   EXPECT_TRUE(near_part_of({1, 2}, 0, near).empty());
   EXPECT_TRUE(near_part_of({0, 0, 0, 0, 0}, 0, near).empty());

@@ -1,4 +1,4 @@
-// Ranks that exchange handshakes find the links that are dead, and agree on who says so.
+// Tests that ranks which exchange handshakes find dead links, and agree on which rank reports them.
 #include "comm/handshake.h"
 
 #include <gmock/gmock.h>
@@ -21,8 +21,8 @@ using testing::Pair;
 
 using Links = std::set<std::pair<int, int>>;  // from, to
 
-// Ranks as threads. A send is over at once, as a small one is with MPI; what goes along a link that
-// is cut never arrives.
+// Ranks as threads. Sends complete immediately, as small ones do with MPI; messages on a dead link
+// never arrive.
 class Network {
  public:
   explicit Network(Links cut) : cut_(std::move(cut)) {}
@@ -109,7 +109,7 @@ std::vector<Reach> run_handshakes(int ranks, const Links& cut, double limit_s) {
   return found;
 }
 
-// A limit that a loaded machine keeps, and which no test of a whole network waits for.
+// The short limit is long enough for a loaded machine; no test of an intact network waits for it.
 constexpr double short_s = 1, long_s = 60;
 
 TEST(Handshake, FindNothingWhereAllReachEachOther) {
@@ -123,7 +123,7 @@ TEST(Handshake, FindNothingWhereAllReachEachOther) {
   }
 }
 
-// Which all ranks learn of; the one that hears both ends and comes first says so.
+// All ranks learn of the dead link; the first rank that hears both of its ends reports it.
 TEST(Handshake, FindALinkThatIsDead) {
   for (const Reach& reach : run_handshakes(4, both_ways(0, 2), short_s)) {
     EXPECT_THAT(reach.dead, ElementsAre(Pair(0, 2))) << reach.rank;

@@ -1,4 +1,4 @@
-// The communication layer among threads: values, bits, order, agreement, and what happens on
+// Tests of the communication layer on threads: values, bits, order, agreement, and behavior on
 // failure.
 #include "comm/local.h"
 #include "base/held_memory.h"
@@ -29,7 +29,7 @@ TEST(Collectives, SumsHaveTheDocumentedOrderForEverySizeAndType) {
   for (const int ranks : {2, 3, 5, 8}) {
     on_ranks(ranks, [](Transport& transport) {
       Communicator& world = transport.world();
-      // Around the borders: empty, one, fewer than ranks, the small form, several segments.
+      // Boundary sizes: empty, one, fewer than ranks, the small algorithm, several segments.
       for (const std::int64_t count : {0, 1, 2, 7, 1000, 4096, 4097, 70000}) {
         check_sums<float>(world, count, DType::f32);
         check_sums<bf16>(world, count, DType::bf16);
@@ -90,7 +90,7 @@ TEST(Collectives, GoOnWhileNobodyWaits) {
   });
 }
 
-// A Work that goes away without a wait: what it touches stays until the operation is over.
+// A Work is destroyed without a wait: the memory it uses stays until the operation completes.
 TEST(Collectives, GoOnWithoutTheirWork) {
   on_ranks(2, [&](Transport& transport) {
     Communicator& world = transport.world();
@@ -127,7 +127,7 @@ TEST(Collectives, AGroupOfOneNeedsNothing) {
 }
 
 std::string error_of(const std::function<void()>& body) {
-  testing::internal::CaptureStderr();  // one rank also says it
+  testing::internal::CaptureStderr();  // one rank also prints it
   struct Release {
     ~Release() { testing::internal::GetCapturedStderr(); }
   } release;
@@ -168,7 +168,7 @@ TEST(Agreement, ComparesWhatIsComparedFirst) {
   EXPECT_THAT(message, HasSubstr("list of compared properties of ranks 2-3"));
 }
 
-// What the ranks print when the job ends, with short limits.
+// Returns what the ranks print when the job ends, with short limits.
 std::string last_output(int ranks, const std::function<void(Transport&)>& body) {
   testing::internal::CaptureStderr();
   EXPECT_THROW(run_local_ranks(ranks, {.timeout_s = 0.3, .patience_s = 0.3}, body), Error);
@@ -182,7 +182,7 @@ int lines(const std::string& text) {
 TEST(Watchdog, NamesTheCollectiveAndWhoDidNotArrive) {
   std::atomic<bool> ended{false};
   const std::string text = last_output(4, [&](Transport& transport) {
-    if (transport.place().rank == 2) {  // computes, and answers
+    if (transport.place().rank == 2) {  // computes, and responds
       std::this_thread::sleep_for(std::chrono::milliseconds(800));
       return;
     }
@@ -201,7 +201,7 @@ TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
     transport.set_last_output([&](const LastMessage& message) {
       const std::lock_guard lock(mutex);
       left.push_back(message);
-      throw std::runtime_error("the disk is full");  // harms nothing
+      throw std::runtime_error("the disk is full");  // harmless
     });
     if (transport.place().rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
     if (transport.place().rank != 1) transport.world().barrier("end of a step").wait();
@@ -209,11 +209,11 @@ TEST(Watchdog, TheRankThatSpeaksLeavesItsWordsElsewhereToo) {
   ASSERT_EQ(left.size(), 1u);
   EXPECT_THAT(left[0].text, HasSubstr("'end of a step' of group world"));
   EXPECT_THAT(left[0].text, testing::StartsWith("rank "));
-  EXPECT_THAT(left[0].silent, testing::IsEmpty());  // it answers, since it computes
+  EXPECT_THAT(left[0].silent, testing::IsEmpty());  // it responds, although it computes
   EXPECT_EQ(lines(text), 1);
 }
 
-// Rank 1 is busy with files for many times the limit; `moved` says how far it is.
+// Rank 1 is busy with files for many times the limit; `moved` reports its progress.
 void wait_for_busy_rank(Transport& transport, const std::function<std::uint64_t()>& moved) {
   if (transport.place().rank == 1) {
     transport.set_activity([&] {
@@ -264,7 +264,7 @@ TEST(Watchdog, SeesMismatchedCalls) {
       transport.world().barrier("end of step").wait();
     }
   });
-  // Either rank may speak first; it names its own wait and the other's.
+  // Either rank may report first; it names its own wait and the other's.
   EXPECT_THAT(text, HasSubstr("activation of micro-batch 4"));
   EXPECT_THAT(text, HasSubstr("end of step"));
   EXPECT_EQ(lines(text), 1);

@@ -1,4 +1,4 @@
-// The mesh against its definition: places, groups, neighbors, refusals, and thousands of ranks.
+// Tests of the mesh against its definition: coordinates, groups, neighbors, errors, large meshes.
 #include "comm/mesh.h"
 
 #include <gmock/gmock.h>
@@ -128,7 +128,7 @@ TEST(Mesh, RefusalsProposeDegreesThatFit) {
 }
 
 TEST(Mesh, FiveThousandRanksTakeNoTime) {
-  // Processor time, which does not depend on what else the machine does. Sanitizers slow it down.
+  // Measures processor time, which is independent of other load. Sanitizers slow it down.
 #ifdef TRIREME_ASSERTIONS
   const double limit = 5;
 #else

@@ -1,5 +1,5 @@
-// Which MPI part a process loads: that of the library it was built with, or the one for what
-// launched it.
+// Tests of which MPI module a process loads: the one for the library of the build, or the one for
+// the launcher that started it.
 #include "comm/mpi_library.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whose host is to blame where ranks do not answer.
+// Tests of which rank's host is suspected when ranks do not respond.
 #include "comm/suspects.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A communicator on a device's memory as one on the host's, so that the same checks serve both.
+// Wraps a device communicator as one on host memory, so that the same checks serve both.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace trireme::testing_comm {
 
-// Host memory is copied to the device when an operation is called, and back when it is waited for.
+// Copies host memory to the device when an operation is called, and back when it is waited for.
 class ThroughDevice final : public Communicator {
  public:
   ThroughDevice(Device& device, Communicator& inner)

@@ -1,4 +1,4 @@
-// Finding the launcher, and that a process alone stays without MPI.
+// Tests of launcher detection, and that a single process runs without MPI.
 #include "comm/transport.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(LaunchInfo, IsReadFromWhoeverStartedTheProcess) {
   EXPECT_EQ(srun.size, 16);
 }
 
-// MPICH's mpirun starts its helpers by srun where there is SLURM: their variables stay visible.
+// MPICH's mpirun starts its helpers with srun under SLURM: their variables stay visible.
 TEST(LaunchInfo, TheInnermostLauncherCounts) {
   const Variables step = {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}};
   Variables mpich = step, open_mpi = step;
@@ -56,7 +56,7 @@ TEST(LaunchInfo, ABatchScriptIsOneProcess) {
   EXPECT_EQ(discover({{"SLURM_NTASKS", "64"}, {"SLURM_PROCID", "0"}}).size, 1);
 }
 
-// Alone, each of these processes would train on the same files.
+// Each of these processes would train on its own, on the same files.
 TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
   const std::vector<Variables> several = {
       {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"TORCHELASTIC_RUN_ID", "x"}},
@@ -85,7 +85,7 @@ TEST(LaunchInfo, RefusesTheProcessesOfTorchrun) {
         Variables{{"NNODES", "1"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "node7"}}}) {
     EXPECT_EQ(discover(alone).size, 1);
   }
-  // Left over in the environment of a real launcher they do not matter.
+  // Inside the environment of a real launcher, leftover variables do not matter.
   Variables mpi = several[0];
   mpi.merge(Variables{{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "3"}});
   EXPECT_EQ(discover(mpi).size, 8);
@@ -98,7 +98,7 @@ TEST(LaunchInfo, RefusesNonsense) {
   EXPECT_THROW(discover({{"PMI_SIZE", ""}, {"PMI_RANK", "0"}}), Error);
 }
 
-// What srun --mpi=none, pmi2 and pmix set.
+// Variables that srun --mpi=none, pmi2 and pmix set.
 TEST(LaunchAdvice, WarnsWhereOpenMpiWouldEndTheProcess) {
   const auto warning = [](const std::string& library, Variables variables) {
     variables.merge(Variables{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}});
@@ -108,7 +108,7 @@ TEST(LaunchAdvice, WarnsWhereOpenMpiWouldEndTheProcess) {
   EXPECT_THAT(warning(open_mpi, {}), testing::HasSubstr("--mpi=pmix"));
   EXPECT_NE(warning(open_mpi, {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "");
   EXPECT_EQ(warning(open_mpi, {{"PMIX_RANK", "0"}}), "");
-  EXPECT_EQ(warning(mpich, {}), "");  // says afterwards that it is alone, and then we do
+  EXPECT_EQ(warning(mpich, {}), "");  // MPICH reports afterwards that it is alone, and then we warn
   EXPECT_EQ(warning(open_mpi, {{"OMPI_COMM_WORLD_SIZE", "2"}}), "");
   EXPECT_EQ(srun_warning(open_mpi, reader({})), "");
 }
@@ -137,7 +137,7 @@ TEST(Transport, AloneNeedsNoMpi) {
   EXPECT_THAT(maps.str(), testing::Not(testing::HasSubstr("libmpi")));
 }
 
-// One of two, whose abort() can be looked at.
+// One rank of two, whose abort() can be observed.
 class Watched final : public Transport {
  public:
   struct Aborted {

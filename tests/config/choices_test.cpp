@@ -1,4 +1,4 @@
-// Keys that offer a choice: each value is read, printed and offered under its one name.
+// Tests of keys with a set of choices: each value is read, printed and offered under its one name.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What parallel.exact_leaves is refused with, and what the message proposes.
+// Tests of invalid uses of parallel.exact_leaves, and of what the message suggests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Rules across the keys of experts and of fp8.
+// Tests of rules that involve several keys of experts and of fp8.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

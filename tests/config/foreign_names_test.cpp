@@ -1,4 +1,4 @@
-// Keys and files of other systems are recognized, and the hints name keys that exist.
+// Tests that keys and files of other systems are recognized, and that hints name existing keys.
 #include "config/foreign_names.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ TEST(ForeignNames, KeysOfOtherSystemsAreTranslated) {
   EXPECT_THAT(refusal("learning_rate = 1\n"), HasSubstr("use optimizer.lr"));
 }
 
-// Every key that a hint names is a key.
+// Every key that a hint names exists.
 TEST(ForeignNames, HintsNameKeysThatExist) {
   const std::regex key(
       "\\b(run|model|data|train|optimizer|parallel|checkpoint|log)\\.([a-z_0-9]+)");

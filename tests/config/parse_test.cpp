@@ -1,4 +1,4 @@
-// Reading configurations: values of all types, overrides, and what is refused with which words.
+// Tests of reading configurations: values of all types, overrides, and the errors with their words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The message with which the text (and overrides) are refused as bad input.
+// Returns the message with which the text (and overrides) are rejected as bad input.
 std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     parse_config(text, "run.toml", overrides);
@@ -28,8 +28,8 @@ TEST(ParseConfig, ReadsValuesOfEveryType) {
   const Config config = load_config(TRIREME_TEST_DATA "/small.toml", {});
   EXPECT_EQ(config.run.dir, "runs/small");
   EXPECT_EQ(config.model.num_layers, 2);
-  EXPECT_EQ(config.train.samples, 10000);  // a whole float counts as an integer
-  EXPECT_EQ(config.optimizer.lr, 1.0);     // an integer counts as a number
+  EXPECT_EQ(config.train.samples, 10000);  // an integral float is accepted as an integer
+  EXPECT_EQ(config.optimizer.lr, 1.0);     // an integer is accepted as a float
   EXPECT_TRUE(config.data.eod_mask_loss);
   EXPECT_THAT(config.data.path, ElementsAre("0.3", "corpus/a", "0.7", "corpus/b"));
   EXPECT_EQ(config.train.log_interval, TrainConfig{}.log_interval);
@@ -61,7 +61,7 @@ TEST(ParseConfig, OverridesApplyInOrder) {
 TEST(ParseConfig, UnknownKeyNamesPlaceAndNearest) {
   EXPECT_EQ(refusal("[model]\n\nnum_layer = 2\n"),
             "run.toml:3: unknown key \"model.num_layer\"; did you mean \"model.num_layers\"?");
-  // The right name in the wrong section.
+  // The correct name in the wrong section.
   EXPECT_THAT(refusal("[train]\nlr = 0.1\n"), HasSubstr("did you mean \"optimizer.lr\"?"));
   EXPECT_THAT(refusal("[train]\nwarmup_itres = 1\n"),
               HasSubstr("did you mean \"optimizer.warmup_iters\"?"));
@@ -77,7 +77,7 @@ TEST(ParseConfig, UnknownSectionNamesTheSections) {
   EXPECT_THAT(refusal("[nothing]\n"), HasSubstr("unknown section [nothing]; the sections are"));
 }
 
-// The config.toml of older runs has a key that never did anything.
+// The config.toml of older runs contains a key that never had an effect.
 TEST(ParseConfig, RetiredKeysAreIgnoredInFilesOnly) {
   EXPECT_NO_THROW(parse_config("[checkpoint]\nload_rng = true\n", "run.toml"));
   EXPECT_THAT(refusal("", {"checkpoint.load_rng=true"}), HasSubstr("unknown key"));
@@ -180,7 +180,7 @@ TEST(ToToml, DefaultsReadBack) {
   EXPECT_EQ(to_toml(parse_config(text, "defaults")), text);
 }
 
-// Every key can be set by itself to its default and is the member that carries its name.
+// Every key can be set on its own to its default, and maps to the member of the same name.
 const void* member_of(const void* member) {
   return member;
 }

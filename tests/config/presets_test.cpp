@@ -1,4 +1,4 @@
-// Presets: the sizes of published models, with everything else left to the user.
+// Tests of presets: they set the sizes of published models, and leave everything else to the user.
 #include "config/presets.h"
 
 #include <gmock/gmock.h>
@@ -19,12 +19,12 @@ TEST(Presets, AllAreValidModels) {
   for (const Preset& preset : all_presets()) {
     const Config config = with("preset = \"" + std::string(preset.name) + "\"");
     EXPECT_NO_THROW(validate(config)) << preset.name;
-    EXPECT_EQ(config.model.vocab_size, 0) << preset.name;  // the tokenizer says it
+    EXPECT_EQ(config.model.vocab_size, 0) << preset.name;  // the tokenizer determines it
     EXPECT_GT(preset.vocabulary, 0);
   }
 }
 
-// Numbers from the models' own publications, in billions, with their vocabularies.
+// Parameter counts of the models' own publications, in billions, with their vocabulary sizes.
 TEST(Presets, HaveTheParametersThatTheirNamesSay) {
   const std::pair<const char*, double> sizes[] = {
       {"gpt2-124m", 0.124},   {"gpt2-355m", 0.355},  {"gpt2-774m", 0.774},  {"gpt2-1.5b", 1.558},
@@ -45,7 +45,7 @@ TEST(Presets, HaveTheParametersThatTheirNamesSay) {
         static_cast<double>(m.num_layers) * (2 * h * h + 2 * h * kv + mlp) +
         words * (m.tie_embeddings ? 1 : 2) +
         (m.position == PositionEncoding::learned ? static_cast<double>(m.max_positions) * h : 0);
-    // Without biases, norms and heads of their own.
+    // The count omits biases, norms and BERT's additional heads.
     EXPECT_NEAR(count / 1e9, billions, 0.012 * billions) << name;
   }
 }
@@ -60,7 +60,7 @@ TEST(Presets, KeysThatAreSetWin) {
   const Config command = with("num_layers = 12", {"model.preset=gpt2-124m", "model.num_heads=4"});
   EXPECT_EQ(command.model.num_heads, 4);
   EXPECT_EQ(command.model.num_layers, 12);
-  // Written out and read again, nothing changes.
+  // Writing and reading again changes nothing.
   EXPECT_EQ(to_toml(parse_config(to_toml(file), "again")), to_toml(file));
 }
 

@@ -1,4 +1,4 @@
-// The committed reference page agrees with the table of keys.
+// Tests that the committed reference page matches the table of keys.
 #include "config/reference.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ TEST(Reference, HelpNamesEveryKey) {
   for (const Field& field : all_fields()) EXPECT_THAT(help, ::testing::HasSubstr(field.key()));
 }
 
-// The lines of the template that begin with a key behind "# ", or with a key.
+// Returns the template with commented-out keys ("# key = ...") enabled.
 std::string with_every_key(const std::string& text) {
   std::istringstream lines(text);
   std::string result;
@@ -52,12 +52,12 @@ TEST(Reference, TemplateTrainsAndHasEveryKeyAtItsDefault) {
   Config all = parse_config(with_every_key(text), "template");
   for (const Field& field : all_fields()) {
     EXPECT_THAT(text, testing::ContainsRegex("\n(# )?" + field.name + " = ")) << field.key();
-    if (field.section == "model") continue;  // the preset and the family fill it
+    if (field.section == "model") continue;  // set by the preset and the family
     EXPECT_EQ(toml_value(field.slot(all)), toml_value(field.slot(defaults))) << field.key();
   }
 }
 
-// Identifiers after "." or "->".
+// Collects identifiers after "." or "->".
 void add_members(const std::string& code, std::set<std::string>& members) {
   const std::string letters = "abcdefghijklmnopqrstuvwxyz_0123456789";
   for (std::size_t at = code.find_first_of(".>"); at != code.npos;
@@ -67,7 +67,7 @@ void add_members(const std::string& code, std::set<std::string>& members) {
   }
 }
 
-// A key that nothing reads would be ignored in silence.
+// A key that no code reads would be silently ignored.
 TEST(Reference, EveryKeyIsReadOutsideOfTheConfiguration) {
   const fs::path sources = fs::path(TRIREME_TESTS) / "../src";
   std::set<std::string> members;

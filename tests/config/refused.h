@@ -1,4 +1,4 @@
-// What a configuration that works is refused for once it is overridden.
+// Helper that returns the error message for overrides of a valid configuration.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the family implies, and that nothing the user said is overruled.
+// Tests of the settings that the model family implies, and that user settings are never overridden.
 #include <gtest/gtest.h>
 
 #include "config/config.h"
@@ -49,9 +49,9 @@ TEST(Resolve, NeverOverrulesTheUser) {
       "family = 'llama'\nbias = true\ntie_embeddings = true\nposition = 'learned'\nnorm = ''\n"
       "ffn_hidden_size = 100\nnum_kv_heads = 3\nmax_positions = 999\nactivation = 'silu'\n");
   EXPECT_TRUE(model.bias && model.tie_embeddings);
-  EXPECT_TRUE(model.qkv_bias);  // follows bias
+  EXPECT_TRUE(model.qkv_bias);  // defaults to bias
   EXPECT_EQ(model.position, PositionEncoding::learned);
-  EXPECT_EQ(model.norm, NormType::rms_norm);  // "" means by family
+  EXPECT_EQ(model.norm, NormType::rms_norm);  // "" means that the family decides
   EXPECT_EQ(model.activation, MlpActivation::silu);
   EXPECT_EQ(model.ffn_hidden_size, 100);
   EXPECT_EQ(model.num_kv_heads, 3);
@@ -75,7 +75,7 @@ TEST(Resolve, IsIdempotentAndSurvivesPrinting) {
   EXPECT_EQ(to_toml(parse_config(once, "t")), once);
 }
 
-// A model described in code has no given keys: what differs from the defaults stays.
+// A model defined in code has no explicit keys: values that differ from the defaults are kept.
 TEST(Resolve, ModelFromCode) {
   ModelConfig model{.family = "gpt", .num_layers = 1, .hidden_size = 32, .num_heads = 4};
   model.bias = false;

@@ -1,4 +1,4 @@
-// What training straight from text goes with.
+// Tests of the settings that training directly on text can be combined with.
 #include <gmock/gmock.h>
 
 #include "config/config.h"

@@ -1,5 +1,5 @@
-// Keys with many parts are found before the library recurses into them; numbers, texts and comments
-// with dots are none.
+// Tests that keys with many parts are detected before the library recurses into them; numbers,
+// texts and comments with dots are not mistaken for keys.
 #include "config/toml_depth.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(TomlDepth, OtherDotsAreNone) {
   EXPECT_EQ(line_of_deep_key(numbers + "]\n"), 0);
 }
 
-// 50,000 parts overflowed the stack.
+// 50,000 parts used to overflow the stack.
 TEST(TomlDepth, AConfigurationWithADeepKeyIsRefused) {
   const std::string deep = key_of(50'000);
   for (const auto& [text, overrides] : {std::pair{deep + " = 1\n", std::vector<std::string>{}},

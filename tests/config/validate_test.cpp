@@ -1,4 +1,4 @@
-// Rules across keys: each refusal names the keys, their values and values that would do.
+// Tests of rules across keys: each error names the keys, their values and values that would work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Attention compares positions as fp32 numbers, which count exactly up to 2^24.
+// Attention compares positions as fp32 numbers, which are exact up to 2^24.
 TEST(Validate, PositionsAreBounded) {
   EXPECT_EQ(refused({"model.seq_length=16777216"}), "accepted");
   for (const char* key : {"model.seq_length", "model.max_positions"}) {
@@ -19,7 +19,7 @@ TEST(Validate, PositionsAreBounded) {
   }
 }
 
-// Pruning and background saves could take away what these would resume from.
+// Pruning and background saves could remove the checkpoints that these features resume from.
 TEST(Validate, CheckpointsToGoOnFromStay) {
   const auto back = [](const char* keep) {
     return refused({"train.spike_policy=back", "checkpoint.interval=10", keep});
@@ -448,7 +448,7 @@ TEST(Validate, OffloadedParameters) {
   };
   EXPECT_EQ(refused(whole), "accepted");
   EXPECT_EQ(refused({"offload.parameters=host"}), "accepted");
-  // On a GPU it leaves its memory.
+  // On a GPU, host offloading moves parameters out of device memory.
   EXPECT_THAT(refused({"offload.parameters=host", "run.device=cuda"}),
               HasSubstr("parallel.zero is 0: use 3"));
   EXPECT_THAT(with("parallel.zero=2"), AllOf(HasSubstr("parallel.zero is 2"), HasSubstr("use 3")));
@@ -502,7 +502,7 @@ TEST(Validate, MicroBatchesOfMorePositionsThan32BitsCount) {
             "accepted");
 }
 
-// Without a pipeline there is one stage, whatever the schedule; and a hint must be possible.
+// Without a pipeline there is one stage for any schedule; and a hint must be feasible.
 TEST(ValidateLayout, StagesOfVShapedSchedules) {
   for (const char* schedule : {"parallel.schedule=zbv", "parallel.schedule=vhalf"}) {
     EXPECT_EQ(layout_refused(1, {schedule}), "accepted");
@@ -527,7 +527,7 @@ TEST(ValidateLayout, BatchAgainstRanks) {
               HasSubstr("the first train.rampup_batch_size = 8"));
 }
 
-// As in Megatron: stages without work wait. Also while the batch ramps up.
+// As in Megatron, stages without work wait, also during batch size ramp-up.
 TEST(ValidateLayout, FewerMicroBatchesThanStagesWork) {
   for (const char* schedule : {"gpipe", "1f1b", "zb1p"}) {
     EXPECT_EQ(layout_refused(4, {"parallel.pp=4", "train.global_batch_size=4",

@@ -1,4 +1,4 @@
-// The cache of arrays: what was stored comes back, and nothing else.
+// Tests of the array cache: it returns exactly what was stored.
 #include "data/array_cache.h"
 
 #include <gmock/gmock.h>

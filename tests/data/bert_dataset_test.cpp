@@ -1,4 +1,4 @@
-// BERT samples against golden files and by their statistics.
+// Tests of BERT samples against golden files and by their statistics.
 #include "data/bert_dataset.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ BertVocabulary small_vocabulary() {
   return vocabulary;
 }
 
-// The corpus of data/make_bert_golden.py.
+// Writes the corpus of data/make_bert_golden.py.
 void write_corpus(const std::string& prefix, int documents) {
   IndexedDatasetWriter writer(prefix, TokenType::u16);
   for (int d = 0; d < documents; ++d) {
@@ -52,7 +52,7 @@ Batch sample(const Dataset& dataset, std::int64_t index) {
   return batch;
 }
 
-// Masked positions and their labels, as the row of a batch has them.
+// Returns masked positions and their labels, as stored in the row of a batch.
 std::pair<Ids, Ids> masks_of(const Batch& batch) {
   std::pair<Ids, Ids> masks;
   for (std::int32_t t = 0; t < batch.seq_length; ++t) {
@@ -147,7 +147,7 @@ TEST(BertDataset, MaskingHasItsStatistics) {
       const std::int32_t p = positions[m];
       as_mask += batch.tokens[p] == 4;
       kept += batch.tokens[p] == labels[m];
-      // Whole words: a piece that goes on a word is masked together with the piece before it.
+      // Whole-word masking: a continuation piece is masked together with the piece before it.
       if (labels[m] >= 40 && p > 1 && batch.tokens[p - 1] != 3) {
         EXPECT_TRUE(chosen.contains(p - 1)) << "sample " << i << " position " << p;
       }
@@ -193,7 +193,7 @@ TEST(BertDataset, DataWithoutSentencesSaysSo) {
   options.seq_length = 4;
   expect_error(ExitCode::bad_input, {"at least 5"},
                [&] { DatasetBuilder(config, options).build(Split::train, 10); });
-  // Without the order head single sentences do.
+  // Without the sentence order head, single sentences suffice.
   options.seq_length = 32;
   options.sample.order_head = false;
   EXPECT_GE(DatasetBuilder(config, options).build(Split::train, 10)->size(), 10);

@@ -1,4 +1,4 @@
-// Blends against golden files, and their notation.
+// Tests of blends against golden files, and of their notation.
 #include "data/blend.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ TEST(Blend, EqualsGoldenBlends) {
   }
 }
 
-// The dataset of each step by the definition: all lags are compared.
+// Returns the dataset of each step by definition: compares the lags of all datasets.
 std::vector<std::int16_t> by_definition(const std::vector<double>& weights, std::int64_t size) {
   const std::vector<double> share = normalized(weights);
   std::vector<double> taken(share.size(), 0);
@@ -91,7 +91,7 @@ TEST(Blend, ReadsBothNotations) {
   const BlendSpec spec = parse_blend({"0.3", "a", "7", "b"});
   EXPECT_THAT(spec.prefixes, ElementsAre("a", "b"));
   EXPECT_THAT(spec.weights, ElementsAre(0.3, 7.0));
-  // Odd: names that happen to be numbers stay names.
+  // An odd number of entries: names that happen to be numbers remain names.
   EXPECT_THAT(parse_blend({"1", "2", "3"}).prefixes, ElementsAre("1", "2", "3"));
 }
 

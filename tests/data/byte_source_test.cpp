@@ -1,4 +1,4 @@
-// Plain and compressed files read in order.
+// Tests of reading plain and compressed files sequentially.
 #include "data/byte_source.h"
 
 #include <gmock/gmock.h>
@@ -114,7 +114,7 @@ TEST(ZstdSource, ReadsAnyWindowThatFitsIntoMemory) {
     write_bytes(folder / "file", zstd_window("some text\n", log));
     const std::string refusal =
         refusal_of([&] { EXPECT_EQ(read_all(folder / "file", 100), "some text\n"); });
-    if (log <= 29) {  // a gibibyte is always allowed
+    if (log <= 29) {  // 1 GiB is always allowed
       EXPECT_EQ(refusal, "accepted") << log;
     } else if (refusal != "accepted") {
       EXPECT_THAT(refusal, HasSubstr(fmt::format("a window of {} MiB", 1 << (log - 20))));
@@ -128,7 +128,7 @@ TEST(ZstdSource, ReadsAnyWindowThatFitsIntoMemory) {
 
 TEST(ZstdSource, NamesTheWindowOfAFrameInOneSegment) {
   const TempFolder folder;
-  // A descriptor of one segment, and 2^40 bytes of content.
+  // A frame header with a single segment and a content size of 2^40 bytes.
   write_bytes(folder / "file", std::string("\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\x01\0\0\x01\0\0", 16));
   EXPECT_THAT(refusal_of([&] { read_all(folder / "file", 100); }),
               AllOf(HasSubstr("a window of 1048576 MiB"), Not(HasSubstr("damaged"))));
@@ -144,7 +144,7 @@ TEST(ZstdSource, PassesOverSkippableFrames) {
   }
   write_bytes(folder / "file", skippable_frame("nothing else"));
   EXPECT_EQ(read_all(folder / "file", 100), "");
-  // lz4 has the same frames.
+  // lz4 uses the same skippable frames.
   write_bytes(folder / "file", skippable_frame("abc") + "\x04\"M\x18@@\xc0");
   EXPECT_THAT(refusal_of([&] { read_all(folder / "file", 100); }),
               HasSubstr("compressed with lz4"));

@@ -1,4 +1,4 @@
-// A tokenizer with one id per byte, so that tests see what was encoded; 256 ends a document, 257 to
+// A tokenizer with one ID per byte, so that tests see what was encoded; 256 ends a document, 257 to
 // 259 are free for other uses.
 #pragma once
 

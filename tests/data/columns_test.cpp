@@ -1,4 +1,4 @@
-// Files of Parquet and Arrow, which tests/data/data/make_columns.py wrote.
+// Tests of Parquet and Arrow files written by tests/data/data/make_columns.py.
 #include <gmock/gmock.h>
 
 #include "data/arrow_file.h"
@@ -24,7 +24,7 @@ std::string column_file(const std::string& name) {
   return std::string(TRIREME_TEST_DATA) + "/columns/" + name;
 }
 
-// The texts of a column, row group by row group; nulls are "null".
+// Returns the texts of a column, by row group; nulls are "null".
 std::vector<Strings> groups_of(const std::string& file, const std::string& column) {
   const ArrowFile columns(file, {column});
   std::vector<Strings> groups;
@@ -89,7 +89,7 @@ TEST_F(Columns, ThatAreMissingOrOfOtherTypesAreRefused) {
   EXPECT_THAT(refusal("lists.parquet", "deep"), HasSubstr("has the type list<"));
 }
 
-// Rows of several texts are joined by '|' here, and a null among them is "null".
+// The texts of a row are joined by '|' here, and a null among them is "null".
 TEST_F(Columns, OfListsOfTextsHaveTheTextsOfEachRow) {
   for (const std::string name : {"lists.parquet", "lists.arrow"}) {
     for (const std::string column : {"text", "large", "fixed", "view"}) {
@@ -118,7 +118,7 @@ TEST_F(Columns, OfListsOfTextsHaveTheTextsOfEachRow) {
   }
 }
 
-// Whatever is cut off: a message with the file's name, and nothing worse.
+// Truncation at any point gives an error that names the file, never a crash.
 TEST_F(Columns, OfTruncatedFilesAreRefused) {
   for (const char* const name : {"plain.parquet", "file.arrow", "stream.arrow"}) {
     const std::string whole = read_file(column_file(name));
@@ -126,7 +126,7 @@ TEST_F(Columns, OfTruncatedFilesAreRefused) {
     for (std::size_t size = 6; size < whole.size(); size += 61) {
       write_bytes(cut, std::string_view(whole).substr(0, size));
       const std::string refusal = refusal_of([&] { groups_of(cut, "text"); });
-      // A stream may end between two batches, without a mark of its end.
+      // A stream may end between two batches without an end marker.
       if (std::string(name) == "stream.arrow" && refusal == "accepted") continue;
       EXPECT_THAT(refusal, HasSubstr(cut)) << size;
     }
@@ -136,7 +136,7 @@ TEST_F(Columns, OfTruncatedFilesAreRefused) {
               HasSubstr("does not begin like one"));
 }
 
-// Flipped bytes give other texts or a message.
+// Flipped bytes give different texts or an error.
 TEST_F(Columns, OfDamagedFilesAreReadOrRefused) {
   for (const char* const name : {"plain.parquet", "file.arrow", "stream.arrow"}) {
     const std::string whole = read_file(column_file(name));

@@ -1,4 +1,4 @@
-// Texts compressed as people's tools do it.
+// Texts compressed in the way that common tools do it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,15 +41,15 @@ inline std::string zstd(const std::string& text) {
   return out;
 }
 
-// A frame without its size that asks for a window of 2^`log` bytes, as `zstd --long` writes of a
-// pipe.
+// Returns a frame without content size that needs a window of 2^`log` bytes, as `zstd --long`
+// writes for a pipe.
 inline std::string zstd_window(const std::string& text, int log) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
   std::string out(ZSTD_compressBound(text.size()), '\0');
   ZSTD_inBuffer in{text.data(), text.size(), 0};
   ZSTD_outBuffer to{out.data(), out.size(), 0};
-  // The size is not known at the first call, as for a pipe.
+  // The size is unknown at the first call, as for a pipe.
   ZSTD_compressStream2(context, &to, &in, ZSTD_e_continue);
   EXPECT_EQ(ZSTD_compressStream2(context, &to, &in, ZSTD_e_end), 0u);
   ZSTD_freeCCtx(context);
@@ -59,7 +59,7 @@ inline std::string zstd_window(const std::string& text, int log) {
   return out;
 }
 
-// A frame that readers of zstd pass over, as pzstd and seekable writers put before the data.
+// A frame that zstd readers skip, as pzstd and seekable writers put before the data.
 inline std::string skippable_frame(const std::string& content, int variant = 0) {
   std::string out = {static_cast<char>(0x50 + variant), 0x2a, 0x4d, 0x18};
   for (int i = 0; i < 4; ++i) out += static_cast<char>(content.size() >> (8 * i) & 0xff);

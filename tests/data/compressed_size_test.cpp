@@ -1,4 +1,4 @@
-// Sizes of compressed texts against texts whose sizes are known in advance.
+// Tests of compressed sizes on texts whose sizes are known in advance.
 #include "data/compressed_size.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ TEST(CompressedSize, OfARepetitionIsSmallWithinTheWindow) {
 }
 
 TEST(CompressedSize, OfNothingIsThatOfAHeader) {
-  EXPECT_EQ(gzip_size(""), 20);  // as of `printf '' | gzip -9 | wc -c`
-  EXPECT_EQ(xz_size(""), 32);    // as of `printf '' | xz -9 | wc -c`
+  EXPECT_EQ(gzip_size(""), 20);  // same as `printf '' | gzip -9 | wc -c`
+  EXPECT_EQ(xz_size(""), 32);    // same as `printf '' | xz -9 | wc -c`
 }
 
 }  // namespace

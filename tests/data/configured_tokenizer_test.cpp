@@ -1,5 +1,5 @@
-// A run's folder keeps its tokenizer's files; runs without copies are found from where they
-// started.
+// Tests that a run's folder keeps its tokenizer's files, and that runs without copies find them
+// relative to the folder they were started in.
 #include "data/configured_tokenizer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Which files of a folder belong to a corpus, and what is said of the others.
+// Tests of which files of a folder belong to a corpus, and of the messages about the others.
 #include "data/document_inputs.h"
 
 #include <gmock/gmock.h>
@@ -213,7 +213,7 @@ TEST_F(DocumentInputs, InOtherEncodingsAreRefused) {
   std::string surrogates;
   for (int i = 0; i < 30; ++i) surrogates += "smile \xed\xa0\xbd\xed\xb8\x80 ";
   add("a.txt", surrogates);
-  EXPECT_EQ(refusal("a.txt"), "accepted");  // as Java writes what is beyond 16 bits
+  EXPECT_EQ(refusal("a.txt"), "accepted");  // Java writes characters beyond 16 bits this way
 }
 
 TEST_F(DocumentInputs, LinksAreFollowedOnceAndMustLeadSomewhere) {
@@ -263,7 +263,7 @@ TEST_F(DocumentInputs, TextModeAcceptsPagesAloneOfWhatIsNoText) {
   for (const auto& [bytes, what] : others) {
     add("a.txt", bytes);
     for (const bool all_text : {false, true}) {
-      if (!all_text && bytes.starts_with("PAR1")) continue;  // a file of columns by its first bytes
+      if (!all_text && bytes.starts_with("PAR1")) continue;  // a columnar file, by its first bytes
       EXPECT_THAT(refusal("a.txt", all_text), AllOf(HasSubstr("a.txt"), HasSubstr(what))) << what;
     }
   }

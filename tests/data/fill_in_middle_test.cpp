@@ -1,4 +1,4 @@
-// Fill-in-the-middle: nothing is lost, and chance depends on the sample alone.
+// Tests of fill-in-the-middle: no text is lost, and randomness depends on the sample alone.
 #include "data/fill_in_middle.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ FillInMiddle make(double rate, double spm_rate) {
   return {{rate, spm_rate, kPre, kMid, kSuf}, std::make_shared<ByteTokenizer>()};
 }
 
-// "document$document$..." with room for the announcing tokens.
+// Encodes "document$document$...", with room for the sentinel tokens.
 Ids ids_of(std::string_view text, std::size_t room) {
   Ids ids;
   for (const char c : text) ids.push_back(c == '$' ? kEod : static_cast<unsigned char>(c));
@@ -41,7 +41,7 @@ std::string text_of(const Ids& ids) {
   return text;
 }
 
-// Undoes the rewriting of one document; sets whether the suffix came first.
+// Undoes the transformation of one document; sets whether the suffix came first.
 std::string restored(const std::string& text, bool& suffix_first) {
   const std::size_t suffix = text.find('|'), middle = text.find('>');
   suffix_first = suffix == 1;
@@ -69,10 +69,10 @@ TEST(FillInMiddle, EveryDocumentCanBeRestored) {
     bool suffix_first = false;
     EXPECT_EQ(restored(rewritten, suffix_first), text) << rewritten;
     first += suffix_first;
-    // Characters are never cut.
+    // Multi-byte characters are never split.
     EXPECT_EQ(rewritten.find('\xc3') + 1, rewritten.find('\xb6'));
   }
-  // An empty prefix makes both forms alike in 2 of 26 places.
+  // With an empty prefix, both forms look alike: at 2 of 26 positions.
   EXPECT_NEAR(first, 400 * (0.25 + 0.75 * 0.08), 50);
 }
 
@@ -95,7 +95,7 @@ TEST(FillInMiddle, RateIsPerDocumentAndLengthStays) {
 TEST(FillInMiddle, LostTokensAreFilledUpAndNotLearned) {
   const testing_data::TempFolder folder;
   IndexedDatasetWriter writer(folder / "a", TokenType::u16);
-  // Ids that decoding drops, so that the sample gets shorter.
+  // Decoding drops these IDs, so the sample gets shorter.
   writer.add_document(Ids(9, kPre));
   writer.finish();
   const auto data = std::make_shared<IndexedDataset>(folder / "a");

@@ -1,4 +1,4 @@
-// Any .idx file is refused, or every sequence that it promises can be read.
+// Fuzz target for .idx files: each is rejected, or all sequences that it announces can be read.
 #include <unistd.h>
 
 #include "base/file.h"
@@ -27,7 +27,7 @@ void write(const std::string& path, const void* bytes, std::size_t size) {
   file.write(bytes, size);
 }
 
-// The files of this process, in memory where that is possible; .bin stays the same.
+// The files of this process, in memory if possible; .bin stays the same.
 class Files {
  public:
   Files() {
@@ -49,7 +49,7 @@ class Files {
 
 void read_everything(const IndexedDataset& data) {
   std::vector<std::int32_t> ids;
-  std::int64_t budget = 1 << 20;  // sequences may overlap, so the sum has no useful bound
+  std::int64_t budget = 1 << 20;  // sequences may overlap, so their total size is unbounded
   for (std::int64_t i = 0; i < data.sequences() && budget > 0; ++i) {
     ids.resize(static_cast<std::size_t>(data.length(i)));
     budget -= data.length(i);

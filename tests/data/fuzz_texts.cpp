@@ -1,4 +1,4 @@
-// Any bytes are a line of JSON with valid texts in it or are refused; sentences add up to a text.
+// Fuzz target for texts: bytes are a valid JSON line or rejected; sentences add up to the text.
 #include <cstdlib>
 
 #include "data/document_chunks.h"

@@ -1,4 +1,4 @@
-// Samples, masks, splits and blends of GPT datasets.
+// Tests of samples, masks, splits and blends of GPT datasets.
 #include "data/gpt_dataset.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing_data::TempFolder;
 
 constexpr std::int32_t kEod = 0;
 
-// Documents whose token t of document d is 1000 * d + t + 1, ended by kEod.
+// Writes documents in which token t of document d is 1000 * d + t + 1; each ends with kEod.
 void write_documents(const std::string& prefix, const std::vector<int>& lengths) {
   IndexedDatasetWriter writer(prefix, TokenType::i32);
   for (std::size_t d = 0; d < lengths.size(); ++d) {
@@ -47,7 +47,7 @@ TEST(GptDataset, SamplesAreTheShuffledDocumentsEndToEnd) {
   const auto data = std::make_shared<IndexedDataset>(folder / "a");
   const std::int64_t length = 4;
   const GptDataset dataset(data, {0, 7}, 30, options_of(length));
-  // The stream by its definition.
+  // Builds the token stream by its definition.
   const GptOrder order = build_gpt_order({{0, 7}, length, 30, 1234}, data->lengths(0, 7));
   std::vector<std::int32_t> stream;
   for (const std::int32_t sequence : order.sequences) {
@@ -172,7 +172,7 @@ TEST_F(Builder, WeightedBlendTakesItsShares) {
 }
 
 TEST_F(Builder, BlendBySizeTakesOneEpoch) {
-  // 160 and 480 tokens in the train split: 19 and 59 samples.
+  // 160 and 480 tokens in the train split give 19 and 59 samples.
   EXPECT_EQ(build(config_of({"a", "b"}), Split::train, 78)->size(), 78);
   expect_error(ExitCode::bad_input, {"79 samples", "holds 78", "weights"}, [&] {
     build(config_of({"a", "b"}), Split::train, 79);

@@ -1,4 +1,4 @@
-// The GPT sample order against golden orders and by its properties.
+// Tests of the GPT sample order against golden orders and by its properties.
 #include "data/gpt_order.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::vector<std::int32_t> sizes_of(const json& sizes) {
   return result;
 }
 
-// The starts of all samples and of what follows them, as two arrays.
+// The start positions of all samples and of the end, as two arrays.
 struct Starts {
   std::vector<std::int64_t> positions;
   std::vector<std::int32_t> offsets;

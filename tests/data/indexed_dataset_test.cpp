@@ -1,4 +1,4 @@
-// Indexed token files: written and read back, byte for byte as Megatron's, and refused when wrong.
+// Tests of indexed token files: round trips, Megatron's bytes, and errors for invalid files.
 #include "data/indexed_dataset.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ std::string raw(std::initializer_list<T> values) {
   return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
 }
 
-// Three documents: [1 2 3], nothing, [4 5] [6].
+// Writes three documents: [1 2 3], empty, [4 5] [6].
 void write_small(const std::string& prefix, TokenType type = TokenType::u16) {
   IndexedDatasetWriter writer(prefix, type);
   writer.add_document(std::vector<std::int32_t>{1, 2, 3});
@@ -230,15 +230,15 @@ TEST(IndexedDatasetWriter, KeepsModesWhenAllFilesHaveThem) {
                [&] { other.add_dataset(IndexedDataset(folder / "modes")); });
 }
 
-// Three sequences of three tokens: `value` everywhere.
+// Writes three sequences of three tokens that are all `value`.
 void write_pair(const std::string& prefix, std::int32_t value) {
   IndexedDatasetWriter writer(prefix, TokenType::u16);
   for (int i = 0; i < 3; ++i) writer.add_document(std::vector<std::int32_t>(3 + value, value));
   writer.finish();
 }
 
-// The value of write_pair(), or 0 if the files are refused. Both an index and tokens that belong to
-// another pair give -1.
+// Returns the value of write_pair(), or 0 if the files are rejected, or -1 if the index and the
+// tokens belong to different pairs.
 int value_of(const std::string& prefix) {
   try {
     const IndexedDataset data(prefix);
@@ -301,7 +301,7 @@ TEST(IndexedDataset, IsNeverMixedUpWhenItIsReplacedWhileItIsOpened) {
     ++seen[reader.exit_code - 10];
   }
   EXPECT_GT(seen[2], 0);  // replaced before it was opened
-  EXPECT_GT(seen[1], 0);  // and after
+  EXPECT_GT(seen[1], 0);  // replaced after it was opened
   EXPECT_EQ(seen.count(-1), 0u);
 }
 
@@ -313,7 +313,7 @@ TEST(IndexedDataset, SaysThatAnIndexIsMissing) {
                [&] { IndexedDataset(folder / "a"); });
 }
 
-// Offsets cut to 32 bits, with and without a sign, as additions in numbers of 32 bits give them.
+// Offsets truncated to 32 bits, signed and unsigned, as 32-bit additions produce them.
 TEST(IndexedDataset, OffsetsThatWrappedAreNamedAndWrittenAgain) {
   for (const bool with_sign : {true, false}) {
     const TempFolder folder;
@@ -348,7 +348,7 @@ TEST(IndexedDataset, OtherWrongOffsetsAreNotWrittenAgain) {
   const TempFolder folder;
   write_small(folder / "a");
   std::string bytes = read_file(folder / "a.idx");
-  bytes[34 + 12 + 8] = 2;  // the second sequence begins at byte 2, not 6
+  bytes[34 + 12 + 8] = 2;  // the second sequence starts at byte 2 instead of 6
   write_bytes(folder / "a.idx", bytes);
   expect_error(ExitCode::bad_input, {"a.idx", "sequence 1 begins at byte 2", "add up to 6"},
                [&] { IndexedDataset::rebuild_index(folder / "a"); });

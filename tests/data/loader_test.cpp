@@ -1,4 +1,4 @@
-// The loader: who gets which sample, resuming, errors and orderly ends.
+// Tests of the loader: distribution of samples, resuming, errors and orderly shutdown.
 #include "data/loader.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing_data::expect_error;
 
-// Sample i is a row of the number i; `bad` is a sample that cannot be read.
+// A dataset whose sample i is a row of the number i; sample `bad` cannot be read.
 class Numbers final : public Dataset {
  public:
   explicit Numbers(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
@@ -24,7 +24,7 @@ class Numbers final : public Dataset {
   void fill(std::int64_t index, const BatchRow& row) const override {
     ++filled;
     if (index == bad_) fail_input("sample {} is bad", index);
-    // Samples do not take the same time, so that threads finish out of order.
+    // Samples take different times, so that threads finish out of order.
     std::this_thread::sleep_for(std::chrono::microseconds(index % 3 * 50));
     for (int t = 0; t < 3; ++t) row.tokens[t] = row.targets[t] = static_cast<std::int32_t>(index);
   }
@@ -62,7 +62,7 @@ TEST(Loader, ResumeInTheMiddleEqualsTheUninterruptedRun) {
                {.micro_batch_size = 2, .dp_rank = 1, .dp_size = 2, .prefetch = 7, .threads = 2});
   std::vector<std::int64_t> seen;
   for (int k = 0; k < 40; ++k) seen.push_back(whole.next().sample_ids[0]);
-  // Resumed after 13 micro-batches, as if a ramp-up had ended there, and with a jump back.
+  // Resumes after 13 micro-batches, as if a ramp-up had ended there, and with a jump back.
   Loader resumed(data,
                  {.micro_batch_size = 2, .dp_rank = 1, .dp_size = 2, .consumed_samples = 13 * 4});
   for (int k = 13; k < 40; ++k) EXPECT_EQ(resumed.next().sample_ids[0], seen[k]);

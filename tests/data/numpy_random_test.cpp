@@ -1,4 +1,4 @@
-// Our RandomState against draws that numpy made (data/make_numpy_golden.py).
+// Tests of our RandomState against numpy's draws (data/make_numpy_golden.py).
 #include "data/numpy_random.h"
 
 #include <gmock/gmock.h>

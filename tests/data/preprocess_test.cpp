@@ -1,4 +1,4 @@
-// From text files to indexed token files.
+// Tests of preprocessing text files into indexed token files.
 #include "data/preprocess.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class Preprocess : public ::testing::Test {
   PreprocessResult run(const PreprocessOptions& options) {
     return preprocess(ByteTokenizer(), options, {});
   }
-  // The texts of all sequences of an output.
+  // Returns the texts of all sequences of an output.
   std::vector<std::string> texts(const std::string& name = "out_text_document") {
     const IndexedDataset data(folder_ / name);
     std::vector<std::string> result;
@@ -67,7 +67,7 @@ TEST_F(Preprocess, LinesOfJsonBecomeDocuments) {
   EXPECT_EQ(result.documents, 6);
   EXPECT_THAT(texts(), ElementsAre("one$", "two\n$", "last$", "two ", "sequences$",
                                    "bad \xef\xbf\xbd byte and \xef\xbf\xbd alone$"));
-  // An empty text is a document without a sequence and without an end, as upstream.
+  // An empty text becomes a document without sequences and end-of-document token, as upstream.
   const IndexedDataset data(folder_ / "out_text_document");
   EXPECT_EQ(data.documents(), 6);
   EXPECT_EQ(data.document_start(2), 2);
@@ -90,7 +90,7 @@ TEST_F(Preprocess, SeveralKeysGiveSeveralOutputs) {
 
 TEST_F(Preprocess, TheFilesOfAllKeysAppearTogether) {
   write_bytes(folder_ / "a.jsonl", "{\"a\": \"1\", \"b\": \"2\"}\n");
-  fs::create_directory(folder_ / "out_b_document.idx.tmp");  // the last file that is written
+  fs::create_directory(folder_ / "out_b_document.idx.tmp");  // the last file to be written
   PreprocessOptions options = options_of("a.jsonl");
   options.json_keys = {"a", "b"};
   expect_error(ExitCode::bad_input, {"out_b_document.idx.tmp"}, [&] { run(options); });
@@ -222,7 +222,7 @@ TEST_F(Preprocess, TextNamedTxtIsToldFromJsonByItsContent) {
   options.all_text = true;
   EXPECT_THAT(run(options).json_lines_in_txt, ::testing::IsEmpty());
   EXPECT_THAT(texts(), ElementsAre(lines, "{ not JSON }"));
-  // JSON, but not in lines: neither text nor lines without asking.
+  // The files contain JSON, but not JSON lines: an explicit choice of the format is required.
   for (const char* other : {"{\n  \"text\": \"one\"\n}", "[\n{\"text\": \"one\"}]", "[\"one\"]"}) {
     write_bytes(folder_ / "c.txt", other);
     options = options_of("c.txt");
@@ -303,7 +303,7 @@ TEST_F(Preprocess, SentencesBecomeSequences) {
 
 TEST_F(Preprocess, SaysWhenThreadsCannotStart) {
   write_bytes(folder_ / "a.txt", "text");
-  fs::permissions(folder_.path(), fs::perms::all);  // the child gives up root
+  fs::permissions(folder_.path(), fs::perms::all);  // the child drops root privileges
   PreprocessOptions options = options_of("a.txt");
   options.workers = 64;
   EXPECT_EXIT(exit_with_few_threads([&] { run(options); }), testing::ExitedWithCode(1),
@@ -334,7 +334,7 @@ TEST_F(Preprocess, FullDiskIsOneClearMessageAndKeepsTheOldFiles) {
   const PreprocessOptions options = options_of("a.jsonl");
   run(options);
   write_bytes(folder_ / "a.jsonl", "{\"text\": \"" + std::string(8 << 20, 'x') + "\"}\n");
-  // A limit on the size of files stands in for a full disk.
+  // A file size limit simulates a full disk.
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

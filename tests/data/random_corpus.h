@@ -1,5 +1,5 @@
-// Folders as people's corpora lie: documents in files of many names and forms, among what editors,
-// notebooks and other programs leave behind; and files that have to be refused.
+// Folders like users' corpora: documents in files of many names and formats, among leftovers of
+// editors, notebooks and other programs; and files that must be rejected.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,17 +17,17 @@ namespace trireme::testing_data {
 
 using namespace std::string_literals;
 
-// Every file is written together with what a plain reader finds in it.
+// Writes every file together with what a simple reader finds in it.
 class RandomCorpus {
  public:
-  // Makes the folder `root`. Chance is `seed` alone; files of Arrow only where they can be read.
+  // Creates the folder `root`. All randomness comes from `seed`; Arrow only if it can be read.
   RandomCorpus(const fs::path& root, unsigned seed, bool with_arrow);
 
-  // The texts of the documents that have any, in the order of their files' paths.
+  // Returns the texts of all non-empty documents, in the order of their files' paths.
   std::vector<std::string> documents() const;
-  // Relative paths of what is no part of the corpus.
+  // Relative paths of files that are not part of the corpus.
   const std::set<std::string>& passed_over() const { return passed_over_; }
-  // The file or folder that has to be refused; empty if there is none.
+  // The file or folder that must be rejected; empty if there is none.
   const std::string& refused() const { return refused_; }
 
  private:
@@ -68,7 +68,7 @@ inline constexpr const char* lfs_pointer =
     "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935\nsize 12345\n";
 inline constexpr const char* page = "<!DOCTYPE html>\n<html><body>Please log in.</body></html>\n";
 
-// Text of ASCII in characters of `width` bytes, with or without the byte order mark.
+// Returns ASCII text in characters of `width` bytes, with or without a byte order mark.
 inline std::string wide(const std::string& text, std::size_t width, bool big_endian, bool mark) {
   std::string out;
   const auto add = [&](std::uint32_t code) {
@@ -145,7 +145,7 @@ inline std::string RandomCorpus::text() {
   return out;
 }
 
-// A line whose text is `document`, with keys around it that nobody asks for.
+// Returns a line whose text is `document`, with irrelevant keys around it.
 inline std::string RandomCorpus::json_line(std::string& document) {
   document = below(12) ? text() : "";
   std::string quoted;
@@ -184,7 +184,7 @@ inline std::string RandomCorpus::json_line(std::string& document) {
   return line + any_of(spaces) + "}";
 }
 
-// The content as it is or compressed, with the ending of its name.
+// Returns the content as is or compressed, and appends the matching suffix to its name.
 inline std::string RandomCorpus::packed(const std::string& content, std::string& name) {
   const std::string padding(below(2) ? 512 + below(600) : 0, '\0');
   const std::size_t cut = content.empty() ? 0 : below(content.size());
@@ -394,7 +394,7 @@ inline void RandomCorpus::add_refused(const std::string& folder) {
   write(refused_, bytes);
 }
 
-// Folders of which not everything is meant: splits, a table with a log, revisions of a cache.
+// Adds folders that are not to be read as a whole: splits, a table with a log, cache revisions.
 inline void RandomCorpus::add_refused_folder() {
   const std::string line = "{\"text\": \"one of them\"}\n";
   switch (below(3)) {

@@ -1,4 +1,4 @@
-// The rules of sentence splitting.
+// Tests of the rules for sentence splitting.
 #include "data/sentences.h"
 
 #include <gmock/gmock.h>

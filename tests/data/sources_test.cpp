@@ -1,4 +1,4 @@
-// Training straight from text: units, windows, streams and samples.
+// Tests of training directly on text: units, windows, streams and samples.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using testing_data::TempFolder;
 using testing_data::write_bytes;
 using Strings = std::vector<std::string>;
 
-// One id per byte, and the number of documents that were encoded.
+// A tokenizer with one ID per byte, which counts the documents that it encoded.
 class CountingTokenizer final : public Tokenizer {
  public:
   CountingTokenizer() {
@@ -69,7 +69,7 @@ TEST(KeyedPermutation, TakesEveryPlaceOnce) {
 
 class Sources : public ::testing::Test {
  protected:
-  // `documents` lines of JSON, a text of its number between other characters each.
+  // Writes `documents` JSON lines, each with a text of its number between other characters.
   std::string write_lines(const std::string& name, int documents, int length = 20) {
     std::string lines;
     for (int d = 0; d < documents; ++d) {
@@ -95,7 +95,7 @@ class Sources : public ::testing::Test {
     return text;
   }
 
-  // The documents of so many tokens, with their ends.
+  // Returns the documents of `count` tokens, including their end tokens.
   static Strings documents_of(TokenStream& stream, std::int64_t count) {
     Strings documents;
     std::string text = text_of(stream, 0, count);
@@ -117,7 +117,7 @@ TEST_F(Sources, UnshuffledGiveTheFilesInOrderAgainAndAgain) {
   EXPECT_EQ(text_of(*plain, 10, 6), "ree$on");
 }
 
-// However a plain file is cut into blocks: every document once.
+// Every document occurs once, whatever the blocks of a plain file are.
 TEST_F(Sources, BlocksHoldEveryDocumentOnce) {
   std::mt19937 random(3);
   const Strings pieces = {"a", "bc", "\n", "\n", "\n\n", " \n", "\r\n", "d e", "\t"};
@@ -195,10 +195,10 @@ TEST_F(Sources, GoOnWithoutTokenisingWhatWasSeen) {
   options.writes = false;
   const std::int64_t before = tokenizer_->documents;
   EXPECT_EQ(text_of(*stream(patterns, options), far, 1000), expected);
-  // A window, a million tokens between two places, and what is made ahead.
+  // One window, a million tokens between two saved positions, and read-ahead.
   EXPECT_LT(tokenizer_->documents - before, before / 2);
 
-  // A damaged file costs time and nothing else.
+  // A damaged file only costs time.
   const fs::path file = fs::directory_iterator(folder_ / "places")->path();
   std::string bytes = read_file(file);
   for (std::size_t at = 0; at < bytes.size(); at += 9) bytes[at] ^= 1;
@@ -206,7 +206,7 @@ TEST_F(Sources, GoOnWithoutTokenisingWhatWasSeen) {
   EXPECT_EQ(text_of(*stream(patterns, options), far, 1000), expected);
 }
 
-// A blend of three sources by weight, whose documents are letters of their own.
+// A weighted blend of three sources, whose documents each consist of their own letter.
 class Blends : public Sources {
  protected:
   std::shared_ptr<const Dataset> blend(std::int64_t samples) {
@@ -224,7 +224,7 @@ class Blends : public Sources {
     return std::make_shared<BlendedDataset>(datasets, build_blend_order(weights, samples),
                                             blend_order_key(weights, 0));
   }
-  // A hash of each sample of a rank, by its number.
+  // Returns a hash of each sample of a rank, by sample number.
   static std::map<std::int64_t, std::uint64_t> samples(std::shared_ptr<const Dataset> data,
                                                        std::int64_t rank, std::int64_t ranks,
                                                        std::int64_t from, std::int64_t to) {

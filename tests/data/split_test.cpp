@@ -1,4 +1,4 @@
-// Split weights and the ranges they give.
+// Tests of split weights and the resulting ranges.
 #include "data/split.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ TEST(Split, CumulatesAndRoundsAsMegatron) {
   EXPECT_EQ(range_of(*shares[1], 1000).begin, 969);
   EXPECT_EQ(range_of(*shares[1], 1000).end, 999);
   EXPECT_EQ(range_of(*shares[2], 1000).end, 1000);
-  // 10 documents: round(9.69) = 10 leaves nothing behind it.
+  // 10 documents: round(9.69) = 10 leaves nothing for the rest.
   EXPECT_EQ(range_of(*shares[0], 10).size(), 10);
   EXPECT_EQ(range_of(*shares[1], 10).size(), 0);
-  // A half rounds to the even neighbour: 2.5 to 2.
+  // Halves round to even: 2.5 becomes 2.
   EXPECT_EQ(range_of(*parse_split("1,1")[0], 5).end, 2);
   EXPECT_EQ(range_of(*parse_split("1,1")[0], 7).end, 4);
 }

@@ -1,4 +1,4 @@
-// A folder for one test, removed at its end.
+// A temporary folder for one test, removed at its end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,13 +37,13 @@ class TempFolder {
   fs::path path_;
 };
 
-// Writes a file without the cost of making it durable.
+// Writes a file without making it durable, which would be slow.
 inline void write_bytes(const std::string& path, std::string_view bytes) {
   File file(path, File::Mode::create);
   file.write(bytes.data(), bytes.size());
 }
 
-// Expects that `body` throws a trireme::Error with this exit code whose message holds all `parts`.
+// Expects that `body` throws a trireme::Error with this exit code whose message has all `parts`.
 template <class Body>
 void expect_error(ExitCode code, const std::vector<std::string>& parts, Body&& body) {
   try {

@@ -1,4 +1,4 @@
-// What a conversion makes of a model, to be compared as a whole.
+// Collects the result of converting a model, so that it can be compared as a whole.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// By name of ours: type, shape and bytes.
+// Maps our tensor names to type, shape and bytes.
 inline std::map<std::string, std::string> assembled(const ForeignModel& model) {
   const TensorAssembler assembler(model.mapping, Direction::to_ours, *model.weights);
   std::map<std::string, std::string> tensors;
@@ -22,7 +22,7 @@ inline std::map<std::string, std::string> assembled(const ForeignModel& model) {
     const std::int64_t count = tensor.shape.count(), element = size_of(assembler.dtype(i));
     std::string bytes(static_cast<std::size_t>(count * element), '\0');
     auto* dst = reinterpret_cast<std::byte*>(bytes.data());
-    // In two pieces, which begin anywhere.
+    // Uses two pieces, split at an arbitrary position.
     const std::int64_t middle = count * 3 / 7;
     assembler.produce(i, assembler.dtype(i), 0, middle, dst);
     assembler.produce(i, assembler.dtype(i), middle, count, dst + middle * element);
@@ -32,7 +32,7 @@ inline std::map<std::string, std::string> assembled(const ForeignModel& model) {
   return tensors;
 }
 
-// The names whose tensors differ, or that only one has: short where whole bytes would be shown.
+// Returns the names of tensors that differ or exist on one side only; shorter than showing bytes.
 inline std::vector<std::string> differences(const ForeignModel& one, const ForeignModel& other) {
   const auto a = assembled(one), b = assembled(other);
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// Checkpoints with the states of an optimizer keep every bit on their way to a folder of
-// torch.distributed.checkpoint and back, under both kinds of names.
+// Tests that checkpoints with optimizer states keep every bit when converted to a
+// torch.distributed.checkpoint folder and back, with both naming schemes.
 #include "formats/dcp/export.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ fs::path stored(const std::string& name) {
 
 class DcpRoundTrip : public testing::Test {
  protected:
-  // A run with the states that PyTorch saved.
+  // Imports a run with the states that PyTorch saved.
   void import_states() {
     import_model(open_dcp_folder(stored("dcp/huggingface"), {}, config_), folder_ / "run",
                  "trireme", nullptr);
@@ -74,7 +74,7 @@ TEST_F(DcpRoundTrip, FilesAreAsLargeAsTheyMay) {
     EXPECT_LT(fs::file_size(folder_ / "dcp" / file), 110'000u);
 }
 
-// A model that torchtitan's names do not know.
+// A model that torchtitan's names cannot represent.
 TEST_F(DcpRoundTrip, OtherModelsHaveNoNamesOfTorchtitan) {
   import_huggingface(stored("hf/gpt2"), folder_ / "run", "trireme", nullptr);
   EXPECT_THAT(

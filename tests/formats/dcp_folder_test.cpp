@@ -1,5 +1,5 @@
-// Folders of torch.distributed.checkpoint: what is written is read back, and .metadata that says
-// anything unsound is refused.
+// Tests of torch.distributed.checkpoint folders: written files are read back, and inconsistent
+// .metadata is rejected.
 #include <gmock/gmock.h>
 
 #include "base/error.h"
@@ -74,7 +74,7 @@ TEST(DcpTiling, IsExact) {
   EXPECT_NE(dcp_tiling_fault(cut({}, {{{}, {}, {}}, {{}, {}, {}}})), "");
 }
 
-// The written .metadata with a text of it replaced by another of the same length.
+// Returns the written .metadata with one text replaced by another of equal length.
 std::string changed(const std::string& from, const std::string& to) {
   const ScratchFolder scratch;
   write_small(scratch, 1 << 20);

@@ -31,7 +31,7 @@ fs::path config() {
 
 class Dcp : public testing::Test {
  protected:
-  // A copy of a folder, to be damaged.
+  // Copies a folder, to be damaged.
   fs::path copy(const std::string& name) {
     fs::remove_all(folder_ / "copy");
     fs::copy(saved(name), folder_ / "copy");
@@ -100,7 +100,7 @@ TEST_F(Dcp, WhatIsMissingIsNamed) {
               AllOf(HasSubstr("__1_0.distcp"), HasSubstr("a file that has 1000")));
 }
 
-// A model with experts in the folder, as torch.distributed.checkpoint has it.
+// A tensor of a model with experts, as torch.distributed.checkpoint stores it.
 struct SavedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -121,7 +121,7 @@ class DcpExperts : public Dcp {
                     type, hidden, width, inner, words, type == "mixtral" ? "local_" : "", count));
     return folder_ / "config.json";
   }
-  // Values that no other tensor has.
+  // Returns values that no other tensor has.
   static std::vector<float> values_of(const SavedTensor& tensor) {
     std::int64_t size = 1;
     for (const std::int64_t one : tensor.shape) size *= one;
@@ -195,7 +195,7 @@ TEST_F(DcpExperts, OfAnotherShapeAreRefused) {
       HasSubstr("gate_up_proj"));
 }
 
-// What accelerate leaves: the weights in one folder, the states in another.
+// accelerate writes the weights to one folder and the optimizer states to another.
 TEST_F(Dcp, WeightsAndStatesInTwoFoldersAreReadTogether) {
   const fs::path whole = folder_ / "checkpoint-5";
   make_folders(whole);

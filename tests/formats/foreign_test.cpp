@@ -1,4 +1,4 @@
-// Checkpoints of other programs are recognized by the names of their files.
+// Tests that checkpoints of other programs are recognized by the names of their files.
 #include "checkpoint/foreign.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ class Foreign : public testing::Test {
  protected:
   ~Foreign() override { fs::remove_all(folder_); }
 
-  // What is said about a folder that holds these files.
+  // Returns the message about a folder with these files.
   std::string with(const std::vector<std::string>& files) const {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
@@ -66,7 +66,7 @@ TEST_F(Foreign, NothingIsSaidAboutAnythingElse) {
   EXPECT_EQ(describe_foreign(folder_ / "nowhere"), "");
 }
 
-// The ending of a name says little: a folder of work may hold such a file anywhere.
+// A file suffix alone means little: any working folder may have such a file somewhere.
 TEST_F(Foreign, EndingsCountInTheFolderOnly) {
   EXPECT_EQ(with({"old/model.pt", "old/best.ckpt"}), "");
   EXPECT_THAT(with({"best.ckpt"}), HasSubstr("a Lightning checkpoint"));

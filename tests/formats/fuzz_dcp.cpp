@@ -1,5 +1,5 @@
-// Fuzz target: the .metadata of torch.distributed.checkpoint. Chunks of whatever is accepted must
-// lie within their tensors, in files whose names stay in the folder.
+// Fuzz target for the .metadata of torch.distributed.checkpoint. Chunks of accepted files must lie
+// within their tensors, and their file names must stay in the folder.
 #include <unistd.h>
 
 #include "formats/dcp/metadata.h"

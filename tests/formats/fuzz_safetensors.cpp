@@ -1,4 +1,4 @@
-// Fuzz target: the header of safetensors files. Whatever is accepted must tile the file.
+// Fuzz target for the header of safetensors files. Tensors of accepted headers must tile the file.
 #include "fuzz/fuzz.h"
 #include "tensors/safetensors.h"
 

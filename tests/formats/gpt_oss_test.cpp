@@ -1,4 +1,4 @@
-// config.json of gpt-oss, there and back.
+// Tests of config.json of gpt-oss in both directions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// As it is published, but for sizes; with further keys.
+// The published file except for sizes; with additional keys.
 std::string gpt_oss_config(const std::string& more = "") {
   return R"({"architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "vocab_size": 40,
       "hidden_size": 32, "intermediate_size": 24, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -60,7 +60,7 @@ TEST(GptOssConfig, OtherQuantizationsAreRefused) {
               testing::ThrowsMessage<Error>(HasSubstr("quantization_config.quant_method")));
 }
 
-// A model that differs in what the class has no key for.
+// The model differs in settings for which the class has no key.
 TEST(GptOssConfig, ExportsNothingElse) {
   const auto refused = [](void (*change)(ModelConfig&)) {
     ModelConfig m = read_gpt_oss().model;

@@ -1,4 +1,4 @@
-// The tensors of a small model in memory, each element another number: a source for writers.
+// The tensors of a small model in memory, with distinct elements: a source for writers.
 #pragma once
 
 #include <cstring>
@@ -23,7 +23,7 @@ class HeldTensors : public TensorSource {
   }
 
   const TensorMapping& mapping() const { return mapping_; }
-  // The names of those that a model does not have alike.
+  // Returns the names of tensors that a model lacks or has with other contents.
   std::vector<std::string> missing_in(const ForeignModel& model) const {
     const auto theirs = assembled(model);
     std::vector<std::string> names;
@@ -46,7 +46,7 @@ class HeldTensors : public TensorSource {
   }
 
  private:
-  // As assembled() shows them.
+  // Returns the tensors in the form of assembled().
   std::map<std::string, std::string> all() const {
     std::map<std::string, std::string> shown;
     for (const NamedTensor& tensor : mapping_.ours) {

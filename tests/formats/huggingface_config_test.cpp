@@ -1,5 +1,5 @@
-// config.json there and back, rotary positions and ranges; what does not fit is refused, and the
-// kind follows from the model.
+// Tests of config.json in both directions, rotary positions and ranges; unsupported files are
+// rejected, and the model determines the kind.
 #include "formats/huggingface/config.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST(HuggingFaceConfig, ScaledRotaryPositionsAreWrittenAsOldReadersWantThem) {
     const HuggingFaceModel model = read_huggingface_config(reference(name));
     return nlohmann::json::parse(huggingface_config_text(model, "float32")).at("rope_scaling");
   };
-  // Before 4.43: these two keys, and a factor with a point.
+  // The format before 4.43: these two keys, and a factor with a decimal point.
   EXPECT_EQ(written("linear_rope").dump(), R"({"factor":2.5,"type":"linear"})");
   EXPECT_EQ(written("llama3_rope").at("rope_type"), "llama3");
   EXPECT_EQ(written("llama3_rope").size(), 5u);
@@ -141,7 +141,7 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_THAT(refusal(7), HasSubstr("rope_scaling is the number 7; it must be an object"));
 }
 
-// The reference ignores the factor in Llama models, or fails where positions are scaled.
+// The reference ignores the factor in Llama models, or fails when positions are scaled.
 TEST(HuggingFaceConfig, PartialRotaryPositionsAreReadAsTheReferenceDoes) {
   auto json = nlohmann::json::parse(read_file(reference("llama") / "config.json"));
   EXPECT_EQ(parse_huggingface_config(json.dump(), "config.json").note, "");
@@ -183,7 +183,7 @@ TEST(HuggingFaceConfig, RefusesWhatItWouldGetWrong) {
               testing::ThrowsMessage<Error>(HasSubstr("not JSON")));
 }
 
-// Else a checkpoint would be written whose own configuration is refused.
+// Otherwise we would write a checkpoint whose own configuration is rejected.
 TEST(HuggingFaceConfig, RefusesNumbersOutsideTheRangesOfTheConfiguration) {
   const std::tuple<const char*, const char*, double, const char*> cases[] = {
       {"gpt2", "layer_norm_epsilon", 0, "layer_norm_epsilon is the number 0.0; it must be above 0"},

@@ -1,4 +1,4 @@
-// Weights from a Hugging Face folder into a checkpoint and back are the same to the last bit.
+// Tests that weights survive Hugging Face folder -> checkpoint -> Hugging Face folder bit for bit.
 #include "formats/huggingface/export.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ fs::path reference(const std::string& name) {
 const std::vector<std::string> reference_models{
     "gpt2", "llama", "llama_tied", "llama3_rope", "linear_rope", "bert", "megatron_bert"};
 
-// All tensors of a folder's safetensors files by name: type, shape and bytes.
+// Returns all tensors of a folder's safetensors files by name: type, shape and bytes.
 std::map<std::string, std::string> tensors_of(const fs::path& folder) {
   std::map<std::string, std::string> tensors;
   for (const auto& item : fs::directory_iterator(folder)) {
@@ -99,14 +99,14 @@ TEST(HuggingFace, ExportConvertsTheType) {
   for (const SafetensorsEntry& entry : file.tensors()) EXPECT_EQ(entry.type, "BF16");
   const auto config = nlohmann::json::parse(read_file(folder / "hf/config.json"));
   EXPECT_EQ(config.at("torch_dtype"), "bfloat16");
-  // bf16 stays bf16 in the checkpoint, and so comes back.
+  // bf16 stays bf16 in the checkpoint, and is exported as such.
   import_huggingface(folder / "hf", folder / "narrow", "trireme", nullptr);
   EXPECT_EQ(CheckpointReader(folder / "narrow").find("embedding.word.weight")->dtype, DType::bf16);
   export_huggingface(folder / "narrow", folder / "back", {});
   EXPECT_EQ(tensors_of(folder / "back"), tensors_of(folder / "hf"));
 }
 
-// Norms in f32 between matrices in bf16, as some models are published.
+// Norms in f32 and matrices in bf16, as some models are published.
 TEST(HuggingFace, EachTensorKeepsItsType) {
   const ScratchFolder folder;
   import_huggingface(reference("llama"), folder / "run", "trireme", nullptr);
@@ -170,7 +170,7 @@ TEST(HuggingFace, TokenizersTravelAlong) {
   EXPECT_EQ(export_huggingface(folder / "run", folder / "out", options).note, "");
   EXPECT_EQ(read_file(folder / "out/vocab.json"), read_file(folder / "hf/vocab.json"));
   EXPECT_EQ(read_file(folder / "out/merges.txt"), read_file(folder / "hf/merges.txt"));
-  // data.tokenizer_model as the folder of both files.
+  // data.tokenizer_model is the folder of both files.
   const ExportOptions by_folder{.tokens = {3, 3},
                                 .tokenizer = {"gpt2", "", "", (folder / "run/tokenizer").string()}};
   EXPECT_EQ(export_huggingface(folder / "run", folder / "by_folder", by_folder).note, "");
@@ -184,8 +184,8 @@ TEST(HuggingFace, TokenizersTravelAlong) {
   EXPECT_EQ(generation.at("eos_token_id"), 3);
 }
 
-// Copies the folder of a reference model, with a further tensor that is `original` with one byte
-// changed where `differs`.
+// Copies a reference model's folder with an extra tensor: a copy of `original` with one byte
+// changed if `differs`.
 void add_copy(const std::string& model, const std::string& original, const std::string& name,
               bool differs, const fs::path& to) {
   fs::create_directory(to);

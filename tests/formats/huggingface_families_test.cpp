@@ -1,5 +1,5 @@
-// config.json of families that differ from Llama by positions of some layers, multipliers, or how
-// tensors are stored: there and back, what short files mean, and what is refused.
+// Tests of config.json for families that differ from Llama in the positions of some layers,
+// multipliers, or tensor storage: both directions, defaults of short files, and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using Json = nlohmann::json;
 using Layers = std::vector<std::int64_t>;
 
-// A small config.json of a class, with other keys than these.
+// Returns a small config.json of a class, with these changes.
 std::string file_of(const std::string& type, const Json& changes) {
   Json json = {
       {"model_type", type},       {"vocab_size", 40},       {"hidden_size", 32},
@@ -99,7 +99,7 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
     after.model = again.model;
     after.model.logit_multiplier = before.model.logit_multiplier;  // 1 / (1 / 3)
     EXPECT_NEAR(again.model.logit_multiplier, first.model.logit_multiplier, 1e-15);
-    if (first.model.attention_scale == 0) after.model.attention_scale = 0;  // as 1 / sqrt(head_dim)
+    if (first.model.attention_scale == 0) after.model.attention_scale = 0;  // 1/sqrt(head_dim)
     EXPECT_EQ(to_toml(after), to_toml(before));
   }
 }
@@ -120,7 +120,7 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(olmo3.rope_base_local, 0);
   EXPECT_EQ(read("exaone4").model.no_rope_layers, Layers{3});
   EXPECT_EQ(read("glm4").model.rope_percent, 0.5);
-  // transformers puts its default in the place of a key that is absent, not of null.
+  // transformers applies its default to an absent key, but not to null.
   EXPECT_EQ(read("glm4", {{"partial_rotary_factor", nullptr}}).model.rope_percent, 1);
   EXPECT_TRUE(read("glm4").model.qkv_bias);
   EXPECT_FALSE(read("glm4").model.bias);
@@ -130,13 +130,13 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(read("ministral").model.attention_window, 4096);
 }
 
-// Layers with a window are not scaled.
+// Sliding-window layers are not scaled.
 TEST(HuggingFaceFamilies, RotaryParametersOfTwoKindsOfLayers) {
   const ModelConfig scaled =
       read("olmo3", {{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}}).model;
   EXPECT_EQ(scaled.rope_scaling_factor, 2);
   EXPECT_EQ(scaled.rope_base_local, 5e5);
-  // Of one kind only.
+  // All layers are of one kind.
   const ModelConfig all_windows =
       read("gemma3_text",
            {{"layer_types", Json::array({"sliding_attention", "sliding_attention",
@@ -194,7 +194,7 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
     EXPECT_THAT(refused(type, changes), HasSubstr(message)) << type << changes.dump();
 }
 
-// Of a class that is not known the message says what its keys ask for.
+// For an unknown class, the error lists what its keys require.
 TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
   EXPECT_THAT(refused("qwen3_next", {{"linear_num_value_heads", 32}}),
               AllOf(HasSubstr("linear_num_value_heads asks for gated delta networks"),
@@ -212,7 +212,7 @@ TEST(HuggingFaceFamilies, AreNotWrittenAsWhatTheyAreNot) {
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }), HasSubstr("cannot export"));
 }
 
-// Where theirs turns neighbors, row 1 of a head is its second pair's first element here.
+// They rotate adjacent rows: row 1 of our head is the first element of their second pair.
 TEST(HuggingFaceFamilies, NeighborsBecomeHalves) {
   const HuggingFaceModel glm = read("glm4");
   const TensorMapping mapping = huggingface_mapping(glm, ExpertStorage::apart);
@@ -224,7 +224,7 @@ TEST(HuggingFaceFamilies, NeighborsBecomeHalves) {
       if (link.ours_row + r < 8)
         theirs[static_cast<std::size_t>(link.ours_row + r)] = link.theirs_row + r;
   }
-  EXPECT_EQ(theirs, (std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7}));  // half of it turns
+  EXPECT_EQ(theirs, (std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7}));  // half is rotated
 }
 
 }  // namespace

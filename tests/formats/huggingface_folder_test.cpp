@@ -1,5 +1,5 @@
-// Folders of Hugging Face: the tables name exactly the tensors that the reference implementation
-// writes, indices and shapes are checked, and tokenizers go along.
+// Tests of Hugging Face folders: the tables name exactly the tensors that the reference
+// implementation writes, indices and shapes are checked, and tokenizers are copied.
 #include "formats/huggingface/folder.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(HuggingFaceNames, OfOursAreIndependentOfTheKind) {
   const TensorMapping mapping = huggingface_mapping(read_huggingface_config(reference("llama")));
   std::map<std::string, Shape> ours;
   for (const NamedTensor& tensor : mapping.ours) ours[tensor.name] = tensor.shape;
-  // 4 heads and 2 key/value heads of 8: 2 groups of (2 queries + key + value).
+  // 4 heads and 2 key/value heads of size 8: 2 groups of (2 queries + key + value).
   EXPECT_EQ(ours.at("layers.1.attention.qkv.weight"), (Shape{64, 16}));
   EXPECT_EQ(ours.at("layers.1.mlp.up.weight"), (Shape{48, 16}));
   EXPECT_EQ(ours.at("layers.1.mlp.down.weight"), (Shape{16, 24}));
@@ -78,7 +78,7 @@ TEST(HuggingFaceNames, CopiesOfTiedWeightsAreKnown) {
       untied.ours, [](const NamedTensor& tensor) { return tensor.name == "head.weight"; }));
 }
 
-// Loaders read tokenizer.json: what it adds to the vocabulary's files must not get lost.
+// Loaders read tokenizer.json: its additions to the vocabulary files must not get lost.
 TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
   const fs::path folder = fs::path(testing::TempDir()) / "trireme_tokenizer_json";
   fs::remove_all(folder);
@@ -102,7 +102,7 @@ TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
   fs::remove_all(folder);
 }
 
-// Loaders of Hugging Face read no tiktoken files.
+// Hugging Face loaders do not read tiktoken files.
 TEST(HuggingFaceTokenizer, ATiktokenFileIsCopiedAndANoteSaysWhatIsMissing) {
   const fs::path folder = fs::path(testing::TempDir()) / "trireme_tiktoken_export";
   fs::create_directories(folder);
@@ -121,7 +121,7 @@ TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {
   EXPECT_THAT(export_huggingface_tokenizer({}, "unused", 8), HasSubstr("names no tokenizer"));
 }
 
-// A copy of a reference folder that a test may spoil.
+// A copy of a reference folder that a test may damage.
 class HuggingFaceFolder : public testing::Test {
  protected:
   HuggingFaceFolder() { use("gpt2"); }
@@ -133,7 +133,7 @@ class HuggingFaceFolder : public testing::Test {
     fs::copy(reference_, folder_);
   }
 
-  // What opening the folder and asking for every tensor says.
+  // Returns the error from opening the folder and requesting every tensor.
   std::string refusal() {
     try {
       HuggingFaceModel model = read_huggingface_config(folder_);
@@ -176,7 +176,7 @@ class HuggingFaceFolder : public testing::Test {
     write_text("model.safetensors.index.json", map.dump());
   }
 
-  // Writes tensors of the reference; of a spoiled one a bit is another.
+  // Writes tensors of the reference; a damaged one has one bit flipped.
   struct Piece {
     std::string name;
     bool spoiled = false;
@@ -198,7 +198,7 @@ class HuggingFaceFolder : public testing::Test {
     writer.finish();
   }
 
-  // Writes the weights again, without those whose names begin with one of these.
+  // Rewrites the weights without tensors whose names start with one of these prefixes.
   void leave_out(const std::vector<std::string>& prefixes) {
     std::vector<Piece> kept;
     const SafetensorsFile whole(reference_ / "model.safetensors");
@@ -217,7 +217,7 @@ TEST_F(HuggingFaceFolder, IsAccepted) {
   EXPECT_EQ(refusal(), "accepted");
 }
 
-// BertForMaskedLM and its relatives: what is missing says which model it is.
+// BertForMaskedLM and its relatives: the missing tensors tell which model it is.
 TEST_F(HuggingFaceFolder, ABertMayLackTheSentenceOrderHead) {
   for (const char* name : {"bert", "megatron_bert"}) {
     use(name);
@@ -240,7 +240,7 @@ TEST_F(HuggingFaceFolder, ABertMayLackTheSentenceOrderHead) {
   }
 }
 
-// What folders of other formats go by, whose tensors have the same names.
+// Folders of other formats rely on this, since their tensors have the same names.
 TEST_F(HuggingFaceFolder, NamesSayWhetherABertHasTheSentenceOrderHead) {
   use("bert");
   const HuggingFaceModel read = read_huggingface_config(folder_);
@@ -273,7 +273,7 @@ TEST_F(HuggingFaceFolder, NamesInAnIndexMayBeginWithTheFolder) {
   EXPECT_EQ(refusal(), "accepted");
 }
 
-// Other programs may take either of the two.
+// Other programs may use either of the two.
 TEST_F(HuggingFaceFolder, ATensorInTwoShardsMustBeTheSame) {
   split("a.safetensors", "b.safetensors");
   std::vector<Piece> second;

@@ -1,4 +1,4 @@
-// Every key of a config.json is read, refused by its name, or known to change nothing.
+// Tests that every key of a config.json is read, rejected by name, or known to have no effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST(HuggingFaceKeys, TwoNamesOfASettingMustAgree) {
   EXPECT_EQ(read_edited(json).model.hidden_size, json["hidden_size"]);
 }
 
-// What transformers makes of rotary parameters in unusual forms.
+// A Llama's config.json with unusual rotary parameters; tests expect the results of transformers.
 Json rotary_file(const char* key, const Json& rope, const Json& more = Json::object()) {
   Json json = content_of("llama");
   for (const char* other : {"rope_parameters", "rope_scaling", "rope_theta"}) json.erase(other);
@@ -188,7 +188,7 @@ TEST(HuggingFaceKeys, BothRotaryKeysMustAgree) {
                 read_edited(both({{"rope_type", "linear"}, {"factor", 4.0}}));
               }),
               HasSubstr("something else than rope_parameters"));
-  // A card's advice in a file of transformers 5, whose base would be lost.
+  // Advice from a model card applied to a transformers 5 file, which would lose the base.
   const Json plain = {{"rope_type", "default"}, {"rope_theta", 1e6}};
   EXPECT_THAT(refusal_of([&] {
                 read_edited(rotary_file("rope_parameters", plain,
@@ -217,7 +217,7 @@ TEST(HuggingFaceKeys, KeysOfAnotherKindOfScalingAreRefused) {
               HasSubstr("rope_scaling.type"));
 }
 
-// An activation has several names.
+// An activation can have several names.
 TEST(HuggingFaceKeys, SwishIsSilu) {
   EXPECT_EQ(refused_for("llama", {{"hidden_act", "swish"}}), "accepted");
   EXPECT_THAT(refused_for("llama", {{"hidden_act", "gelu"}}), HasSubstr("only silu is supported"));

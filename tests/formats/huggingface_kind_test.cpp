@@ -1,4 +1,4 @@
-// A kind that exists only here is added as CONTRIBUTING.md says: by two functions and a row.
+// Tests adding a new kind as CONTRIBUTING.md describes: with two functions and a table row.
 #include "formats/huggingface/kind.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A GPT-2 whose embedding is scaled, which no class of transformers computes.
+// A GPT-2 with a scaled embedding, which no class of transformers computes.
 ModelConfig read_toy(const HuggingFaceReader& json) {
   json.must_be("is_causal", true);
   ModelConfig m;

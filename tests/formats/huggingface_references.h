@@ -1,4 +1,4 @@
-// Folders that transformers has written, of a small model of each kind.
+// Folders written by transformers, with a small model of each kind.
 #pragma once
 
 #include <string>

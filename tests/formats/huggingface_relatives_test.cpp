@@ -1,5 +1,5 @@
-// config.json of what is not a plain GPT-2, Llama or BERT: Bloom, relatives of Llama, with windows
-// and experts, and DeepSeek.
+// Tests of config.json for models beyond plain GPT-2, Llama and BERT: Bloom, relatives of Llama,
+// with windows and experts, and DeepSeek.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A config.json of a relative of Llama, with further keys.
+// Returns a config.json of a relative of Llama, with additional keys.
 std::string relative_of_llama(const std::string& type, const std::string& more) {
   return R"({"model_type": ")" + type + R"(", "vocab_size": 40, "hidden_size": 16,
       "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -82,7 +82,7 @@ TEST(HuggingFaceConfig, RelativesOfLlamaAreRead) {
 }
 
 TEST(HuggingFaceConfig, BloomGoesThereAndBack) {
-  // The names of older files, as published models have them.
+  // The key names of older files, as in published models.
   const HuggingFaceModel bloom = parse_huggingface_config(
       R"({"model_type": "bloom", "vocab_size": 64, "n_embed": 32, "n_layer": 2,
           "num_attention_heads": 4, "seq_length": 48, "pretraining_tp": 1})",
@@ -103,7 +103,7 @@ TEST(HuggingFaceConfig, BloomGoesThereAndBack) {
   EXPECT_THROW(huggingface_kind(wide), Error);
 }
 
-// What a relative of Llama with these keys is refused for; "accepted".
+// Returns the error for a relative of Llama with these keys, or "accepted".
 std::string relative_refusal(const std::string& type, const std::string& more) {
   try {
     parse_huggingface_config(relative_of_llama(type, more), "config.json");
@@ -142,7 +142,7 @@ TEST(HuggingFaceConfig, WindowsOfSomeLayers) {
                 HasSubstr("for each layer"));
     EXPECT_THAT(refused(types(with + "," + without)), HasSubstr("need use_sliding_window"));
   }
-  // Every second layer before max_window_layers, or those of layer_types.
+  // Every other layer before max_window_layers, or those listed in layer_types.
   const std::string experts = R"(, "num_experts": 4, "moe_intermediate_size": 8,
       "shared_expert_intermediate_size": 8)";
   EXPECT_EQ(read("qwen2_moe", R"("max_window_layers": 3)" + experts).window_layers, (Layers{0, 2}));
@@ -195,7 +195,7 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
     EXPECT_THAT(relative_refusal(type, more), HasSubstr(message)) << type << " " << more;
 }
 
-// Read, and not written: transformers refuses the file.
+// This file can be read, but is not written: transformers rejects it.
 TEST(HuggingFaceConfig, ScoresOfGemma2HaveAnyScale) {
   const ModelConfig model =
       parse_huggingface_config(relative_of_llama("gemma2", R"("query_pre_attn_scalar": 144.5)"),
@@ -210,7 +210,7 @@ TEST(HuggingFaceConfig, ScoresOfGemma2HaveAnyScale) {
   }
 }
 
-// A config.json of DeepSeek-V3 with other keys than these.
+// Returns a config.json of DeepSeek-V3 with these changes.
 std::string deepseek(const nlohmann::json& changes) {
   nlohmann::json json = {{"model_type", "deepseek_v3"},
                          {"vocab_size", 40},

@@ -1,4 +1,4 @@
-// Parts of tensors in several files are read as one tensor, in the wanted order of the rows.
+// Tests that parts of tensors in several files are read as one tensor, with rows in wanted order.
 #include "formats/joined_tensors.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class Joined : public testing::Test {
  protected:
-  // A file with one tensor "t" of f32.
+  // Adds a file with one f32 tensor "t".
   RankParts& part(const std::vector<std::int64_t>& shape, const std::vector<float>& values) {
     const fs::path path = folder_ / fmt::format("{}.safetensors", parts_.size());
     SafetensorsWriter writer(path, {{"t", DType::f32, shape}}, {});
@@ -109,7 +109,7 @@ TEST_F(Joined, NothingIsLeftOutOrTakenTwice) {
   EXPECT_THAT(refusal_of([&] { joined_.check("y", {2}); }), HasSubstr("no tensor for 'y'"));
 }
 
-// The list of our tensors against the tables that were compared with transformers.
+// Compares our list of tensors with the tables that were verified against transformers.
 TEST(ModelTensors, AreThoseOfTheTablesForHuggingFace) {
   const fs::path folder = fs::path(TRIREME_TEST_DATA) / "hf";
   for (const char* name : {"gpt2", "llama", "llama_tied", "llama3_rope", "bert", "megatron_bert"}) {

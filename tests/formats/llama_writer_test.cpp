@@ -1,4 +1,4 @@
-// Folders as Meta publishes Llama that are written are read again bit for bit.
+// Tests that folders written in Meta's Llama format are read back bit for bit.
 #include "formats/llama/writer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Where the parameters of Megatron's distributed optimizer can lie, by their sizes alone.
+// Tests of the possible parameter placements in Megatron's distributed optimizer, given only sizes.
 #include <gmock/gmock.h>
 
 #include "formats/megatron/distributed.h"
@@ -23,15 +23,15 @@ TEST(MegatronPlacements, OldReleasesLeaveNoGaps) {
   EXPECT_THAT(places({{10}, {100}, {64}}, 174), ElementsAre(ElementsAre(0, 10, 110)));
 }
 
-// A bucket that ends with its last parameter leaves no gap before the next one.
+// If a bucket ends with its last parameter, there is no gap before the next bucket.
 TEST(MegatronPlacements, BucketsFollowEachOther) {
-  // Of at most 110 elements, which three parameters have: [10, 100], [64, 1].
+  // Buckets end once they have 110 elements or more: [10, 100], [64, 1].
   EXPECT_THAT(places({{10}, {100}, {64}, {1}}, 164 + 65),
               ElementsAre(ElementsAre(0, 64, 164, 228)));
 }
 
 TEST(MegatronPlacements, ASharedEmbeddingHasABucketOfItsOwn) {
-  // After 10 elements and their gap; the next one begins where it ends.
+  // The shared parameter follows 10 elements and their gap; the next one starts where it ends.
   EXPECT_THAT(places({{10}, {100, true}, {20}}, 64 + 100 + 20),
               ElementsAre(ElementsAre(0, 64, 164)));
 }
@@ -42,7 +42,7 @@ TEST(MegatronPlacements, WhatFillsNoBufferHasNone) {
   EXPECT_THAT(places({}, 1), IsEmpty());
 }
 
-// All sizes are aligned, as in models of usual widths: whatever the buckets were.
+// All sizes are aligned, as in models of common widths: bucket sizes then make no difference.
 TEST(MegatronPlacements, AlignedSizesNeedNoSearch) {
   const std::vector<MegatronBufferPart> parts(100'000, {128});
   const auto found = places(parts, 12'800'000);
@@ -50,7 +50,7 @@ TEST(MegatronPlacements, AlignedSizesNeedNoSearch) {
   EXPECT_EQ(found[0].back(), 12'800'000 - 128);
 }
 
-// A hostile number of odd sizes ends soon.
+// The search ends quickly even for a maliciously large number of odd sizes.
 TEST(MegatronPlacements, TheSearchIsBounded) {
   std::vector<MegatronBufferPart> parts;
   for (std::int64_t i = 0; i < 20'000; ++i) parts.push_back({1 + i * 7919 % 997});

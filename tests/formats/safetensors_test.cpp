@@ -1,5 +1,5 @@
-// safetensors: what the writer writes is read back; every rule of the format has a file that breaks
-// it; a file made by the reference implementation is read.
+// Tests of safetensors: written files are read back; every rule of the format has a file that
+// violates it; a file written by the reference implementation is read.
 #include "tensors/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST_F(SafetensorsFolder, WriterAndReaderAgree) {
                            {{"format", "pt"}});
   const double scalar = 0.25;
   const std::uint16_t matrix[6] = {1, 2, 3, 4, 5, 6};
-  writer.write(2, 6, matrix + 3, 6);  // pieces, and not in order
+  writer.write(2, 6, matrix + 3, 6);  // in pieces, and out of order
   writer.write(0, 0, "abc", 3);
   writer.write(1, 0, &scalar, 8);
   writer.write(2, 0, matrix, 6);
@@ -97,7 +97,7 @@ TEST_F(SafetensorsFolder, MissingTensorNamesFileAndTensor) {
                   testing::AllOf(HasSubstr("head.weight"), HasSubstr(path_.string()))));
 }
 
-// A file that the reference implementation wrote (data/make_reference.py says how).
+// The file was written by the reference implementation (see data/make_reference.py).
 TEST(Safetensors, ReadsTheReferenceImplementation) {
   const SafetensorsFile file(fs::path(TRIREME_TEST_DATA) / "reference.safetensors");
   EXPECT_EQ(file.header().metadata.at("format"), "pt");
@@ -116,7 +116,7 @@ TEST(SafetensorsRules, AcceptsWhatIsAllowed) {
   EXPECT_EQ(refusal("{}", 0), "accepted");
   EXPECT_EQ(refusal("{}      ", 0), "accepted");
   EXPECT_EQ(refusal("{\"a\":" + entry("F4", "[4]", "[0,2]") + "}", 2), "accepted");
-  // As the reference implementation reads them: no metadata, and fields that it does not know.
+  // The reference implementation accepts these: null metadata, and unknown fields.
   EXPECT_EQ(refusal("{\"__metadata__\":null,\"a\":" + entry("U8", "[1]", "[0,1]") + "}", 1),
             "accepted");
   for (const std::string more :
@@ -131,7 +131,7 @@ TEST(SafetensorsRules, AcceptsWhatIsAllowed) {
           << more;
     }
   }
-  // Not in the order of their bytes, and a large shape that is empty.
+  // Tensors out of byte order, and an empty tensor with a large shape.
   EXPECT_EQ(
       refusal("{\"b\":" + entry("U8", "[2]", "[4,6]") + ",\"a\":" + entry("F32", "[]", "[0,4]") +
                   ",\"c\":" + entry("F32", "[0,1000000]", "[4,4]") + "}",

@@ -1,5 +1,5 @@
-// Tensors assembled from links, against plain loops, for every way that the two sides may be
-// stored.
+// Tests of tensors assembled from links, against plain loops, for all combinations of storage on
+// the two sides.
 #include "tensors/mapping.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-// Tensors in memory.
+// A tensor source in memory.
 class Memory : public TensorSource {
  public:
   std::map<std::string, std::pair<Shape, Values>> tensors;
@@ -39,7 +39,7 @@ class Memory : public TensorSource {
   }
 };
 
-// Element (row, column) of a tensor read as a matrix.
+// Returns element (row, column) of a tensor viewed as a matrix.
 float element(const NamedTensor& tensor, const Values& values, std::int64_t row,
               std::int64_t column) {
   const std::int64_t at =
@@ -47,8 +47,8 @@ float element(const NamedTensor& tensor, const Values& values, std::int64_t row,
   return values.at(static_cast<std::size_t>(at));
 }
 
-// Two tensors of ours made of three of theirs, in an order that is not theirs; each tensor stored
-// straight or transposed by one bit of `stored`.
+// Two of our tensors made of three of theirs, in a different order; each tensor is stored as is or
+// transposed, depending on its bit of `stored`.
 struct Fixture {
   static constexpr std::int64_t width = 37;
   TensorMapping mapping;
@@ -103,7 +103,7 @@ TEST(TensorAssembler, PutsEveryRowInItsPlace) {
         }
       }
     }
-    // And back again.
+    // The reverse direction.
     Memory mine;
     for (std::size_t i = 0; i < ours.size(); ++i) {
       mine.tensors[f.mapping.ours[i].name] = {f.mapping.ours[i].shape, ours[i]};
@@ -143,7 +143,7 @@ TEST(TensorAssembler, MissingSourcesAreRefused) {
   EXPECT_THROW(TensorAssembler(f.mapping, Direction::to_ours, f.theirs), Error);
 }
 
-// A tensor that the other side has and ours has not.
+// The other side has a tensor that ours lacks.
 TEST(TensorAssembler, ZerosNeedNoSource) {
   TensorMapping mapping;
   Memory ours;
@@ -158,8 +158,8 @@ TEST(TensorAssembler, ZerosNeedNoSource) {
   EXPECT_EQ(values, Values(12, 0));
 }
 
-// Two matrices of [3, 4], stored transposed, whose rows are two parts that take turns: ours have
-// all rows of one part before those of the other. Both ways, and in pieces.
+// Two matrices of [3, 4], stored transposed, whose rows alternate between two parts; ours has all
+// rows of one part before the other. Tests both directions, and pieces.
 TEST(TensorAssembler, RowsOfSeveralMatricesTakeTurns) {
   TensorMapping mapping;
   mapping.add({"a", {8, 3}}, {"x", {2, 3, 4}, true, false, 2, 2});

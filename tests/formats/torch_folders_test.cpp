@@ -1,4 +1,4 @@
-// Folders with files of torch.save give the bits that the same weights give in safetensors.
+// Tests that folders of torch.save files give the same bits as the weights in safetensors.
 #include <gmock/gmock.h>
 
 #include "base/json.h"
@@ -55,7 +55,7 @@ TEST_F(TorchFolders, LlamaAsMetaPublishesItIsRead) {
   const ForeignModel model =
       open_llama_folder(data("torch/llama_meta"), {"model.max_positions=24"});
   const ForeignModel reference = open_huggingface_folder(data("hf/llama"));
-  // Ranks share words evenly, so the last one of the source is not there.
+  // Ranks split the vocabulary evenly, so the source's last word is missing.
   EXPECT_THAT(differences(model, reference), ElementsAre("embedding.word.weight", "head.weight"));
   const auto got = assembled(model), want = assembled(reference);
   for (const char* name : {"embedding.word.weight", "head.weight"}) {
@@ -128,7 +128,7 @@ TEST_F(TorchFolders, AMissingRankOfALlamaIsNamed) {
   EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }), HasSubstr("lacks 'params.json'"));
 }
 
-// One rank of another step: norms, which all ranks have, differ.
+// One rank is from another step: its norms, which all ranks have, differ.
 TEST_F(TorchFolders, RanksOfTwoStepsAreNamed) {
   const fs::path folder = copy("torch/llama_meta");
   const auto file = open_weight_file(folder / "consolidated.01.pth");

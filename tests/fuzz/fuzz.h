@@ -1,4 +1,4 @@
-// What every fuzz target shares: seeding its corpus, and running a reader that may refuse its
+// Code shared by all fuzz targets: seeding the corpus, and running a reader that may reject its
 // input.
 //
 //   FUZZ_SEEDS({valid_file(), other_valid_file()})
@@ -17,7 +17,7 @@
 
 namespace trireme {
 
-// Writes the seeds into the corpus folder, the first argument that is not a flag.
+// Writes the seeds to the corpus folder, which is the first argument that is not a flag.
 inline void write_fuzz_seeds(int argc, char** argv, const std::vector<std::string>& seeds) {
   for (int i = 1; i < argc; ++i) {
     if (argv[i][0] == '-') continue;
@@ -31,8 +31,8 @@ inline void write_fuzz_seeds(int argc, char** argv, const std::vector<std::strin
   }
 }
 
-// Runs a reader. Refusing the input is right; any other exception, and whatever the sanitizers
-// find, is a bug that ends the run.
+// Runs a reader. Rejecting the input is correct; any other exception, and anything that the
+// sanitizers find, is a bug that ends the run.
 template <class Body>
 int fuzz_reader(Body&& body) {
   try {
@@ -45,7 +45,7 @@ int fuzz_reader(Body&& body) {
 
 }  // namespace trireme
 
-// Defines the corpus to begin from: a braced list of strings.
+// Defines the initial corpus: a braced list of strings.
 #define FUZZ_SEEDS(...)                                                            \
   extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {                   \
     trireme::write_fuzz_seeds(*argc, *argv, std::vector<std::string> __VA_ARGS__); \

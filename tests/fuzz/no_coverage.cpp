@@ -1,8 +1,8 @@
-// What modules that are compiled for fuzz targets (tests/fuzz) call in every program, and nobody
-// listens to there: the blocks of code, and the comparisons of floats, which libFuzzer does not
-// know and g++ reports.
+// Stubs for the callbacks of modules compiled for fuzz targets (tests/fuzz), needed in every
+// program that links them: basic blocks, and comparisons of floats, which g++ reports but libFuzzer
+// does not know.
 
-// A fuzz target has one of libFuzzer's own.
+// Fuzz targets use libFuzzer's own function.
 extern "C" [[gnu::weak]] void __sanitizer_cov_trace_pc() {}
 
 extern "C" void __sanitizer_cov_trace_cmpf(float, float) {}

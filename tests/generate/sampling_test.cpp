@@ -1,4 +1,4 @@
-// The sampling chain against values of the transformers library's processors, and its statistics.
+// Tests of the sampling chain against processors of the transformers library, and its statistics.
 #include "generate/sampling.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// 23 different scores from -2.75 to 2.75, shuffled.
+// Returns 23 different scores from -2.75 to 2.75, shuffled.
 std::vector<float> scores() {
   std::vector<float> logits(23);
   for (int i = 0; i < 23; ++i) logits[i] = static_cast<float>(i * 7919 % 23 - 11) / 4;
@@ -163,7 +163,7 @@ TEST(SamplingOptions, AreValidated) {
   EXPECT_THROW(validate({.repetition_penalty = 0}), Error);
 }
 
-// Any temperature and penalty that are accepted give a token: quotients may be beyond a float.
+// All accepted temperatures and penalties give a token, although quotients may exceed float range.
 TEST(Sampling, ExtremesGiveTheLikeliestToken) {
   for (const float temperature : {1e-38f, 1e-45f, 1e-30f}) {
     std::vector<float> logits = {-3, 2, 50, 1, -80};

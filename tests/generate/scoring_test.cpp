@@ -1,4 +1,4 @@
-// Logits of imported Hugging Face models against those of the reference implementation
+// Tests of logits of imported Hugging Face models against the reference implementation
 // (tests/formats/data/make_hf_models.py).
 #include "generate/scoring.h"
 
@@ -61,7 +61,7 @@ TEST_P(Scoring, GivesTheLogitsOfTheReference) {
   }
 }
 
-// Stages of other lengths share weights and tables: that must not show.
+// Stages of different lengths share weights and tables, which must not affect the results.
 TEST_P(Scoring, EveryLineIsScoredAsIfItWereAlone) {
   const std::vector<ScoredSequence> sequences = {
       {{5, 6}, {}}, {{1, 2, 3, 4, 5, 6, 7}, {}}, {{9}, {}}, {{7, 6, 5, 4}, {}}, {{6, 5}, {}}};

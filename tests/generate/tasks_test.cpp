@@ -1,4 +1,4 @@
-// Evaluation tasks: rows of each shape, and counts against the logits of a reference
+// Tests of evaluation tasks: rows of each format, and scores against the logits of a reference
 // implementation.
 #include "generate/tasks.h"
 
@@ -58,7 +58,7 @@ TEST_F(Tasks, RowsOfEachShape) {
   EXPECT_EQ(choices.answer, 1);
   EXPECT_THAT(row(R"({"context": "A", "target": "b"})").continuations, ElementsAre("b"));
 
-  // Values by lm-evaluation-harness 0.4.13.
+  // Values from lm-evaluation-harness 0.4.13.
   const TaskRow hellaswag = row(
       R"({"ind": 4, "activity_label": "Roof [a", "ctx_a": " A man] sits.", "ctx_b": "éCRIT [title] He",
           "endings": ["is [step]  using  wrap. ", "[x]b"], "label": "1", "split": "val"})");
@@ -82,7 +82,7 @@ TEST_F(Tasks, WhiteSpaceAtTheEndOfATextIsThatOfPython) {
   EXPECT_EQ(end_of_text(""), 0u);
   EXPECT_EQ(end_of_text(" \u00a0\x1c"), 0u);
   EXPECT_EQ(end_of_text("a b\u3000\u2003 \x1f\n"), 3u);
-  EXPECT_EQ(end_of_text("a\u200b"), 4u);  // no white space, for all its name
+  EXPECT_EQ(end_of_text("a\u200b"), 4u);  // not white space, despite its name
 }
 
 TEST_F(Tasks, WrongRowsNameTheLine) {
@@ -108,7 +108,7 @@ TEST_F(Tasks, WrongRowsNameTheLine) {
       HasSubstr("\"answerKey\" is \"B\", and the labels are A"));
 }
 
-// The logits of a sequence of the reference; its tokens are numbers, encoded as such.
+// Tests on the reference's logits of a sequence; its token IDs are encoded as numbers.
 class TaskCounts : public Tasks {
  protected:
   TaskCounts() {

@@ -1,4 +1,4 @@
-// Which nodes become one.
+// Tests of which nodes are fused.
 #include "graph/fuse.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A head of 8 rows and a vocabulary of 13, of which `ranks` ranks have a part.
+// Builds a head with 8 rows and a vocabulary of 13, split over `ranks` ranks.
 std::unique_ptr<Graph> head(Recompute how, int ranks) {
   auto graph = std::make_unique<Graph>(DType::f32);
   Graph& g = *graph;
@@ -42,7 +42,7 @@ TEST(Fuse, MakesAClassifierOfLossAndGradient) {
   EXPECT_THAT(backward_of(*graph),
               ElementsAre(OpKind::linear, OpKind::classifier, OpKind::linear_input_grad,
                           OpKind::linear_weight_grad));
-  plan_segment(*graph, {.forward_in_backward = true});  // validates who reads what
+  plan_segment(*graph, {.forward_in_backward = true});  // validates which nodes read which values
 }
 
 TEST(Fuse, LeavesALossThatRanksShare) {

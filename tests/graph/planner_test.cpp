@@ -1,5 +1,5 @@
-// The planner's guards: the validator reports what the planner must never do, and graphs that make
-// no sense are refused when they are built.
+// Tests of the planner's safeguards: the validator reports what the planner must never do, and
+// invalid graphs are rejected when they are built.
 #include "graph/planner.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// x -> norm -> linear -> gelu -> linear -> + x
+// Builds x -> norm -> linear -> gelu -> linear -> + x.
 std::unique_ptr<Graph> small_block() {
   auto graph = std::make_unique<Graph>(DType::f32);
   Graph& g = *graph;
@@ -37,7 +37,7 @@ std::unique_ptr<Graph> small_block() {
   return graph;
 }
 
-// Internal owners that a list of nodes touches, by arena.
+// Returns the internal owners that the plan's nodes touch, for one arena.
 std::vector<ValueId> placed_in(const Graph& graph, const SegmentPlan& plan, Arena arena) {
   std::vector<ValueId> ids;
   for (ValueId id = 0; id < graph.value_count(); ++id) {
@@ -106,7 +106,7 @@ TEST(Validator, HearsEveryPairThatLivesTogether) {
   PlanOptions separate;
   separate.reuse = false;
   const SegmentPlan good = plan_segment(*graph, separate);
-  // Moving a value on top of one that is written before it and read after it is always heard.
+  // Moving a value onto one that is written before it and read after it is always detected.
   int heard = 0;
   const std::vector<ValueId> ids = placed_in(*graph, good, Arena::saved);
   for (const ValueId a : ids) {
@@ -124,7 +124,7 @@ TEST(Validator, HearsEveryPairThatLivesTogether) {
   EXPECT_EQ(heard, static_cast<int>(ids.size() * (ids.size() - 1)));
 }
 
-// The bytes and the lifetime of each owner of memory: from its first to its last use in the whole
+// The size and the lifetime of each owner of memory: from its first to its last use in the whole
 // replay.
 struct Life {
   Arena arena;
@@ -164,7 +164,7 @@ bool clash(const std::map<ValueId, Life>& lives, ValueId moved) {
   });
 }
 
-// Every mutation that puts a value onto another that lives at the same time, and no other.
+// Every mutation that moves a value onto another live one is detected, and no other mutation.
 TEST(Validator, HearsEveryPlacementThatMovesOntoALivingValue) {
   int heard = 0, harmless = 0;
   for (const Recompute how : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -197,7 +197,7 @@ TEST(Validator, HearsEveryPlacementThatMovesOntoALivingValue) {
   EXPECT_GT(harmless, 0);
 }
 
-// An in-place result of another shape makes the whole unreadable too.
+// An in-place result of another shape makes the whole value unreadable too.
 TEST(Validator, HearsReadsOfAWholeWhoseSliceWasOverwritten) {
   Graph g(DType::f32);
   const ValueId x = g.segment_input({8, 4});
@@ -233,7 +233,7 @@ TEST(Validator, HearsReadsOfOverwrittenLogits) {
   g.set_result(loss, ResultOutput::token_loss);
   differentiate(g);
   plan_segment(g, {});
-  // A node that reads the logits after their gradient took their place.
+  // This node reads the logits after their gradient has overwritten them.
   g.emit_grad(OpKind::add, Phase::input_grad, AddAttributes{{}, 8}, {logits, logits});
   EXPECT_THAT([&] { plan_segment(g, {}); }, ThrowsMessage<Error>(HasSubstr("overwritten")));
 }

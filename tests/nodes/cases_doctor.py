@@ -1,4 +1,4 @@
-"""`trireme doctor --nodes` on three hosts whose network is disturbed: it must name the bad one, and list the others."""
+"""Cases of `trireme doctor --nodes` on three hosts with a disturbed network: it must name the bad one, and list the others."""
 import time
 
 from lab import case, expect
@@ -8,14 +8,14 @@ BAD = "bad node"
 
 
 def start(lab, flags, ranks=3):
-    """A rank on each host, over Open MPI; the best of `--hosts` is in the file 'good'."""
+    """Starts one rank per host, over Open MPI; `--hosts` writes the best ones to the file 'good'."""
     hosts = lab.host_file(*range(1, ranks + 1))
     return lab.start(f"mpirun.openmpi --hostfile {hosts} --map-by ppr:1:node -n {ranks} {lab.program('openmpi')} doctor "
                      f"--nodes --timeout 10 --slow 0.2 --hosts good {flags}")
 
 
 def names(lab, disturb, said, good, after=0):
-    """Seconds from the start to the disturbance."""
+    """Expects the message and the good hosts. `after`: seconds from the start to the disturbance."""
     begin = time.time()
     if after == 0:
         disturb()
@@ -35,7 +35,7 @@ def names(lab, disturb, said, good, after=0):
 
 
 def cut_link(a, b):
-    """What a sends to b goes to an address that nobody has, and the other way round."""
+    """Sends all packets between a and b, in both directions, to an address that nobody has."""
     for host, other in ((a, b), (b, a)):
         host.changed = True
         host.do(f"ip neigh replace {DATA}.{other.number} dev data lladdr 02:00:00:00:00:99 nud permanent")

@@ -1,4 +1,4 @@
-"""Runs that mpirun and mpiexec start over several hosts, and what happens to them."""
+"""Cases of runs that mpirun and mpiexec start over several hosts, and of faults in them."""
 import signal
 import time
 
@@ -15,18 +15,18 @@ def launch(lab, mpi, nodes, ranks=1, hosts="{hosts}"):
 
 
 def trained(lab, mpi, run, hosts=(1, 2, 3), settings=""):
-    """A run with a rank on each of these hosts."""
+    """Starts a run with one rank on each of these hosts."""
     return lab.start(f"{launch(lab, mpi, len(hosts), hosts=lab.host_file(*hosts))} train run.toml run.dir={run} {settings}")
 
 
 def supervised(lab, mpi, run, hosts=(1, 2, 3), nodes=2, flags="", settings=""):
-    """A run on the first of these hosts that starts again with the others."""
+    """Starts a supervised run on the first of these hosts, which restarts with the others."""
     return lab.start(f"{lab.program(mpi)} supervise --run {run} --hosts {lab.host_file(*hosts)} --nodes {nodes} "
                      f"--restart-wait 1 {flags} -- {launch(lab, mpi, nodes)} train run.toml run.dir={run} {settings}")
 
 
 def continues_without(lab, mpi, lost, fault=None, before=None, hosts=(1, 2, 3), nodes=2, restarts=1, flags="--launcher-wait 15"):
-    """The fault comes in mid-run, or before the start; the run must continue on the other hosts, with the same bits."""
+    """The fault comes in mid-run, or before the start; the run must continue on the other hosts, with identical bits."""
     run = lab.folder()
     if before:
         before()
@@ -93,7 +93,7 @@ def openmpi_stopped(lab):
 
 @case("openmpi: mpirun loses a host when the run is nearly done", "openmpi")
 def openmpi_control(lab):
-    """The launcher hangs; the run is over, and what it said counts."""
+    """The launcher hangs; the run is over, and its own status counts."""
     run = lab.folder()
     job = supervised(lab, "openmpi", run, flags="--launcher-wait 10")
     lab.wait_for_step(run, 70)
@@ -124,7 +124,7 @@ def continues(lab, run, job, begin, settings=""):
 
 @case("openmpi: messages do not reach the host of rank 0 at the start", "openmpi")
 def openmpi_first_unreached_by_messages(lab):
-    """Of two hosts, nobody can say which one is cut off: the other is left out first."""
+    """With two hosts, nobody can tell which one is cut off: the other is left out first."""
     return continues_without(lab, "openmpi", "node1", before=lambda: lab.hosts[0].cut("data"), restarts=2)
 
 
@@ -141,7 +141,7 @@ def openmpi_down_briefly(lab):
 
 @case("openmpi: a link is down for longer than train.timeout_s", "openmpi")
 def openmpi_down(lab):
-    """Without a supervisor: the message names the host."""
+    """Without a supervisor, the message names the host."""
     run = lab.folder()
     job = trained(lab, "openmpi", run)
     lab.wait_for_step(run, 15)

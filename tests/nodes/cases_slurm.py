@@ -1,4 +1,4 @@
-"""Jobs of SLURM, from the scripts that `trireme slurm` writes."""
+"""Cases of SLURM jobs, with the scripts that `trireme slurm` writes."""
 import signal
 
 from lab import case, expect
@@ -13,8 +13,8 @@ def with_slurm(lab):
 
 
 def continues_without(lab, fault, mpi="pmix", restarts=1, seconds=300):
-    """The fault comes in mid-run, to a node that has a rank and not the batch script; the job must continue on its spare node,
-    and end with the same bits."""
+    """The fault hits a node in mid-run that has a rank but not the batch script; the job must continue on its spare node,
+    and end with identical bits."""
     with_slurm(lab)
     run = lab.folder()
     job = BatchJob(lab, run, f"--nodes 2 --spare 1 --restarts 3 --time 20:00", mpi=mpi)
@@ -66,7 +66,7 @@ def power(lab):
 
 @case("slurm: a node is cut off from messages", "openmpi", "slurm")
 def data(lab):
-    """Of two nodes, nobody can say which one is cut off: the other may be left out first."""
+    """With two nodes, nobody can tell which one is cut off: the other may be left out first."""
     return continues_without(lab, lambda host: host.cut("data"), restarts=2, seconds=400)
 
 
@@ -77,13 +77,13 @@ def power_mpich(lab):
 
 @case("slurm: the time of the job is over", "openmpi", "slurm")
 def time_limit(lab):
-    """SIGUSR1 before the end, saved, queued again, until the run is done."""
+    """SIGUSR1 comes before the end, the run saves and is requeued, until it is done."""
     with_slurm(lab)
     run = lab.folder()
     job = BatchJob(lab, run, "--nodes 2 --time 1:00 --save-seconds 35")
     lab.follow(job)
     lab.wait_for_step(run, 3)
-    # Long enough for the signal, which comes after 25 to 60 seconds, to find the run under way.
+    # Long enough that the signal, which comes after 25 to 60 seconds, finds the run in progress.
     with Napping(next(host for host in lab.hosts if host.ranks()), 0.95):
         wait_until("the job is queued again", lambda: job.state()[1] > 0, 120)
     state, requeued, code = job.wait(400)

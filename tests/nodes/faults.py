@@ -1,4 +1,4 @@
-"""Random faults: what happens to which host, and when, follows from a seed."""
+"""Random faults: their kind, host and time follow from a seed."""
 import dataclasses
 import random
 import re
@@ -10,7 +10,7 @@ from cases_mpi import supervised
 from lab import Case, expect
 from machines import Napping
 
-STEPS, LAST_STEP = 40, 35  # of a run; at which a fault can come
+STEPS, LAST_STEP = 40, 35  # steps of a run; last step at which a fault can come
 LIMIT = 400  # seconds for a run, restart included
 
 
@@ -18,9 +18,9 @@ LIMIT = 400  # seconds for a run, restart included
 class Fault:
     mpi: str
     kind: str
-    host: int  # 0 or 1; the third is a spare
+    host: int  # 0 or 1; the third host is a spare
     step: int
-    seconds: float  # of what passes
+    seconds: float  # duration of temporary faults
 
     def __str__(self):
         return f"{self.mpi}: {self.kind}, node{self.host + 1}, after step {self.step}, for {self.seconds:.1f} s where it passes"
@@ -54,7 +54,7 @@ def strike(lab, fault):
 
 
 def expect_nothing_lost(text):
-    """Every start continues from what was said to be saved, or from later."""
+    """Checks that every start continues from the step reported as saved, or from a later one."""
     saved = 0
     for what, step in re.findall(r"(saved|resumed from) \S*step-(\d+)", text):
         if what == "saved":
@@ -64,7 +64,7 @@ def expect_nothing_lost(text):
 
 
 class Pauses(threading.Thread):
-    """The longest time in which a run made no step."""
+    """Returns the longest time in which a run made no step."""
 
     def __init__(self, lab, run, job):
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""The hosts, the programs on them, and what cases are made of: jobs, their output, and comparisons with an undisturbed run."""
+"""The hosts, their programs, and building blocks of cases: jobs, their output, and comparisons with an undisturbed run."""
 import dataclasses
 import os
 import shutil
@@ -12,11 +12,11 @@ CASES = []
 
 
 class Failed(Exception):
-    """A case came out otherwise than promised."""
+    """A case ended differently than promised."""
 
 
 class Skipped(Exception):
-    """Something is missing here."""
+    """A requirement is missing on this machine."""
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Case:
 
 
 def case(name, *needs):
-    """Registers a function of the lab that returns how the run ended and what was said."""
+    """Registers a function of the lab that returns how the run ended and its message."""
     def register(function):
         CASES.append(Case(name, needs, function))
         return function
@@ -99,14 +99,14 @@ class Job:
             return file.read()
 
     def wait(self, seconds):
-        """Its exit code."""
+        """Waits for the end and returns the exit code."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired as late:
             raise Failed(f"not over after {seconds} s") from late
 
     def signal(self, number):
-        """To the command, which a shell has become."""
+        """Sends a signal to the command, which has replaced its shell."""
         os.kill(self.process.pid, number)
 
     def end(self):
@@ -124,7 +124,7 @@ class Lab:
         for mpi in ("openmpi", "mpich"):
             if mpi not in self.lacking:
                 self.copy_program(program, mpi)
-        # What lies below these folders here, the repository perhaps, is not needed from now on.
+        # Whatever these folders contained before, perhaps the repository, is not needed from now on.
         shell(f"mount --bind /run/shared {SHARED}", "mount -t tmpfs -o mode=1777 tmp /tmp",
               "mount -t tmpfs -o mode=1777 shm /dev/shm")
         os.chdir(SHARED)
@@ -133,7 +133,7 @@ class Lab:
         self.write_data()
 
     def copy_program(self, program, mpi):
-        """The program with the MPI part for one MPI next to it, built as a cluster's users build it."""
+        """Builds the MPI part for one MPI next to the program, as a cluster's users do."""
         folder = f"/run/shared/{mpi}"
         os.makedirs(f"{folder}/mpi")
         shutil.copy(os.path.join(REPOSITORY, program), f"{folder}/trireme")
@@ -160,7 +160,7 @@ class Lab:
                 raise Skipped(f"{self.lacking[need]} was not found")
 
     def repair(self):
-        """All hosts as new, and nothing left of the case before."""
+        """Resets all hosts, and removes everything of the previous case."""
         for job in self.jobs:
             job.end()
         self.jobs, self.followed = [], None
@@ -186,7 +186,7 @@ class Lab:
         return job
 
     def follow(self, job):
-        """What it prints is shown where the case fails."""
+        """Follows a job: its output is shown if the case fails."""
         self.followed = job
 
     def last_output(self):
@@ -195,7 +195,7 @@ class Lab:
         return "\n".join(lines[-80:])
 
     def folder(self):
-        """For a run of its own."""
+        """Returns a new folder for a run."""
         self.runs += 1
         return f"{SHARED}/run-{self.runs}"
 
@@ -219,7 +219,7 @@ class Lab:
         wait_until(f"step {step} of {folder}", is_there, seconds)
 
     def expect_same_bits(self, folder, settings=""):
-        """The metrics of all steps are those of one process that nothing disturbed."""
+        """Expects the metrics of all steps to equal those of an undisturbed single process."""
         if settings not in self.alone:
             self.alone[settings] = self.folder()
             self.do(f"{self.program()} train run.toml {settings} run.dir={self.alone[settings]}")
@@ -228,7 +228,7 @@ class Lab:
         expect(mine == alone, f"metrics.jsonl of {folder} differs from that of one process")
 
     def last_restart(self, text, lost, most=1):
-        """What the supervisor says at its last restart (one of at most `most`), which has to leave this host out."""
+        """Returns the supervisor's message of the last restart (one of at most `most`), which must leave out this host."""
         lines = [line for line in text.splitlines() if line.startswith("trireme: the run failed (")]
         expect(lines, "it was not started again")
         expect(lines[-1].endswith(f", without the node {lost}"), f"'{lost}' was not left out: {lines[-1]}")
@@ -236,7 +236,7 @@ class Lab:
         return lines[-1].removeprefix("trireme: ")
 
     def line_with(self, text, words):
-        """The first line of a text that has these words."""
+        """Returns the first line of a text with these words."""
         for line in text.splitlines():
             if words in line:
                 return line.strip()

@@ -1,13 +1,13 @@
-"""Hosts: namespaces with a name, processes, /tmp, /run, /dev/shm and two networks of their own, and one shared folder."""
+"""Hosts: namespaces with their own name, processes, /tmp, /run, /dev/shm and two networks, and one shared folder."""
 import os
 import signal
 import subprocess
 import threading
 import time
 
-SHARED = "/mnt"  # the same for all hosts; /tmp, /run and /dev/shm are each host's own
-PIDS = "/run/hosts"  # on the machine that starts jobs, which no host sees
-CONTROL, DATA = "10.77.0", "10.78.0"  # launchers and daemons; messages of MPI
+SHARED = "/mnt"  # shared by all hosts; /tmp, /run and /dev/shm are private to each host
+PIDS = "/run/hosts"  # on the machine that starts jobs, invisible to the hosts
+CONTROL, DATA = "10.77.0", "10.78.0"  # networks of launchers and daemons, and of MPI messages
 AGENT = f"""#!/bin/bash
 # What launchers take for ssh: a shell on a host, where the control network reaches it.
 while [[ $1 == -* ]]; do shift; done
@@ -20,7 +20,7 @@ case $answer in
 esac
 exec nsenter --target "$(<{PIDS}/$host)" --net --uts --mount --ipc --pid -- bash -c "cd {SHARED}; $*"
 """
-# A first process that collects those whose parents have died.
+# An init process that reaps orphans.
 INIT = f"""
 mount --make-rprivate / && mount -t tmpfs -o mode=1777 tmp /tmp && mount -t tmpfs run /run &&
 mkdir /run/lock /run/cgroup && mount --rbind /sys/fs/cgroup /run/cgroup && mount -t sysfs sys /sys && mount --rbind /run/cgroup /sys/fs/cgroup &&
@@ -47,10 +47,10 @@ class Host:
         self.number = number
         self.name = f"node{number}"
         self.process = self.pid = None
-        self.changed = True  # something was done to it that only a new start undoes
+        self.changed = True  # true: its state can only be undone by a restart
 
     def start(self):
-        """Starts the host, or starts it again."""
+        """Starts or restarts the host."""
         self.power_off()
         up = f"{SHARED}/up-{self.name}"
         if os.path.exists(up):
@@ -65,7 +65,7 @@ class Host:
             file.write(str(self.pid))
         n = self.number
         for net, base in (("control", CONTROL), ("data", DATA)):
-            # The same address at every start, since others remember it.
+            # The address is the same at every start, since other hosts cache it.
             address = f"02:00:00:00:{'01' if net == 'control' else '02'}:{n:02x}"
             shell(f"ip link add name {net}{n} type veth peer name {net} address {address} netns {self.pid}",
                   f"ip link set {net}{n} master {net} up")
@@ -73,7 +73,7 @@ class Host:
         self.changed = False
 
     def power_off(self):
-        """As power goes: nothing says good-bye, neither processes nor connections."""
+        """Emulates a power failure: neither processes nor connections shut down cleanly."""
         if not self.process:
             return
         for net in ("control", "data"):
@@ -104,7 +104,7 @@ class Host:
             shell(f"ip link set {net}{self.number} master {net}")
 
     def lose(self, share):
-        """Drops this share of the packets that come in over the data network."""
+        """Drops this fraction of incoming packets on the data network."""
         self.changed = True
         self.do(f"iptables -A INPUT -i data -m statistic --mode random --probability {share} -j DROP")
 
@@ -115,17 +115,17 @@ class Host:
         self.do(f"tc qdisc add dev data {limit}")
 
     def ranks(self):
-        """Process numbers of the ranks here."""
+        """Returns the process IDs of the ranks on this host."""
         return self.do("pgrep -f '^[^ ]*/trireme train '", check=False).split()
 
     def signal(self, number):
-        """Sends a signal to the ranks here."""
+        """Sends a signal to the ranks on this host."""
         for pid in self.ranks():
             self.do(f"kill -{int(number)} {pid}", check=False)
 
 
 class Napping:
-    """While it lasts, the ranks of a host are stopped for most of the time: for `seconds` of each `seconds` + 0.05."""
+    """Context that stops a host's ranks most of the time: for `seconds` of each `seconds` + 0.05."""
 
     def __init__(self, host, seconds=0.2):
         self.host, self.seconds, self.over = host, seconds, threading.Event()
@@ -148,7 +148,7 @@ class Napping:
 
 
 def make_network(hosts):
-    """This machine, 'head', starts the jobs: it is on the control network alone."""
+    """Sets up this machine, 'head', which starts the jobs: it is only on the control network."""
     with open(f"{SHARED}/hosts", "w", encoding="ascii") as file:
         file.write(f"127.0.0.1 localhost\n{CONTROL}.254 head\n")
         file.writelines(f"{CONTROL}.{host.number} {host.name}\n" for host in hosts)

@@ -1,4 +1,4 @@
-"""SLURM's own daemons: slurmctld on the machine that starts jobs, munged and slurmd on every host."""
+"""Runs SLURM's own daemons: slurmctld on the machine that starts jobs, munged and slurmd on every host."""
 import os
 import re
 import subprocess
@@ -59,11 +59,11 @@ class Slurm:
         self.repair()
 
     def repair(self):
-        """No job, and a daemon on every host."""
+        """Resets: no jobs, and a daemon on every host."""
         subprocess.run("scancel --user=root; scancel --user=root --signal=KILL", shell=True, check=False, capture_output=True)
         for host in self.lab.hosts:
             if not host.do("pgrep -x slurmd", check=False):
-                host.changed = True  # its daemons do not outlive the case
+                host.changed = True  # its daemons must not outlive the case
                 host.do(f"export SLURM_CONF={self.environment['SLURM_CONF']} PATH=$PATH:/usr/sbin:/sbin; "
                         f"{{ pgrep -x munged || {{ {self.munge}; }}; }} && mkdir -p /tmp/slurmd && slurmd -N {host.name}")
         wait_until("four idle nodes", self.are_idle, 60)
@@ -88,7 +88,7 @@ ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
 
 class BatchJob:
-    """What `trireme slurm` wrote, given to sbatch."""
+    """A script from `trireme slurm`, submitted with sbatch."""
 
     def __init__(self, lab, run, flags, settings="", mpi="pmix", sbatch=""):
         name = os.path.basename(run)
@@ -107,7 +107,7 @@ class BatchJob:
             return ""
 
     def state(self):
-        """(state, times requeued, exit code)"""
+        """Returns (state, number of requeues, exit code)."""
         said = self.lab.slurm.do(f"scontrol show job {self.number}")
         return (re.search(r"JobState=(\w+)", said).group(1), int(re.search(r"Restarts=(\d+)", said).group(1)),
                 int(re.search(r"ExitCode=(\d+)", said).group(1)))
@@ -119,7 +119,7 @@ class BatchJob:
         def is_over():
             time.sleep(0.3)
             state, requeued, _ = self.state()
-            # SLURM would wait for two minutes. Sooner than this, what ends the old steps would end the new ones.
+            # SLURM would wait for two minutes. Any earlier, ending the old steps would also end the new ones.
             if state == "PENDING" and requeued:
                 time.sleep(10)
                 self.lab.slurm.do(f"scontrol update jobid={self.number} starttime=now")

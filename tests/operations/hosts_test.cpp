@@ -1,4 +1,4 @@
-// Which host a launcher blames, and that a spare one takes its place.
+// Tests of which host a launcher blames, and of replacing it with a spare one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -169,7 +169,7 @@ TEST_F(Hosts, ASpareOneTakesThePlaceOfOneThatFailed) {
   EXPECT_THAT(hosts.replace({"a"}), ElementsAre("a"));
   EXPECT_FALSE(hosts.uses("a"));
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
-  EXPECT_THAT(hosts.replace({"unknown", "a"}), IsEmpty());  // a is not used any more
+  EXPECT_THAT(hosts.replace({"unknown", "a"}), IsEmpty());  // a is not in use any more
   EXPECT_EQ(hosts.text(), "b slots=8\nc slots=8\n");
 }
 

@@ -1,4 +1,4 @@
-// The known product is what whole numbers give, and bad nodes are told from good ones.
+// Tests that the known product equals integer arithmetic, and that bad nodes are recognized.
 #include "operations/node_check.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// When a run is started again, and after which wait.
+// Tests of when a run is restarted, and after which delay.
 #include "operations/restart_policy.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ TEST(RestartPolicy, EndsWithARunThatEndedAsMeant) {
   EXPECT_EQ(policy.after({.code = 0, .state = "done"}).action, Action::end);
   EXPECT_EQ(policy.after({.code = 0, .state = "stopped"}).action, Action::end);
   EXPECT_EQ(policy.after({.code = 3, .state = "interrupted"}).action, Action::end);
-  // srun ends with another code where it killed ranks that ended after the first.
+  // srun returns another code if it killed ranks that ended after the first one.
   EXPECT_EQ(policy.after({.code = 137, .state = "interrupted"}).action, Action::end);
   EXPECT_EQ(policy.after({.code = 0}).action, Action::end);
   EXPECT_EQ(policy.after({.code = 1, .state = "failed", .asked = true}).action, Action::end);
@@ -63,7 +63,7 @@ TEST(RestartPolicy, LocalCheckpointsAreProgressOnceOnly) {
   };
   EXPECT_EQ(policy.after(reached(6)).action, Action::restart);
   EXPECT_EQ(policy.after(reached(8)).action, Action::restart);
-  // A node was lost with what it had: step 7 has been reached before.
+  // A node was lost with its checkpoints: step 7 had been reached before.
   EXPECT_EQ(policy.after(reached(9)).action, Action::restart);
   EXPECT_EQ(policy.after(reached(7)).action, Action::give_up);
 }
@@ -72,7 +72,7 @@ TEST(RestartPolicy, WithoutRestartsTheFirstFailureIsTheLast) {
   EXPECT_THAT(RestartPolicy({.restarts = 0}, 0).after(failure(0)).why, HasSubstr("failed once"));
 }
 
-// A reason that names the code or the signal says it once.
+// If the reason already includes the code or the signal, it is not repeated.
 TEST(RestartPolicy, FailuresAreNotSaidTwice) {
   Ending killed = failure(0, 137);
   killed.reason = "a process was killed, or ended without a word: exit code 137";

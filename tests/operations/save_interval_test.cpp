@@ -1,4 +1,4 @@
-// The interval is the best one, and the simulation adds up.
+// Tests that the checkpoint interval is optimal, and that the simulation's times add up.
 #include "operations/save_interval.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@ namespace trireme {
 namespace {
 
 constexpr double day = 86400;
-// 5,120 devices that fail as those of Llama 3 did: once in 9.9 hours.
+// 5,120 devices with the failure rate of Llama 3's: one failure every 9.9 hours.
 constexpr double mtbf = llama3_device_mtbf / 5120;
 
 double ettr(const FailingRun& run, double interval) {
@@ -51,7 +51,7 @@ TEST(SimulatedRun, IsTheSameForTheSameSeed) {
   EXPECT_NE(training(7), training(8));
 }
 
-// What is computed while a checkpoint is still being written is lost with it.
+// Work that is computed while a checkpoint is being written is lost with it.
 TEST(SimulatedRun, CountsACheckpointFromWhereItIsComplete) {
   const FailingRun quick{.mtbf = mtbf, .stall = 1, .write = 1, .restart = 0};
   FailingRun slow = quick;
@@ -67,7 +67,7 @@ TEST(SimulatedRun, PaysForStartsThatFail) {
   EXPECT_NEAR(simulate(run, 300, 2000 * day, 1).shares.restarting, 60 / 0.45 / mtbf, 5e-4);
 }
 
-// What the documentation says: docs/operations.md.
+// Checks the statements of docs/operations.md.
 TEST(SaveInterval, KeepsFiveThousandRanksAtWork) {
   const FailingRun background{.mtbf = mtbf, .stall = 1, .write = 40, .restart = 120};
   EXPECT_GT(ettr(background, best_interval(background)), 0.98);

@@ -1,4 +1,4 @@
-// Batch scripts: what sites ask for is in them, and a shell runs them as meant.
+// Tests of batch scripts: they contain what sites ask for, and a shell runs them as intended.
 #include "operations/slurm_script.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(Site, AreKnownByTheNameOfTheirMachineToo) {
   EXPECT_EQ(machine_of_site("generic"), "generic");
 }
 
-// A setting that nobody can date cannot be taken out when it has become wrong.
+// A setting without a date cannot be removed once it is obsolete.
 TEST(Site, SaysOfEachSettingWhereItIsFrom) {
   for (const Site& site : all_sites()) {
     for (const auto& variables : {site.variables, site.network_variables}) {
@@ -61,7 +61,7 @@ TEST(Site, SaysOfEachSettingWhereItIsFrom) {
         const bool dated = one.source.find("20") != one.source.npos || one.source == "Trireme";
         EXPECT_TRUE(dated || one.source.find("version") != one.source.npos) << one.name;
         EXPECT_FALSE(one.reason.empty()) << one.name;
-        // PHB and SYS hang jobs of several nodes since ROCm 7.
+        // PHB and SYS make jobs on several nodes hang since ROCm 7.
         EXPECT_NE(one.name, "NCCL_NET_GDR_LEVEL");
       }
     }
@@ -71,7 +71,7 @@ TEST(Site, SaysOfEachSettingWhereItIsFrom) {
   }
 }
 
-// Each of the 56 usable cores of a node belongs to one rank, and the first of each eight to none.
+// Each of a node's 56 usable cores belongs to one rank, and the first core of each eight to none.
 TEST(Site, MasksOfLumiShareOutTheUsableCores) {
   const std::string launch(find_site("lumi").launch);
   std::istringstream masks(launch.substr(launch.find("mask_cpu:") + 9));
@@ -115,14 +115,14 @@ TEST(SlurmScript, SaysWhatASiteNeedsWithTheReasons) {
         "mask_cpu:0xfe000000000000,", "--kill-on-bad-exit=1",
         "trireme train run.toml parallel.tp=2\n", "doctor --device hip"})
     EXPECT_THAT(script, HasSubstr(line));
-  EXPECT_THAT(script, Not(HasSubstr("NCCL_MAX_NCHANNELS")));  // of thousands of ranks
+  EXPECT_THAT(script, Not(HasSubstr("NCCL_MAX_NCHANNELS")));  // only for thousands of ranks
   SlurmJob large = a_job();
   large.nodes = 640;
   EXPECT_THAT(slurm_script(find_site("frontier"), large),
               HasSubstr("export NCCL_MAX_NCHANNELS=20\n"));
   EXPECT_THAT(script, Not(HasSubstr("GDR_LEVEL")));
   EXPECT_THAT(script, HasSubstr("(LUMI-AI-Guide #118, 2026-09-15"));
-  // Every variable has its reason and its source above it.
+  // A comment with reason and source precedes every variable.
   std::istringstream lines(script);
   std::string before;
   for (std::string line; std::getline(lines, line); before = line) {
@@ -137,10 +137,10 @@ TEST(SlurmScript, LeavesOutWhatAJobDoesNotNeed) {
   job.nodes = 1;
   job.requeue = job.check_nodes = false;
   const std::string script = slurm_script(find_site("frontier"), job);
-  EXPECT_THAT(script, Not(HasSubstr("NCCL_NET")));  // no network between the GPUs of a node
+  EXPECT_THAT(script, Not(HasSubstr("NCCL_NET")));  // a single node needs no network
   EXPECT_THAT(script, Not(HasSubstr("--network")));
   EXPECT_THAT(script, Not(HasSubstr("scontrol")));
-  EXPECT_THAT(script, HasSubstr("#SBATCH --no-requeue\n"));  // not after a lost node either
+  EXPECT_THAT(script, HasSubstr("#SBATCH --no-requeue\n"));  // not even after a node failure
   EXPECT_THAT(script, Not(HasSubstr("doctor")));
   EXPECT_THAT(script, HasSubstr("exit $code"));
 }
@@ -167,7 +167,7 @@ TEST(SlurmScript, RestartsWithinTheJobOnNodesToSpare) {
   EXPECT_THAT(script, HasSubstr("#SBATCH --nodes=3\n"));
   EXPECT_THAT(script, HasSubstr("srun --nodes=3 --ntasks=3 --ntasks-per-node=1"));
   EXPECT_THAT(script, HasSubstr("srun --overlap --nodes=2 --ntasks=16 --nodelist='{hosts}'"));
-  // SLURM ends a job that loses a node, and a step of it waits for that node, unless told not to.
+  // Unless told otherwise, SLURM ends a job that loses a node, and a job step waits for that node.
   EXPECT_THAT(script, HasSubstr("#SBATCH --no-kill\n"));
   job.container = "image.sif";
   EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
@@ -176,8 +176,8 @@ TEST(SlurmScript, RestartsWithinTheJobOnNodesToSpare) {
   EXPECT_THROW(slurm_script(find_site("lumi"), job), Error);
 }
 
-// The script itself, under programs that replace SLURM's: `srun` ends as the test says and
-// writes the status of the run, `scontrol` notes that it was called.
+// Runs the script with programs that replace SLURM's: `srun` ends as the test requests and writes
+// the status of the run, `scontrol` records its calls.
 class RunScript : public testing::Test {
  protected:
   RunScript()
@@ -238,7 +238,7 @@ class RunScript : public testing::Test {
 TEST_F(RunScript, StartsAgainUntilTheRunIsDone) {
   EXPECT_EQ(run("CODE=3 STATE=interrupted SAVED=100"), 3);
   EXPECT_EQ(lines_of("requeued"), 1);
-  EXPECT_EQ(run("CODE=0 STATE=stopped SAVED=200"), 0);  // as planned, with more to do
+  EXPECT_EQ(run("CODE=0 STATE=stopped SAVED=200"), 0);  // as planned, with steps remaining
   EXPECT_EQ(lines_of("requeued"), 2);
   EXPECT_EQ(run("CODE=0 STATE=done SAVED=300"), 0);
   EXPECT_EQ(lines_of("requeued"), 2);
@@ -256,13 +256,13 @@ TEST_F(RunScript, EndsWithTheCodeOfAFailure) {
   EXPECT_EQ(lines_of("requeued"), 0);
 }
 
-// srun kills ranks that end after the first, and says so by its code.
+// srun kills ranks that outlive the first one to end, and its exit code shows that.
 TEST_F(RunScript, StartsAgainWhereRanksWereKilledAfterTheySaved) {
   EXPECT_EQ(run("CODE=137 STATE=interrupted SAVED=100"), 137);
   EXPECT_EQ(lines_of("requeued"), 1);
 }
 
-// What an earlier start left in status.json counts for nothing.
+// The status.json of an earlier start is ignored.
 TEST_F(RunScript, EndsWhereAStartFailsBeforeItsFirstWord) {
   EXPECT_EQ(run("CODE=3 STATE=interrupted SAVED=100"), 3);
   EXPECT_EQ(run("CODE=2"), 2);

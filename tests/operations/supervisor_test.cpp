@@ -1,4 +1,4 @@
-// The loop of starts around small shell scripts that stand for a run.
+// Tests of the restart loop with small shell scripts that act as runs.
 #include "operations/supervisor.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ class SupervisorOf : public testing::Test {
   }
   ~SupervisorOf() override { fs::remove_all(folder_); }
 
-  // In the script $n counts the starts from 1, and `save N` makes a checkpoint.
+  // In the script, $n is the number of the start, from 1, and `save N` writes a checkpoint.
   SupervisedRun run_of(const std::string& script, int restarts = 3) const {
     const std::string before =
         "cd '" + folder_.string() +
@@ -63,7 +63,7 @@ TEST_F(SupervisorOf, SoDoLocalOnesThatTheRunSpeaksOf) {
       "[ $n -lt 4 ] && printf '{\"state\": \"running\", \"locally_saved_step\": %d}' $n > "
       "status.json; exit 1";
   EXPECT_EQ(supervise(run_of("save 1; " + runs_on, 1)), 1);
-  // Those of the first start, of local steps 2 and 3, and one without a new one.
+  // The first start, those from local steps 2 and 3, and one without new progress.
   EXPECT_EQ(lines("starts"), 4);
   EXPECT_THAT(text("log.txt"), HasSubstr("restart 2 from step 2 of the local checkpoints, or from "
                                          "step 1 where one is lost"));
@@ -71,7 +71,7 @@ TEST_F(SupervisorOf, SoDoLocalOnesThatTheRunSpeaksOf) {
 }
 
 TEST_F(SupervisorOf, ARunWithoutProgressGivesUpWithTheReason) {
-  write_file_durably(folder_ / "status.json", "{\"state\": \"interrupted\"}");  // an older start's
+  write_file_durably(folder_ / "status.json", "{\"state\": \"interrupted\"}");  // of an older start
   EXPECT_EQ(supervise(run_of("kill -9 $$", 2)), 1);
   EXPECT_EQ(lines("starts"), 3);
   EXPECT_THAT(text("log.txt"), HasSubstr("not started again: it failed 3 times in a row without a "
@@ -155,7 +155,7 @@ TEST_F(SupervisorOf, ALauncherThatNeverStartsTheRunIsEnded) {
   EXPECT_THAT(text("log.txt"), HasSubstr("the run failed (its launcher did not start it)"));
 }
 
-// A status file or a line in the log says that it has begun, however long the first step takes.
+// A status file or a log line shows that the run has begun, however long its first step takes.
 TEST_F(SupervisorOf, AStartThatHasBegunMayTakeLong) {
   write_file_durably(folder_ / "hosts", "a\nb\n");
   for (const std::string sign :
@@ -169,12 +169,12 @@ TEST_F(SupervisorOf, AStartThatHasBegunMayTakeLong) {
   }
 }
 
-// Shared memory of killed ranks; not what was there before, nor what a process still uses.
+// Removes killed ranks' shared memory, but not older segments or those that a process still uses.
 TEST_F(SupervisorOf, ARestartRemovesWhatKilledRanksHaveLeft) {
   const std::string mark = "trireme-test-" + std::to_string(::getpid());
   const fs::path older = "/dev/shm/vader_segment.older-" + mark;
   const fs::path mapped = "/dev/shm/vader_segment.mapped-" + mark;
-  const fs::path opened = "/dev/shm/vader_segment.opened-" + mark;  // by a rank about to map it
+  const fs::path opened = "/dev/shm/vader_segment.opened-" + mark;  // about to be mapped by a rank
   const fs::path left = "/dev/shm/vader_segment.left-" + mark;
   write_file_durably(older, "x");
   fs::last_write_time(older, fs::file_time_type::clock::now() - std::chrono::hours(1));
@@ -196,7 +196,7 @@ TEST_F(SupervisorOf, ARestartRemovesWhatKilledRanksHaveLeft) {
   ::close(file);
 }
 
-// Without hosts of its own a launcher may wait in a queue.
+// Without its own list of hosts, a launcher may wait in a queue.
 TEST_F(SupervisorOf, ALauncherWithoutHostsMayTakeLongToStart) {
   SupervisedRun run = run_of("sleep 1");
   run.start_limit_s = run.launcher_limit_s = 0.2;
@@ -204,7 +204,7 @@ TEST_F(SupervisorOf, ALauncherWithoutHostsMayTakeLongToStart) {
   EXPECT_EQ(lines("starts"), 1);
 }
 
-// mpirun says 1 where a rank left without ending MPI.
+// mpirun returns 1 if a rank left without finalizing MPI.
 TEST_F(SupervisorOf, ARunThatIsDoneEndsWellWhateverItsLauncherSays) {
   EXPECT_EQ(supervise(run_of("echo '{\"state\": \"done\"}' > status.json; exit 1")), 0);
   EXPECT_EQ(supervise(run_of("echo '{\"state\": \"stopped\"}' > status.json; kill -9 $$")), 0);
@@ -253,7 +253,7 @@ TEST_F(SupervisorOf, TheStatusOfTheRunNamesItToo) {
   EXPECT_EQ(text("used"), "a\nb\na\nc\n");
 }
 
-// Of two nodes, the one that is cut off is the one that no other can reach.
+// With two nodes, the one that is cut off is the one that no other can reach.
 TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOut) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
@@ -267,7 +267,7 @@ TEST_F(SupervisorOf, OfTwoNodesTheOneThatStaysIsLeftOut) {
 
 TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
-  // Stands for the program: trains on other nodes than b, and finds that b does not answer.
+  // Acts as the program: trains on nodes other than b, and finds that b does not respond.
   write_file_durably(folder_ / "trireme",
                      "#!/bin/sh\nif [ $1 = train ]; then ! grep -q b $HOSTS_FILE; exit; fi\n"
                      "echo \"$*\" > " +
@@ -284,7 +284,7 @@ TEST_F(SupervisorOf, NodesAreCheckedWhereARunFailsBeforeItBegins) {
   EXPECT_THAT(text("log.txt"), HasSubstr("without the node b"));
 }
 
-// Two ranks that do not reach each other do not learn each other's names.
+// Two ranks that cannot reach each other do not learn each other's names.
 TEST_F(SupervisorOf, ACheckOfTwoNodesThatNamesNoneLeavesOutOneAndThenTheOther) {
   write_file_durably(folder_ / "trireme",
                      "#!/bin/sh\ncd " + folder_.string() +

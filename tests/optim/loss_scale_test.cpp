@@ -1,4 +1,4 @@
-// Dynamic loss scaling: growth, hysteresis, the floor, and a checkpoint in the middle.
+// Tests of dynamic loss scaling: growth, hysteresis, the minimum, and a checkpoint in between.
 #include "optim/loss_scale.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(LossScale, HysteresisForgivesThenEveryOverflowHalves) {
   EXPECT_EQ(scale.scale(), 16);
   scale.update(true);
   EXPECT_EQ(scale.scale(), 8);
-  repeat(scale, 2, false);  // good steps short of the window do not forgive again
+  repeat(scale, 2, false);  // too few good steps do not restore the hysteresis
   scale.update(true);
   EXPECT_EQ(scale.scale(), 4);
   scale.update(true);
@@ -57,7 +57,7 @@ TEST(LossScale, HysteresisForgivesThenEveryOverflowHalves) {
 
 TEST(LossScale, IsStuckWhereTheSmallestScaleOverflowsOnAndOn) {
   LossScale scale(small(), Precision::fp16);
-  repeat(scale, 5, true);  // one forgiven, four halvings
+  repeat(scale, 5, true);  // one tolerated, four halvings
   ASSERT_EQ(scale.scale(), 1);
   repeat(scale, LossScale::patience - 1, true);
   EXPECT_FALSE(scale.is_stuck());

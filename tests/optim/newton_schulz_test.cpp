@@ -1,5 +1,5 @@
-// Newton-Schulz iterations against the formula in double, on wide, tall and square matrices, and
-// what they are for: an orthogonal factor.
+// Tests of Newton-Schulz iterations against the formula in double, on wide, tall and square
+// matrices, and of their purpose: an orthogonal factor.
 #include "optim/newton_schulz.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-using Matrix = std::vector<double>;  // row by row
+using Matrix = std::vector<double>;  // row-major
 
 Matrix sample(std::int64_t rows, std::int64_t cols) {
   Matrix x(static_cast<std::size_t>(rows * cols));
@@ -29,7 +29,7 @@ Matrix transposed(const Matrix& x, std::int64_t rows, std::int64_t cols) {
   return y;
 }
 
-// a [n, k] times b [k, m].
+// Returns a [n, k] times b [k, m].
 Matrix product(const Matrix& a, const Matrix& b, std::int64_t n, std::int64_t k, std::int64_t m) {
   Matrix y(static_cast<std::size_t>(n * m));
   for (std::int64_t i = 0; i < n; ++i)
@@ -91,7 +91,7 @@ TEST(NewtonSchulz, FollowsTheFormula) {
       EXPECT_LE(largest_difference(ours<double>(x, rows, cols, config, DType::f64), expected),
                 1e-12);
       EXPECT_LE(largest_difference(ours<float>(x, rows, cols, config, DType::f32), expected), 1e-4);
-      // In bf16 only what rounding leaves of it.
+      // In bf16, up to rounding.
       EXPECT_LE(largest_difference(ours<float>(x, rows, cols, config, DType::bf16), expected),
                 0.15);
     }
@@ -106,7 +106,7 @@ TEST(NewtonSchulz, MakesSingularValuesNearlyOne) {
   const Matrix gram = product(o, transposed(o, rows, cols), rows, cols, rows);
   double trace = 0;
   for (std::int64_t i = 0; i < rows; ++i) trace += gram[i * rows + i];
-  EXPECT_NEAR(trace / rows, 1, 0.35);  // the mean square of singular values in [0.7, 1.2]
+  EXPECT_NEAR(trace / rows, 1, 0.35);  // mean square of singular values in [0.7, 1.2]
 }
 
 TEST(NewtonSchulz, NothingStaysNothing) {
@@ -126,7 +126,7 @@ TEST(NewtonSchulz, ScalesAreThoseOfTheSystems) {
   EXPECT_DOUBLE_EQ(scale("original", 400, 100), 2);
   EXPECT_DOUBLE_EQ(scale("original", 100, 400), 1);
   EXPECT_DOUBLE_EQ(scale("unit_rms", 100, 400), 0.5);
-  config.muon_scale_factor = 0.2;  // Moonlight's, as Megatron says it
+  config.muon_scale_factor = 0.2;  // Moonlight's, in Megatron's notation
   EXPECT_DOUBLE_EQ(scale("spectral", 400, 100), 4);
 }
 

@@ -1,5 +1,5 @@
-// Steps of each optimizer over a stage's states, against the formulas written out in double; and
-// the same bits however the states are shared out.
+// Tests of each optimizer's steps over a stage's states, against the formulas in double; the bits
+// must not depend on the sharding of the states.
 #include "optim/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ double lr_of(int step) {
   return 0.01 / (1 + step);
 }
 
-// The gradient of an element at a step.
+// Returns the gradient of an element at a step.
 double gradient_of(int parameter, std::int64_t i, int step) {
   return std::sin(static_cast<double>(1 + parameter * 50 + i * 3 + step * 7));
 }
@@ -37,7 +37,7 @@ OptimizerConfig config_of(const std::string& name, const std::string& moments = 
   return config;
 }
 
-// One rank's states with all that they need, alone: `degree` ranks share them in turn.
+// One rank's states and everything they need; `degree` ranks that share them run one by one.
 struct States {
   Stage stage;
   StateLayout layout;
@@ -63,7 +63,7 @@ struct States {
     optimizer.describe_next_step(block);
     optimizer.step(&block);
   }
-  // Weights, then moments, of the elements that this rank owns, by parameter and element.
+  // Returns weights, then moments, of the elements that this rank owns, by parameter and element.
   std::map<std::pair<int, std::int64_t>, std::vector<double>> values() const {
     std::map<std::pair<int, std::int64_t>, std::vector<double>> all;
     for (const OwnedSlice& slice : layout.owned()) {
@@ -109,7 +109,7 @@ struct States {
   }
 };
 
-// One element by the book: weight, then moments.
+// Computes one element by the formulas: weight, then moments.
 std::vector<double> by_the_book(const OptimizerConfig& c, double weight, bool decays, int parameter,
                                 std::int64_t i) {
   const double decay = decays ? c.weight_decay : 0;

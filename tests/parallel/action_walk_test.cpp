@@ -1,4 +1,4 @@
-// Schedules of long steps: written short, walked in full, the same as if they were written out.
+// Tests of schedules of long steps: stored compactly and walked, they equal those written out.
 #include "parallel/action_walk.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@ namespace {
 
 using Kind = ScheduleKind;
 
-// Every action of every micro-batch made one by one.
+// Generates every action of every micro-batch separately.
 Schedule written_out(ScheduleRequest request) {
   request.written_out = true;
   return make_schedule(request);
 }
 
-// The lists of a step that is too short for loops, micro-batch by micro-batch.
+// If a step is too short for loops, every micro-batch is listed.
 TEST(ActionWalk, ShortStepsAreWrittenOut) {
   for (const Kind kind : all_kinds()) {
     const Schedule schedule = make_schedule({kind, 4, 16});
@@ -69,7 +69,7 @@ TEST(ActionWalk, ReportsAreThoseOfTheStepWrittenOut) {
   }
 }
 
-// A loop that sends what the rank after it does not receive.
+// A loop sends what the next rank does not receive.
 TEST(ActionWalk, ChecksEveryTurn) {
   Schedule schedule = make_schedule({Kind::one_f_one_b, 3, 200});
   ASSERT_FALSE(schedule.loops.empty());
@@ -91,7 +91,7 @@ TEST(ActionWalk, HundredThousandMicroBatchesOn128RanksTakeSecondsAndLittleMemory
     EXPECT_LT(actions * sizeof(Action), std::size_t{32} << 20);
     const ScheduleReport report = check_schedule(schedule);
     EXPECT_EQ(report.ranks[0].peak_in_flight, 128);
-    // Of processor time, a bound for gross mistakes only: it took 15 minutes and 10 GB.
+    // A processor-time limit that only catches gross mistakes: it once took 15 minutes and 10 GB.
     EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC) << name_of(kind);
   }
 }

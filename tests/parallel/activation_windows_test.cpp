@@ -1,5 +1,5 @@
-// Activations in windows that are fewer than layers: the same gradients, also where a backward pass
-// changes what a window holds.
+// Tests of activations in fewer windows than layers: the gradients are unchanged, also if a
+// backward pass modifies the contents of a window.
 #include "parallel/activation_windows.h"
 
 #include <gtest/gtest.h>
@@ -21,10 +21,10 @@ using testing_runtime::three_linears;
 using testing_runtime::width;
 
 constexpr std::int64_t positions = 5;
-constexpr int layers = segments + 2;  // of which the last one makes a loss
+constexpr int layers = segments + 2;  // the last one computes a loss
 
-// The gradient of the loss overwrites the logits, which were saved for it, and the gradient of the
-// table, computed later, reads them.
+// The loss gradient overwrites the saved logits, and the table's gradient, which is computed later,
+// reads them.
 std::unique_ptr<Graph> loss_of_positions() {
   auto g = std::make_unique<Graph>(DType::f64);
   const ValueId x = g->segment_input({positions, width});
@@ -36,7 +36,7 @@ std::unique_ptr<Graph> loss_of_positions() {
   return g;
 }
 
-// More layers than windows, all of the kind that lies in them.
+// More layers than windows, all of the windowed kind.
 StageDefinition with_a_loss() {
   StageDefinition definition = three_linears(positions);
   definition.segments.push_back({0, segments, {0, 1}});
@@ -52,7 +52,7 @@ StageDefinition with_a_loss() {
   return definition;
 }
 
-// Where windows are taken to and brought back from: memory.
+// A store that keeps the windows' contents in memory.
 class InMemory final : public ActivationStore {
  public:
   explicit InMemory(const Stage& stage) : stage_(stage) {}
@@ -72,7 +72,7 @@ class InMemory final : public ActivationStore {
   std::map<std::pair<int, int>, std::vector<std::byte>> kept_;
 };
 
-// Of two micro-batches in two slots, whose passes interleave as in a pipeline.
+// Gradients of two micro-batches in two slots, with passes interleaved as in a pipeline.
 std::vector<double> gradients(std::int64_t windowed, bool split) {
   StageOptions options;
   options.split_weight_grad = split;

@@ -1,4 +1,4 @@
-// The kinds of schedules that there are, for tests that go through all of them.
+// All kinds of schedules, for tests that iterate over them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The checker: schedules that are wrong in one place each, and deadlocks under each kind of
+// Tests of the checker: schedules with one error each, and deadlocks under each kind of
 // transfer.
 #include "parallel/check.h"
 
@@ -82,7 +82,7 @@ TEST(Check, RefusesDataThatIsNotThere) {
   s = base();
   move_before(s, 0, find(s, 0, send_activation, 1), find(s, 0, forward, 1));
   EXPECT_THAT(complaint(s), HasSubstr("nothing to send yet"));
-  // Between chunks on one rank nothing is sent, but the order still counts.
+  // Chunks on the same rank do not communicate, but their order still matters.
   s = make_schedule({ScheduleKind::zbv, 3, 6});
   move_before(s, 2, find(s, 2, forward, 0, 1), find(s, 2, forward, 0, 0));
   EXPECT_THAT(complaint(s), HasSubstr("its input is not there"));
@@ -95,8 +95,8 @@ TEST(Check, RefusesWrongPeersAndMessagesThatCross) {
   s = base();
   std::swap(s.actions[1][find(s, 1, receive_activation, 0)],
             s.actions[1][find(s, 1, receive_activation, 1)]);
-  // The second comes before the forward that needs it: posted early enough, but in the wrong
-  // order.
+  // The second receive precedes the forward pass that needs it: posted early enough, but in the
+  // wrong order.
   move_before(s, 1, find(s, 1, receive_activation, 0), 0);
   move_before(s, 1, find(s, 1, receive_activation, 1), 0);
   EXPECT_THAT(complaint(s), HasSubstr("messages do not match"));
@@ -108,10 +108,10 @@ TEST(Check, RefusesReductionsBeforeTheLastGradient) {
   EXPECT_THAT(complaint(s), HasSubstr("still to come"));
 }
 
-// Every rank computes backward of micro-batch 0 before the forward that the other waits for.
+// Every rank runs backward of micro-batch 0 before the forward pass that the other waits for.
 Schedule circular() {
   Schedule s = make_schedule({ScheduleKind::one_f_one_b, 2, 2});
-  // Rank 0 gives micro-batch 1 away only after the gradient of 0; rank 1 wants it before.
+  // Rank 0 sends micro-batch 1 only after the gradient of 0; rank 1 needs it before.
   move_before(s, 0, find(s, 0, backward, 0), find(s, 0, forward, 1));
   move_before(s, 0, find(s, 0, receive_gradient, 0), find(s, 0, backward, 0));
   move_before(s, 1, find(s, 1, forward, 1), find(s, 1, backward, 0));
@@ -126,7 +126,7 @@ TEST(Check, FindsADeadlockAndSaysWhere) {
 }
 
 TEST(Check, BuffersCanBeUsedInTurn) {
-  // What ChunkBuffers promises, by its definition: no other micro-batch is in buffer m % count.
+  // The invariant of ChunkBuffers: buffer m % count holds no other micro-batch.
   for (const ScheduleKind kind : all_kinds()) {
     const Schedule s = make_schedule({kind, 4, 11, 0, {{}}, 1});
     const ScheduleReport report = check_schedule(s);
@@ -183,7 +183,7 @@ TEST(SlotTable, RefusesOneTooMany) {
 }
 
 TEST(Check, KnowsWhatOnlyBlockingTransfersDeadlock) {
-  // Both ranks post their receive before they send: harmless unless posting waits.
+  // Both ranks post their receive before their send: harmless unless posting blocks.
   Schedule s = make_schedule({ScheduleKind::one_f_one_b, 2, 1});
   move_before(s, 0, find(s, 0, receive_gradient, 0), find(s, 0, send_activation, 0));
   EXPECT_EQ(complaint(s), "");
@@ -200,7 +200,7 @@ TEST(Check, CountsTimeBuffersAndMessages) {
   EXPECT_EQ(r.ranks[1].peak_in_flight, 1);
   EXPECT_GE(r.ranks[1].buffers[0].activations, 1);
   for (const RankReport& rank : r.ranks) EXPECT_NEAR(rank.busy + rank.idle, r.makespan, 1e-12);
-  // Transfers lengthen the run by what nothing hides: there, back, and there again at the end.
+  // Exposed transfers lengthen the run: forward, backward, and forward again at the end.
   EXPECT_GT(r.makespan, check_schedule(s, {.times = {{2, 2, 2}}}).makespan);
 }
 

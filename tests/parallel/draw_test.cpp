@@ -1,4 +1,4 @@
-// Drawings: the text as a reader sees it, and a picture that is well formed and complete.
+// Tests of drawings: the text as a reader sees it, and a well-formed, complete picture.
 #include "parallel/draw.h"
 
 #include <gmock/gmock.h>
@@ -41,8 +41,8 @@ TEST(Draw, ZeroBubbleShowsBothGradientsAndChunks) {
   EXPECT_THAT(text, HasSubstr("rank  0 |F0 F1 F2 f0 i0 w0"));
 }
 
-// Of a long step the beginning and the end are drawn, with the numbers that micro-batches have
-// there.
+// A long step is drawn with its beginning and its end, with the true micro-batch
+// numbers.
 TEST(Draw, LongSchedulesLoseTheirMiddle) {
   for (const int micro_batches : {128, 100000}) {
     const Schedule schedule = make_schedule({ScheduleKind::one_f_one_b, 4, micro_batches});
@@ -52,7 +52,7 @@ TEST(Draw, LongSchedulesLoseTheirMiddle) {
       EXPECT_LE(end - at, 200 + std::string("rank  0 |").size());
       at = end + 1;
     }
-    EXPECT_THAT(text, HasSubstr("-- B0---"));  // the last rank turns at once
+    EXPECT_THAT(text, HasSubstr("-- B0---"));  // the last rank turns around immediately
     EXPECT_THAT(text, HasSubstr(" ... "));
     const std::string last = std::to_string(micro_batches - 1);
     EXPECT_THAT(text, HasSubstr("B" + last + "-"));
@@ -67,7 +67,7 @@ TEST(Draw, LongSchedulesLoseTheirMiddle) {
 
 TEST(Draw, SvgHasEveryPassAndClosesEveryTag) {
   const std::string svg = draw({ScheduleKind::zb1p, 3, 5}, {.unit = "ms"}).svg;
-  // Passes, three colors of the legend, three lanes, the background.
+  // Passes, three legend colors, three lanes, the background.
   EXPECT_EQ(count(svg, "<rect"), 3 * 5 * 3 + 3 + 3 + 1);
   EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
   EXPECT_EQ(count(svg, "<svg"), count(svg, "</svg>"));

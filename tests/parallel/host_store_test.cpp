@@ -1,5 +1,5 @@
-// A store in the host's memory, on queues that run as late and as far out of order as events allow:
-// what is read, written and computed comes in the order in which it was asked for.
+// Tests of a store in host memory, on queues that run as late and as far out of order as events
+// allow: reads, writes and computations must take effect in the requested order.
 #include "parallel/host_store.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ constexpr std::int64_t page = TransferStore::alignment;
 constexpr TransferUse use = {"what a test moves", "buy memory", "read",      "write",
                              "from a file",       "to a file",  "from host", "to host"};
 
-// Queues that put everything off until somebody synchronizes. Then the first of them in `order`
-// that may continue always does: the last only where the others wait for it.
+// Queues that defer all work until a synchronization. Then the first queue in `order` that can
+// proceed always does so: the last one runs only when the others wait for it.
 class LateDevice final : public testing_device::WrappedDevice {
  public:
   using Order = std::array<QueueRole, 3>;
@@ -34,7 +34,7 @@ class LateDevice final : public testing_device::WrappedDevice {
  private:
   struct Work {
     std::function<void()> body;
-    std::shared_ptr<bool> after;  // null: at any time
+    std::shared_ptr<bool> after;  // null: no constraint
   };
   class LateQueue final : public Queue {
    public:
@@ -82,7 +82,7 @@ class LateDevice final : public testing_device::WrappedDevice {
   std::map<QueueRole, LateQueue> queues_;
 };
 
-// A store of a page that holds `stored`, and pages of a device, which hold `before`.
+// A store with one page that contains `stored`, and device pages that contain `before`.
 struct Scene {
   static constexpr std::uint8_t stored = 3, before = 4;
 
@@ -99,7 +99,7 @@ struct Scene {
   TransferStore::Ticket read(int index) { return store.read({{at(index), 0, page}}, 0); }
   TransferStore::Ticket write(int index) { return store.write({{at(index), 0, page}}, 0); }
 
-  // What a page holds when all has run.
+  // Returns the contents of a page after everything has run.
   int result(int index) {
     device.queue().synchronize();
     const std::byte* const first = at(index);
@@ -157,7 +157,7 @@ TEST(HostStore, MemoryIsUsedAgainWhenItWasWritten) {
 TEST(HostStore, WaitsForAllAtOnce) {
   in_every_order([](Scene& scene) {
     scene.read(1);
-    scene.store.wait_for_all();  // to write what is being read is not allowed
+    scene.store.wait_for_all();  // a page that is being read must not be written
     scene.write(0);
     scene.store.wait_for_all();
     scene.fill(0, 9);

@@ -1,4 +1,4 @@
-// Schedules that are made once for each request.
+// Tests that schedules are generated once per request.
 #include "parallel/planned_schedules.h"
 
 #include <gtest/gtest.h>

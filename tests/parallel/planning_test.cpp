@@ -1,4 +1,4 @@
-// Layers over stages, and parameters over the ranks that share them.
+// Tests of the assignment of layers to stages, and of parameters to the ranks that share them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(StagePlacement, IsABijectionAndTheVTurns) {
     EXPECT_EQ(static_cast<int>(seen.size()), place.stages());
   }
   const StagePlacement v{4, 2, true};
-  EXPECT_EQ(v.stage(0, 1), 7);  // the first rank holds both ends of the model
+  EXPECT_EQ(v.stage(0, 1), 7);  // the first rank has both ends of the model
   EXPECT_EQ(v.rank_of(3), v.rank_of(4));
 }
 
@@ -90,7 +90,7 @@ TEST(Shards, GiveEveryElementOneOwner) {
             EXPECT_EQ(s.begin, next[s.parameter]);  // ranks own ascending ranges
             EXPECT_EQ(s.begin % 256, 0);
             EXPECT_LE(s.offset + s.count(), b.part);
-            // Position in the bucket by both ways.
+            // The position in the bucket, computed in two ways.
             EXPECT_EQ(rank * b.part + s.offset, plan.offset_of(s.parameter) + s.begin);
             EXPECT_EQ(plan.bucket_of(s.parameter), bucket);
             next[s.parameter] = s.end;

@@ -1,5 +1,5 @@
-// The generators: legal, free of deadlock, and with the bubbles and the memory of the
-// literature.
+// Tests of the schedule generators: valid, free of deadlock, and with the bubbles and the memory of
+// the literature.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using Kind = ScheduleKind;
 
-// Checks a schedule under every behavior of transfers, with receives early as well.
+// Checks a schedule under every transfer behavior, including early receives.
 ScheduleReport check_all(ScheduleRequest request, const std::vector<PassTimes>& times) {
   const Schedule schedule = make_schedule(request);
   for (const auto model : {TransferModel::queued, TransferModel::blocking}) {
@@ -47,7 +47,7 @@ TEST(Schedules, AreLegalForManyShapes) {
   }
 }
 
-// Every stage with different times, from a tenth of the usual to ten times as much.
+// Returns different times for every stage, from a tenth to ten times the usual.
 std::vector<PassTimes> uneven_times(int stages, int seed) {
   std::vector<PassTimes> times(stages);
   const auto draw = [&](int i) {
@@ -92,7 +92,7 @@ TEST(Bubbles, OfInterleavedShrinkWithVirtualStages) {
   for (const int p : {2, 4, 8}) {
     for (const int v : {2, 3, 4}) {
       for (const int m : {p, p + 1, 3 * p, 3 * p + 1}) {
-        // Times of one chunk are those of a rank divided by v.
+        // The time of a chunk is that of a rank divided by v.
         const ScheduleReport r = report(Kind::interleaved, p, m, v, {1.0 / v, 1.0 / v, 1.0 / v});
         EXPECT_NEAR(r.longest_stall, (p - 1) * 3.0 / v, 1e-9) << p << " " << v << " " << m;
       }
@@ -120,7 +120,7 @@ TEST(Bubbles, OfZbvVanishAtTheMemoryOf1f1bWithTwiceTheMessages) {
       EXPECT_NEAR(zbv.longest_stall, 0, 1e-9) << p << " " << m;
       EXPECT_LE(zbv.peak_memory, base.peak_memory);
       EXPECT_EQ(zbv.messages, 2 * base.messages);
-      // What is left is the run-in: half a forward per rank.
+      // Only the warm-up remains: half a forward pass per rank.
       EXPECT_NEAR(zbv.makespan, 3.0 * m + 0.5 * (p - 1), 1e-9);
     }
   }
@@ -132,7 +132,7 @@ TEST(Bubbles, OfVHalfAreHalfAtHalfTheMemory) {
       const ScheduleReport vhalf = report(Kind::vhalf, p, m, 2, {0.5, 0.5, 0.5});
       const ScheduleReport base = report(Kind::one_f_one_b, p, m);
       EXPECT_LE(vhalf.longest_stall, base.longest_stall / 2) << p << " " << m;
-      // Half, and what the two turns of the V add: one micro-batch of a stage.
+      // Half, plus the cost of the two turns of the V: one micro-batch of a stage.
       EXPECT_LE(vhalf.peak_memory, base.peak_memory / 2 + 1) << p << " " << m;
     }
   }
@@ -157,7 +157,7 @@ TEST(Schedules, WithFewMicroBatchesStillRun) {
 }
 
 TEST(Schedules, GainWhatTheyPromiseWhenTimesAreUneven) {
-  // A head that makes the last stage slower, weight gradients cheaper than input gradients.
+  // The head makes the last stage slower; weight gradients are cheaper than input gradients.
   std::vector<PassTimes> times(4, {1, 1.1, 0.8});
   times.back() = {1.3, 1.4, 1.0};
   const auto length = [&](Kind kind) {

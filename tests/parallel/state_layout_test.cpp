@@ -1,4 +1,4 @@
-// Buckets of a model's parameters: who owns what, and which passes write them.
+// Tests of parameter buckets: which rank owns which part, and which passes write them.
 #include "parallel/state_layout.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Three segments of two parameters each; the last has the first one's weight too (tied).
+// Three segments of two parameters each; the last one also has the first one's weight (tied).
 StageDefinition three_segments() {
   StageDefinition definition;
   const auto build = [] {
@@ -62,7 +62,7 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
       EXPECT_EQ(layout.state_elements() * degree, definition.flat_elements);
       for (const OwnedSlice& slice : layout.owned()) {
         EXPECT_LE(slice.offset + slice.count(), layout.part(slice.bucket));
-        // An owned part is at the same place in the flat layout as its parameter.
+        // An owned part has the same position in the flat layout as its parameter.
         EXPECT_EQ(layout.part_begin(slice.bucket) + slice.offset,
                   definition.parameters[slice.parameter].offset + slice.begin);
         owned[slice.parameter].push_back({slice.begin, slice.end});
@@ -82,7 +82,7 @@ TEST(StateLayout, RanksTogetherOwnEveryElementOnce) {
   }
 }
 
-// Of four ranks that share the states two have the same experts.
+// Two of the four ranks that share the states have the same experts.
 TEST(StateLayout, ExpertsAreSharedByTheRanksThatHaveThem) {
   constexpr int expert = 2;  // "1weight"
   std::int64_t owned = 0;
@@ -147,7 +147,7 @@ TEST(StateLayout, ATiedParameterHasABucketOfItsOwnWithTwoWriters) {
     for (int p = 1; p < static_cast<int>(definition.parameters.size()); ++p)
       EXPECT_NE(layout.bucket_of(p), tied);
     EXPECT_EQ(layout.writers(tied), 2);
-    // Every gradient is made by exactly the passes that are counted.
+    // Every gradient is written by exactly the passes that are counted.
     std::map<int, int> writers;
     for (int s = 0; s < 3; ++s) {
       for (const Pass pass : {Pass::backward, Pass::weight_grad}) {

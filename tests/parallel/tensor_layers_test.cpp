@@ -1,4 +1,4 @@
-// What parts of a parameter each rank has: together the ranks hold every element once.
+// Tests of the parts that each rank has of a parameter: together they cover every element once.
 #include "parallel/layers.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// The parameters that `layer(graph, tensor)` adds on one rank.
+// Returns the parameters that `layer(graph, tensor)` adds on one rank.
 template <class Layer>
 std::vector<ParameterSpec> parameters_of(const TensorParallel& tp, Layer&& layer) {
   Graph g(DType::f32);
@@ -14,7 +14,7 @@ std::vector<ParameterSpec> parameters_of(const TensorParallel& tp, Layer&& layer
   return g.parameters();
 }
 
-// How many ranks hold each element of a whole parameter.
+// Counts the ranks that have each element of a whole parameter.
 template <class Layer>
 std::vector<int> owners(int ranks, std::size_t parameter, Layer&& layer) {
   std::vector<int> counts;

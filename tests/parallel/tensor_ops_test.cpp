@@ -1,5 +1,5 @@
-// Collective ops among ranks (as threads): what each gives forward, and that its gradient is its
-// dual.
+// Tests of collective ops on ranks (as threads): the forward result of each, and that its gradient
+// is its dual.
 #include <gtest/gtest.h>
 
 #include "base/random.h"
@@ -21,7 +21,7 @@ std::vector<T> random_values(int stream, std::int64_t count) {
   return values;
 }
 
-// Sum over ranks of random_values(first_stream + rank), in the order of the ranks.
+// Returns the sum of random_values(first_stream + rank) over all ranks, in rank order.
 template <class T>
 std::vector<T> sum_over(int ranks, int first_stream, std::int64_t count) {
   std::vector<T> sum = random_values<T>(first_stream, count);
@@ -38,7 +38,7 @@ std::vector<T> part(const std::vector<T>& whole, int index, int of) {
   return {whole.begin() + index * count, whole.begin() + (index + 1) * count};
 }
 
-// The random_values of all ranks, one after the other.
+// Returns the random_values of all ranks, concatenated.
 template <class T>
 std::vector<T> gathered(int ranks, int first_stream, std::int64_t count) {
   std::vector<T> all;
@@ -54,8 +54,8 @@ struct Result {
   std::vector<T> y, dx;
 };
 
-// A stage of one segment: the op under test between products with the identity, as it occurs
-// between products in a model; at_border: right after the segment's input.
+// A stage of one segment: the op under test between multiplications by the identity, since in a
+// model it occurs between GEMMs; at_border: directly after the segment's input.
 template <class T>
 Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& op,
               std::int64_t x_rows, Recompute how, bool at_border = false) {
@@ -107,7 +107,7 @@ Result<T> run(RankGroup& group, const std::function<ValueId(Graph&, ValueId)>& o
 template <class T>
 class CollectiveOp : public testing::Test {
  protected:
-  // check(rank, ranks, result) on every rank.
+  // Runs check(rank, ranks, result) on every rank.
   static void on_ranks(const std::function<ValueId(Graph&, ValueId, GraphGroup)>& op,
                        std::int64_t x_rows,
                        const std::function<void(int, int, const Result<T>&)>& check) {
@@ -211,7 +211,7 @@ TEST(CollectiveOps, RefuseWhatCannotWork) {
                Error);  // would overwrite the segment's input
 }
 
-// A value that is read under its old name after grad_all_reduce, as a residual does.
+// The value is read under its old name after grad_all_reduce, as a residual connection does.
 TEST(CollectiveOps, ValidatorKnowsThatIdentityWritesNothing) {
   Graph g(DType::f32);
   const ValueId x = ops::activation(g, g.segment_input({rows, columns}), ActivationKind::silu);

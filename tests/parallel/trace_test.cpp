@@ -1,4 +1,4 @@
-// A trace: lanes of computation and communication in a form that trace viewers read.
+// Tests of traces: lanes of computation and communication in a format that trace viewers read.
 #include "parallel/trace.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Trace, HasALanePerChunkAndGroup) {
   const auto events = nlohmann::json::parse("[" + trace.json() + "]");
 
   std::map<int, std::string> lanes;
-  std::map<std::string, std::pair<std::string, double>> spans;  // lane and length by name
+  std::map<std::string, std::pair<std::string, double>> spans;  // lane and duration by name
   for (const auto& event : events) {
     EXPECT_EQ(event.at("pid"), 3);
     if (event.at("name") == "thread_name") lanes[event.at("tid")] = event["args"]["name"];

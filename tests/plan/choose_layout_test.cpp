@@ -1,4 +1,4 @@
-// The layout that is chosen fits, and cuts the model no more than it must.
+// Tests that the chosen layout fits, and splits the model no more than necessary.
 #include "plan/choose_layout.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(ChooseLayout, CutsMoreWhereThereIsLessMemory) {
     EXPECT_GE(p.tp * p.pp, parts) << memory;
     parts = p.tp * p.pp;
     EXPECT_LE(static_cast<double>(choice->needed), 0.95 * static_cast<double>(memory * GiB));
-    // The plan of what was chosen says the same.
+    // The plan of the chosen layout agrees.
     std::int64_t most = 0;
     for (const RankPlan& rank : plan_layout(choice->config, 64, target_of(DeviceKind::hip)).ranks)
       most = std::max(most, rank.device_bytes());
@@ -50,7 +50,7 @@ TEST(ChooseLayout, CutsMoreWhereThereIsLessMemory) {
   EXPECT_GT(parts, 1);
 }
 
-// Tensor parallelism stays in a node.
+// Tensor parallelism stays within a node.
 TEST(ChooseLayout, DoesNotCutLayersOverNodes) {
   const auto choice = choose_layout(preset("gpt3-13b"), {64, 2, 24 * GiB});
   ASSERT_TRUE(choice);

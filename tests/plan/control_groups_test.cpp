@@ -1,4 +1,4 @@
-// Limits of control groups, in folders like those that the kernel shows.
+// Tests of control group limits, in folders like those of the kernel.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ TEST_F(ControlGroups, OfVersion1AreThoseOfTheMemoryController) {
   EXPECT_EQ(limit("11:cpu:/slurm/uid_1/job_7\n"), 9223372036854771712);
 }
 
-// In a container the process's own path is not shown, but the root is the container's.
+// In a container the process's own path does not exist, but the root is the container's.
 TEST_F(ControlGroups, OfAContainerLieAtTheRoot) {
   write("memory.max", "1073741824\n");
   EXPECT_EQ(limit("0::/../../docker/abc\n"), 1073741824);

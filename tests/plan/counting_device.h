@@ -1,5 +1,5 @@
-// The CPU, with a count of every entry into its tables of kernels: what a real run did, as told by
-// nobody who records.
+// The CPU with a counter of all calls of its kernel tables: shows what a real run did,
+// independently of the recorder.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What ranks keep on the hosts of their GPUs, against the memory that these have.
+// Tests of the memory that ranks use on the hosts of their GPUs, against what these have.
 #include "plan/host_memory.h"
 
 #include <gmock/gmock.h>
@@ -34,10 +34,10 @@ std::int64_t kept(const RankPlan& rank) {
 }
 
 TEST(HostMemory, IsThatOfTheFullestNode) {
-  EXPECT_EQ(on_fullest_node({3}, 4, 8), 12);        // a node that is not full
-  EXPECT_EQ(on_fullest_node({10, 1}, 16, 8), 80);   // a node for each position
-  EXPECT_EQ(on_fullest_node({10, 1}, 8, 8), 44);    // both on one
-  EXPECT_EQ(on_fullest_node({1, 5, 1}, 6, 4), 12);  // the border of nodes within a position
+  EXPECT_EQ(on_fullest_node({3}, 4, 8), 12);        // a partially filled node
+  EXPECT_EQ(on_fullest_node({10, 1}, 16, 8), 80);   // one node per position
+  EXPECT_EQ(on_fullest_node({10, 1}, 8, 8), 44);    // both positions on one node
+  EXPECT_EQ(on_fullest_node({1, 5, 1}, 6, 4), 12);  // the node boundary is within a position
   EXPECT_EQ(on_fullest_node({1, 1, 7}, 12, 3), 21);
 }
 
@@ -52,12 +52,12 @@ TEST(HostMemory, DecidesWhetherALayoutFits) {
   const Verdict short_by_one = judge(plan, config, 4, endless, {needed - 1, 4});
   EXPECT_TRUE(short_by_one.fits_device());
   EXPECT_FALSE(short_by_one.fits());
-  // Two ranks on each node need half of it; where the host is not known nothing is compared.
+  // Two ranks per node need half of it; if the host's memory is unknown, nothing is compared.
   EXPECT_TRUE(judge(plan, config, 4, endless, {needed / 2, 2}).fits());
   EXPECT_TRUE(judge(plan, config, 4, endless).fits());
 }
 
-// Each of them planned: less on the host, and the rank's memory still suffices.
+// Each proposal is planned: it uses less host memory, and the rank's memory still suffices.
 TEST(HostMemory, ProposesWhatWouldFit) {
   const Config config = offloaded();
   const LayoutPlan plan = plan_of(config, 4);
@@ -75,7 +75,7 @@ TEST(HostMemory, ProposesWhatWouldFit) {
   }
 }
 
-// What is not offloaded is not on the host, and a verdict does not speak of it.
+// Without offloading, host memory is not checked, and the verdict does not mention it.
 TEST(HostMemory, IsNoMatterWithoutOffload) {
   const Config config = small({"run.device=hip"});
   const LayoutPlan plan = plan_of(config, 4);

@@ -1,4 +1,4 @@
-// Plans against what runs.
+// Tests of plans against real runs.
 #include "plan/layout_plan.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {
   EXPECT_EQ(bytes(three, "parameters"), 0);
 }
 
-// On a GPU what is offloaded leaves its memory, but for what is in flight; on the CPU it stays.
+// On a GPU, offloading frees device memory except for data in flight; on the CPU it does not.
 TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   const std::vector<std::string> settings = {"offload.optimizer=host", "offload.activations=host",
                                              "offload.parameters=host", "parallel.zero=3",
@@ -72,13 +72,13 @@ TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   }
   EXPECT_EQ(bytes(with, "sharded parameters"), 0);
   EXPECT_LT(rank.memory.total(), without.ranks[0].memory.total());
-  // Parts of buckets are rounded up to what a file would need.
+  // Parts of buckets are rounded up to file alignment.
   EXPECT_GE(rank.on_host.states, states);
   EXPECT_LT(rank.on_host.states, states * 11 / 10);
   EXPECT_GE(rank.on_host.parameters, bytes(without, "sharded parameters"));
   EXPECT_GE(rank.on_host.activations, bytes(without, "saved activations"));
   EXPECT_EQ(rank.in_files.total(), 0);
-  // Each state goes and comes once in a step, as do activations.
+  // Each state moves out and back once per step, as do activations.
   EXPECT_GE(rank.host.written, static_cast<double>(states));
   EXPECT_GT(rank.host.read, static_cast<double>(states));
   EXPECT_EQ(rank.files.read, 0);
@@ -90,7 +90,7 @@ TEST(LayoutPlan, OffloadToTheHostOfAGpu) {
   EXPECT_EQ(on_cpu.ranks[0].on_host.total(), 0);
 }
 
-// Checkpoints are written from a copy in the host's memory, whatever computes.
+// Checkpoints are written from a copy in host memory, on any device.
 TEST(LayoutPlan, TheCopyForCheckpointsOfAGpuIsOnItsHost) {
   const auto plan_for = [](DeviceKind device, const std::string& async) {
     return plan_layout(
@@ -107,8 +107,8 @@ TEST(LayoutPlan, TheCopyForCheckpointsOfAGpuIsOnItsHost) {
   EXPECT_EQ(with.ranks[0].on_host.copies, bytes(on_cpu, "copy for checkpoints"));
 }
 
-// 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank; what is kept for
-// weight gradients comes on top.
+// 1F1B holds p micro-batches on the first rank, V-Half p/2 + 1 on every rank, plus values that are
+// kept for weight gradients.
 TEST(LayoutPlan, VHalfHoldsFewerActivations) {
   const auto saved = [](const char* schedule) {
     const LayoutPlan plan = plan_layout(
@@ -128,12 +128,12 @@ TEST(LayoutPlan, TrafficFollowsTheFormulas) {
   const Traffic& traffic = dp.ranks[0].traffic;
   EXPECT_EQ(traffic.tensor, 0);
   EXPECT_EQ(traffic.pipeline, 0);
-  // A ring's share, and a little more where small buckets go to everybody at once.
+  // A ring's share, plus a little more because small buckets are sent to all ranks directly.
   const double ring = 2.0 * 3 / 4 * static_cast<double>(bytes(dp, "gradients"));
   EXPECT_GE(traffic.gradients, ring);
   EXPECT_LE(traffic.gradients, 1.02 * ring);
   const LayoutPlan pp = plan_layout(small({"parallel.pp=2"}), 2);
-  // 8 micro-batches of 2 x 32 rows of 64 bf16: activations one way, gradients the other.
+  // 8 micro-batches of 2 x 32 rows of 64 bf16: activations forward, gradients backward.
   EXPECT_EQ(pp.ranks[0].traffic.pipeline, 8.0 * 2 * 32 * 64 * 2);
   EXPECT_EQ(pp.ranks[1].traffic.pipeline, 8.0 * 2 * 32 * 64 * 2);
 }
@@ -142,7 +142,7 @@ TEST(LayoutPlan, OfFiveThousandRanksTakesUnderASecond) {
   const Config config = small({"parallel.tp=8", "parallel.pp=16", "model.num_layers=96",
                                "model.hidden_size=12288", "model.num_heads=96", "parallel.zero=1",
                                "train.global_batch_size=1920", "train.micro_batch_size=1"});
-  // Processor time, which does not depend on what else the machine does. Sanitizers slow it down.
+  // Measures processor time, which is independent of other load. Sanitizers slow it down.
 #ifdef TRIREME_ASSERTIONS
   const double limit = 20;
 #else

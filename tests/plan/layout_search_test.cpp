@@ -1,4 +1,4 @@
-// A search looks closely at few layouts, and finds what looking at all of them finds.
+// Tests that a search examines few layouts closely, and finds what an exhaustive search finds.
 #include "plan/layout_search.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::int64_t on_host(const LayoutPlan& plan, int ranks_on_node) {
   return on_fullest_node(of_position, plan.mesh.size(), ranks_on_node);
 }
 
-// Layouts of all sorts, of models with and without what makes ranks differ.
+// Layouts of all kinds, for models with and without features that make ranks differ.
 TEST(LayoutBounds, AreNeverAboveThePlan) {
   const Machine machine = find_machine("lumi-g");
   const Stack& stack = find_stack("trireme");
@@ -61,8 +61,8 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
         {"model.seq_length=32768", "model.family=llama", "train.global_batch_size=8"},
         {"run.gradient_dtype=bf16", "model.seq_length=256", "model.hidden_size=256"},
         {"offload.optimizer=host", "offload.activations=host", "checkpoint.async=true"},
-        // Layers that differ: the first sees all, later ones do, every other has experts, the last
-        // ones compute in bf16.
+        // Layers that differ: full attention in the first, in later ones, experts in every other
+        // one, or bf16 in the last ones.
         {"model.seq_length=2048", "model.attention_window=64", "model.window_layers=[1,2,3]"},
         {"model.seq_length=2048", "model.attention_window=64", "model.window_layers=[0,1]"},
         {"model.family=llama", "model.seq_length=1024", "model.attention_window=32",
@@ -100,7 +100,7 @@ TEST(LayoutBounds, AreNeverAboveThePlan) {
   }
 }
 
-// A schedule that is added, too.
+// Includes schedules that will be added later.
 TEST(LayoutBounds, KnowWhatEveryScheduleHolds) {
   const Machine machine = find_machine("lumi-g");
   for (const ScheduleEntry& entry : all_schedules()) {
@@ -153,7 +153,7 @@ TEST(LayoutSearch, FindsWhatLookingAtAllLayoutsFinds) {
   }
 }
 
-// Two ranks that both have all states do not fit on their host; those that share them do.
+// Two ranks with full states do not fit on their host; ranks that share them do.
 TEST(LayoutSearch, LeavesOutWhatHasNoRoomOnAHost) {
   const Machine machine = find_machine("lumi-g");
   const Config config = tiny({"model.hidden_size=512", "model.seq_length=128",
@@ -176,7 +176,7 @@ TEST(LayoutSearch, LeavesOutWhatHasNoRoomOnAHost) {
   EXPECT_GT(none.closest_on_host, usable_of(set.host));
 }
 
-// Its lines, put into a file, are the layout.
+// The printed lines, written to a file, give the same layout.
 TEST(LayoutSpace, IsWrittenAsItIsRead) {
   const Config config = tiny({"parallel.schedule=zbv", "parallel.pp=1", "parallel.zero=3"});
   const LayoutSpace space = layout_space(config, {4, 4, 0});
@@ -204,7 +204,7 @@ TEST(LayoutSpace, HoldsLayoutsThatRun) {
   }
 }
 
-// GPUs share sequences whose chunks are long.
+// GPUs share sequences with long chunks.
 TEST(LayoutSpace, HasContextParallelismForLongSequences) {
   const auto most_context = [](const char* length) {
     const Config config = small({"run.device=hip", length});

@@ -1,4 +1,4 @@
-// Machines by name and by file, and plans for machines other than this one.
+// Tests of machines by name and by file, and of plans for machines other than this one.
 #include "plan/machine.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST(Machine, IsReadFromAFile) {
   EXPECT_EQ(find_machine(file_with("device = \"hip\"\n")).target.device, DeviceKind::hip);
   const Target target = find_machine(file_with("device = \"cpu\"\nisa = \"amx\"\n")).target;
   EXPECT_EQ(target.isa, cpu::Isa::amx);
-  EXPECT_TRUE(target.bf16_dot_products);  // all of them have
+  EXPECT_TRUE(target.bf16_dot_products);  // all of them have these
 }
 
 TEST(Machine, WhatIsWrongIsNamed) {
@@ -64,7 +64,7 @@ TEST(Machine, WhatIsWrongIsNamed) {
   EXPECT_THAT(error_of(file_with("bf16_dot_products = 1")), HasSubstr("true or false"));
 }
 
-// A file of the program with one piece of text replaced.
+// Returns the error for a machine file with one piece of text replaced.
 std::string changed(const std::string& what, const std::string& by) {
   const std::string path = testing::TempDir() + "changed.toml";
   std::string text = machine_text("lumi-g");
@@ -87,7 +87,7 @@ TEST(Machine, HasFiguresOfItsSpeed) {
   EXPECT_FALSE(find_machine("cpu-avx2").speed.has_value());
 }
 
-// What is measured comes back from its file, to the digits that it has.
+// Measured values survive a round trip through the file, up to their printed digits.
 TEST(Machine, MeasuredOnesAreReadBack) {
   Machine measured{"mine", cpu::this_machine(), MachineSpeed{}};
   measured.target.threads = 3;
@@ -133,7 +133,7 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
   EXPECT_THAT(
       changed("host_bytes = 515e9", "host_bytes = 515"),
       AllOf(HasSubstr("host_bytes of [memory] is 515"), HasSubstr("of the host of a node")));
-  EXPECT_EQ(changed("host_bytes = 515e9", ""), "");  // not known
+  EXPECT_EQ(changed("host_bytes = 515e9", ""), "");  // unknown
   EXPECT_THAT(changed("device = \"hip\"", "device = \"cpu\"\nisa = \"avx2\""),
               HasSubstr("host_bytes of [memory] is for GPUs"));
   EXPECT_THAT(changed("bf16_ceiling = 147.0e12", "bf16_ceiling = 200e12"),
@@ -153,7 +153,7 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
               HasSubstr("bf16_input_grad of [products] is 20"));
 }
 
-// The scratch of kernels is that of the machine that runs, not of the one that plans.
+// Kernel scratch sizes are those of the target machine, not of the planning one.
 TEST(Machine, SizesScratch) {
   const Config config = small({"model.hidden_size=128", "model.seq_length=128"});
   const auto planned = [&](const std::string& machine) {

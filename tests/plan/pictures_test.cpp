@@ -1,4 +1,4 @@
-// Pictures of plans hold what the plan says.
+// Tests that pictures of plans show what the plan states.
 #include "plan/pictures.h"
 
 #include <gmock/gmock.h>

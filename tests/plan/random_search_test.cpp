@@ -1,4 +1,4 @@
-// Random models whose layers differ: a search finds what looking at all layouts finds.
+// Tests with random models whose layers differ: a search equals an exhaustive search.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class RandomModel {
     if (one_in(6)) set("run.gradient_dtype", "bf16");
     return std::move(settings_);
   }
-  // Enough for all layouts, or so little that some do not fit.
+  // Either enough for all layouts, or so little that some do not fit.
   std::int64_t memory() {
     constexpr std::int64_t of_the_driver = std::int64_t{1568} << 20;
     return one_in(2) ? std::int64_t{1} << 36 : of_the_driver + (std::int64_t{1} << number(26, 31));

@@ -1,4 +1,4 @@
-// The recipes: the command that each says plans it works, and what it plans fits.
+// Tests of the recipes: the planning command in each file works, and its plan fits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path recipe_folder = (fs::path(TRIREME_TESTS) / "../recipes").lexically_normal();
-// Those that one machine trains in minutes say no layout.
+// Recipes that one machine trains in minutes do not set a layout.
 const std::set<std::string> without_layout = {"bert_tiny", "quickstart", "quickstart_experts"};
 
 std::vector<std::string> recipe_names() {
@@ -33,7 +33,7 @@ std::vector<std::string> recipe_names() {
   return names;
 }
 
-// The words behind "trireme plan" in the file's own comment.
+// Returns the words after "trireme plan" in the file's own comment.
 std::vector<std::string> plan_words(const fs::path& file) {
   std::ifstream stream(file);
   const std::string command = "# Plan it anywhere: trireme plan ";
@@ -67,7 +67,7 @@ TEST_P(Recipe, FitsAsItSays) {
   const LayoutPlan plan = plan_layout(config, ranks, target_of(config.run.device));
   const Verdict verdict = judge(plan, config, ranks, parse_byte_size(words[4], "--memory"));
   EXPECT_TRUE(verdict.fits()) << to_text(verdict);
-  // A heading that says a size should not be off by more than rounding.
+  // The size in a heading must be correct up to rounding.
   std::ifstream stream(file);
   std::string heading;
   std::getline(stream, heading);

@@ -1,5 +1,5 @@
-// Ranks do what the plan says: they enter the same kernels as often, send as many bytes and map as
-// much memory, as counted by others than the recorder.
+// Tests that ranks do what the plan says: equal numbers of kernel calls, bytes sent and bytes
+// mapped, counted independently of the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,14 +17,14 @@
 namespace trireme {
 namespace {
 
-// Sizes that divide: elsewhere some ranks send an element more than others, and a plan says the
+// Sizes are divisible: otherwise some ranks send one element more than others, and a plan gives the
 // mean.
 Config config_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.hidden_size=128", "model.seq_length=64"});
   return small(overrides);
 }
 
-// Bytes by group and what they are for.
+// Counts bytes by group and purpose.
 class Counter : public OperationListener {
  public:
   void completed(const std::string& group, const Label& label, std::int64_t sent_bytes, Time,
@@ -44,14 +44,14 @@ class Counter : public OperationListener {
   std::map<std::string, double> bytes_;
 };
 
-// What the first rank of each pipeline position did in a step: plans speak of those.
+// What the first rank of each pipeline position did in a step: plans describe these ranks.
 struct Done {
   Counter sent;
   testing_plan::Counts kernels;
   std::int64_t mapped = 0;
 };
 
-// What went through files, under the names that a record has.
+// Counts file transfers under the names that a record uses.
 void count_transfers(const Trace& trace, testing_plan::Counts& counts) {
   const std::string events = trace.json();
   for (const auto& [event, name] : {std::pair{"\"read states", "states from the file"},
@@ -259,7 +259,7 @@ TEST(MemoryOfRanks, IsTheSameWhereStatesAreShared) {
   }
 }
 
-// The record says where in the step each piece happens.
+// The record keeps the position of each operation in the step.
 TEST(Record, KeepsTheOrderOfAStep) {
   const LayoutPlan plan = plan_layout(config_of({"train.global_batch_size=4"}), 1);
   std::vector<int> passes;
@@ -278,7 +278,7 @@ TEST(Record, KeepsTheOrderOfAStep) {
   }
 }
 
-// A step is recorded more than once where it is long: it waits for what it has begun itself.
+// A long step is recorded more than once: it waits for operations that it started itself.
 TEST(Record, OfALongStepWaitsForItsOwnCopies) {
   for (const char* schedule : {"1f1b", "zbv"}) {
     const LayoutPlan plan = plan_layout(
@@ -300,7 +300,7 @@ TEST(Record, OfALongStepWaitsForItsOwnCopies) {
   }
 }
 
-// Turns of a long schedule are counted, not walked: the same as if they were.
+// Repetitions of a long schedule are counted, not walked: the result must be the same.
 TEST(Record, OfALongStepIsThatOfItsTurns) {
   for (const std::string schedule : {"1f1b", "interleaved", "zb1p", "zbv"}) {
     std::vector<std::string> overrides = {

@@ -1,5 +1,5 @@
-// The time of a planned step against a measured one, on ranks whose passes sleep for the time that
-// the model gives them: what the schedule, the messages and the engine make of it is real.
+// Tests of a planned step's time against a measured one, on ranks whose passes sleep for the time
+// of the model: the effects of schedule, messages and engine are real.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So slow that what the small model really computes and says does not show: a hundredth of a second
-// and more for each pass.
+// So slow that the small model's real computation and communication are negligible: a hundredth of
+// a second or more per pass.
 Machine slow_machine(int ranks) {
   Machine machine{"sleeping", cpu::this_machine(), MachineSpeed{}};
   MachineSpeed& speed = *machine.speed;
@@ -37,7 +37,7 @@ Machine slow_machine(int ranks) {
   return machine;
 }
 
-// Seconds of the passes of each chunk of a position.
+// Seconds of the passes of each chunk at a position.
 using Seconds = std::map<std::pair<int, int>, double>;
 
 Seconds seconds_of(const RankPlan& rank, const CostModel& costs) {
@@ -47,9 +47,9 @@ Seconds seconds_of(const RankPlan& rank, const CostModel& costs) {
   return seconds;
 }
 
-// A device that computes one pass after the other, each for the time that the model gives it, and
-// sleeps for what is left of it when the pass has really been computed. Where nobody waits between
-// two passes, the second begins when the first was to end, however late the sleeper wakes.
+// A device that runs one pass after another, each for the time of the model: it sleeps for the rest
+// after the real computation. Without a wait between two passes, the second starts when the first
+// was scheduled to end, however late the sleeper wakes up.
 class Sleeps : public Observer {
  public:
   Sleeps(Engine& engine, const Seconds& seconds) : engine_(engine), seconds_(seconds) {}
@@ -75,7 +75,7 @@ class Sleeps : public Observer {
       waited_ = seconds_waited();
     }
   }
-  // Until here it has only counted what a pass launches.
+  // Before this, it only counts what a pass launches.
   void start() { counting_ = false; }
 
   double busy = 0;
@@ -140,7 +140,7 @@ class Sleeping : public testing::TestWithParam<Layout> {};
 
 TEST_P(Sleeping, StepsTakeThePlannedTime) {
   const auto& [ranks, settings] = GetParam();
-  ThreadPool::set_global_size(1);  // the small model has nothing to share out
+  ThreadPool::set_global_size(1);  // the small model has nothing to parallelize
   std::vector<std::string> overrides = {"run.precision=fp32",        "model.num_layers=8",
                                         "model.hidden_size=16",      "model.vocab_size=64",
                                         "model.seq_length=8",        "train.micro_batch_size=1",
@@ -156,7 +156,7 @@ TEST_P(Sleeping, StepsTakeThePlannedTime) {
   const CostModel costs(*machine.speed, stack, 1, true);
   for (const RankPlan& rank : plan.ranks) seconds.push_back(seconds_of(rank, costs));
 
-  // Whatever else the machine does makes steps longer: the shortest of several shows the model.
+  // Other load only makes steps longer: the minimum of several shows the model's time.
   constexpr double error = 0.03, points = 0.02;
   Step best{HUGE_VAL, 1};
   for (int i = 0; i < 8 && best.seconds > (1 + error) * planned.seconds; ++i) {

@@ -1,4 +1,4 @@
-// A small GPT to plan.
+// A small GPT configuration for plans.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the start of 5,120 ranks sends and opens, counted rank by rank over the operations that a
-// run starts with.
+// Tests of what the startup of 5,120 ranks sends and opens, counted rank by rank over the
+// operations that start a run.
 #include "plan/start_up.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// GPT-3 175B as a cluster would run it: tp 8, pp 16, dp 40, states shared out among 40.
+// GPT-3 175B as on a cluster: tp 8, pp 16, dp 40, with states sharded over 40 ranks.
 Config large(const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {"model.preset=gpt3-175b",
                                        "model.vocab_size=50257",
@@ -50,9 +50,9 @@ const StartFiles& files_of(const StartPlan& start, const std::string& what) {
   return none;
 }
 
-// The bounds that docs/operations.md states: messages of a rank grow with the logarithm of the
-// number of ranks, files of a rank not at all.
-// `all_ranks`: each of them says what it says; otherwise those of three nodes.
+// The bounds of docs/operations.md: messages per rank grow with the logarithm of the number of
+// ranks, files per rank are constant. `all_ranks`: every rank is counted; otherwise those of three
+// nodes.
 void expect_bounds(bool all_ranks) {
   constexpr int ranks = 5120;
   const double rounds = std::ceil(std::log2(ranks));
@@ -61,7 +61,7 @@ void expect_bounds(bool all_ranks) {
     std::printf("%s", to_text(start).c_str());
     EXPECT_EQ(start.nodes, 640);
     EXPECT_LE(start.groups, 12);
-    // The manifest's pieces of a MiB go to as many ranks as a tree has branches.
+    // 1 MiB pieces of the manifest are sent to as many ranks as a tree node has children.
     const double pieces =
         resumes
             ? static_cast<double>(files_of(start, "checkpoint: latest, manifest").bytes) / (1 << 20)

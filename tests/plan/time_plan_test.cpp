@@ -1,4 +1,4 @@
-// Times of planned steps.
+// Tests of the times of planned steps.
 #include "plan/time_plan.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(TimePlan, HasWhatUsersCompare) {
   EXPECT_THAT(to_text(time), HasSubstr("samples/s"));
 }
 
-// On a CPU, where experts run, with the speeds of another machine.
+// Plans on a CPU, which supports experts, with the speeds of another machine.
 TEST(TimePlan, SaysHowLongARoundOfExpertsTakes) {
   const Machine machine = find_machine("lumi-g");
   const auto time = [&](const char* ep) {
@@ -56,7 +56,7 @@ TEST(TimePlan, SaysHowLongARoundOfExpertsTakes) {
   EXPECT_THAT(to_text(two), HasSubstr("experts: a round of one layer takes "));
 }
 
-// What is published of LUMI: one row does not fit, one fills the memory, one waits for the host.
+// Published results of LUMI: one row does not fit, one fills the memory, one waits for the host.
 TEST(TimePlan, RefusesWhatNoModelKnows) {
   const auto refused = [](const std::vector<std::string>& settings, int ranks) {
     return time_of(gpt_13b(settings), ranks, "lumi-g", "megatron-deepspeed").refused;
@@ -75,14 +75,14 @@ TEST(TimePlan, RefusesWhatTheMachineFileDoesNotKnow) {
               HasSubstr("no figures for products in fp64"));
 }
 
-// A published row that the fit was not made of.
+// A published row that was not used for the fit.
 TEST(TimePlan, IsNearWhatWasMeasured) {
   const TimePlan time =
       time_of(gpt_13b({"parallel.pp=8", "parallel.tp=2"}), 16, "lumi-g", "megatron-deepspeed");
   EXPECT_NEAR(time.samples_per_second() / 4.498, 1, time.band);
 }
 
-// Turns of a long schedule are extended: each further one takes as long as the last.
+// Repetitions of a long schedule are extrapolated: each takes as long as the last one.
 TEST(TimePlan, OfALongStepGrowsEvenly) {
   const auto seconds = [](int samples) {
     return time_of(small({"parallel.pp=2", "run.device=hip",
@@ -93,11 +93,11 @@ TEST(TimePlan, OfALongStepGrowsEvenly) {
   const double a = seconds(400), b = seconds(800), c = seconds(1200);
   EXPECT_NEAR(c - b, b - a, 1e-6 * c);
   EXPECT_GT(b, 1.5 * a);
-  // The same as a step that is short enough to be recorded in full, per micro-batch.
+  // Per micro-batch, equal to a step that is short enough to be recorded in full.
   EXPECT_NEAR((b - a) / 200, (seconds(32) - seconds(24)) / 4, 0.02 * (b - a) / 200);
 }
 
-// Pieces that are replayed at once take what they take kernel by kernel.
+// Repeated pieces that are replayed as a unit take as long as kernel by kernel.
 TEST(TimePlan, IsTheSameAtOnceAndInDetail) {
   for (const char* host : {"3e-6", "3e-4"}) {
     Machine machine = find_machine("lumi-g");
@@ -122,7 +122,7 @@ TEST(TimePlan, IsTheSameAtOnceAndInDetail) {
   }
 }
 
-// Of more devices the slowest is slower.
+// With more devices, the slowest one is slower.
 TEST(TimePlan, WaitsForTheSlowestDevice) {
   const auto seconds = [](int ranks, double spread) {
     Machine machine = find_machine("lumi-g");

@@ -1,4 +1,4 @@
-"""The package `trireme` against the program: same bits, same sentences. Run by tests/python/run with a build's
+"""Tests of the package `trireme` against the program: same bits, same messages. Run by tests/python/run with a build's
 library (TRIREME_LIBRARY) and program (TRIREME_PROGRAM)."""
 
 import json
@@ -53,7 +53,7 @@ class Counting:
 
 
 class Trained(unittest.TestCase):
-    """Everything that needs a run: text, a tokenizer, token files and a trained model, made once."""
+    """Everything that needs a run: text, a tokenizer, token files and a trained model, created once."""
 
     @classmethod
     def setUpClass(cls):
@@ -212,7 +212,7 @@ class Trained(unittest.TestCase):
         self.assertIn("seconds", plan["time"])
 
     def test_a_thousand_handles_leave_nothing(self):
-        """Of all kinds but trainers and jobs, of which a process has one; half of them closed, half collected."""
+        """Objects of all kinds except trainers and jobs, which are limited to one per process; half closed, half collected."""
         kinds = (
             lambda: trireme.Config(self.folder / "run.toml"),
             lambda: trireme.Tokenizer(self.folder / "tokenizer"),
@@ -231,7 +231,7 @@ class Trained(unittest.TestCase):
                 memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
                 left.append((memory, len(os.listdir("/proc/self/fd"))))
         self.assertEqual(left[1][1], left[0][1], "files are left open")
-        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # it keeps what was freed
+        if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # it quarantines freed memory
             self.assertLess(left[1][0] - left[0][0], 8 << 20, "memory is not given back")
 
 

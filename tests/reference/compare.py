@@ -1,4 +1,4 @@
-"""What the differential tests of tokenizers share: texts, how to encode them, and a tally."""
+"""Shared by the differential tests of tokenizers: texts, their encoding, and a tally."""
 import json
 import subprocess
 
@@ -32,7 +32,7 @@ def random_text(rng, words=()):
 
 
 def encode(trireme, path, texts, kind=("hf",), plain=False):
-    """The ids of each text, or the message of a refusal and the ids up to there."""
+    """Returns the IDs of each text, or an error message and the IDs up to there."""
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     flags = ["--tokenizer-pattern", kind[1]] if len(kind) > 1 else []
     flags += ["--plain-special-text"] if plain else []
@@ -48,14 +48,14 @@ def encode(trireme, path, texts, kind=("hf",), plain=False):
 def reference_ids(tokenizer, text):
     try:
         return tokenizer.encode(text, add_special_tokens=False).ids
-    except BaseException as error:  # the library panics, which Python knows as BaseException
+    except BaseException as error:  # the library panics, which Python sees as BaseException
         if isinstance(error, KeyboardInterrupt):
             raise
         return None
 
 
 class Tally:
-    """Counts what was equal and what was refused, and shows the first difference."""
+    """Counts equal and rejected results, and shows the first difference."""
 
     def __init__(self):
         self.equal = self.refused_files = self.refused_texts = self.failed_references = 0

@@ -1,7 +1,7 @@
-"""What the differential tests share: the program, a seed, and how much to try.
+"""Shared by the differential tests: the program, a seed, and the number of cases.
 
-TRIREME_SEED (default 1) decides every random file and text; TRIREME_SCALE (default 1) multiplies
-how many of them are tried; TRIREME_BINARY names another program than the release build.
+TRIREME_SEED (default 1) determines every random file and text; TRIREME_SCALE (default 1) multiplies
+their number; TRIREME_BINARY names another program than the release build.
 """
 import json
 import os
@@ -25,7 +25,7 @@ class Program:
 
     def __call__(self, *arguments, code=0, input=None, cwd=None, env=None, timeout=300):
         """Runs `trireme ARGUMENTS...`. Returns the finished process, whose stdout and stderr are
-        bytes where `input` is bytes and text otherwise. `env` adds to the environment."""
+        bytes if `input` is bytes, and text otherwise. `env` adds to the environment."""
         done = subprocess.run([self.path, *map(str, arguments)], input=input, cwd=cwd,
                               env={**os.environ, **(env or {})}, timeout=timeout,
                               capture_output=True, text=not isinstance(input, bytes))
@@ -35,11 +35,11 @@ class Program:
         return done
 
     def json(self, *arguments, **how):
-        """As a call; what the program printed is one JSON value."""
+        """Like a call, and parses the output as one JSON value."""
         return json.loads(self(*arguments, **how).stdout)
 
     def lines(self, *arguments, **how):
-        """As a call; what the program printed is one JSON value per line."""
+        """Like a call, and parses the output as one JSON value per line."""
         return [json.loads(line) for line in self(*arguments, **how).stdout.split("\n") if line]
 
 
@@ -52,13 +52,13 @@ def trireme():
 
 @pytest.fixture
 def rng(request):
-    """A random.Random of this test alone: the same draws whichever other tests run."""
+    """A random.Random for this test alone: the same draws whichever other tests run."""
     return random.Random(f"{SEED} {request.node.name}")
 
 
 @pytest.fixture(scope="session")
 def tries():
-    """tries(n): how many cases to try where the default is n."""
+    """Returns tries(n): the number of cases if the default is n."""
     return lambda default: max(1, round(default * SCALE))
 
 

@@ -1,14 +1,14 @@
-"""What the flags of Megatron's pre-training scripts mean, written down a second time.
+"""A second, independent definition of the flags of Megatron's pre-training scripts.
 
 meaning() reads an argument vector as Megatron-LM (core 0.12) and Megatron-DeepSpeed with DeepSpeed
-do, and returns the values that a configuration of the same training has. It shares nothing with the
-translation under test, so that a flag that either of them forgets is a difference. A flag that it
-does not know is an error: a script that carries it is not compared, but looked at.
+do, and returns the values in a configuration of the same training. It shares nothing with the
+translation under test, so that a flag that either of them forgets shows as a difference. An unknown
+flag is an error: a script with it is not compared, but must be examined.
 """
 import json
 import tomllib
 
-# Flags that decide nothing about the numbers of a training: logs, kernels, processes, buffers.
+# Flags that do not affect the results of a training: logs, kernels, processes, buffers.
 HARMLESS = set("""
 --data-impl --dataset-impl --deepspeed --deepspeed-activation-checkpointing
 --distributed-backend --enable-zbh1-exact-semantics --log-batch-size-to-tensorboard --local-rank
@@ -26,7 +26,7 @@ MULTIPLE = {"--data-path", "--train-data-path", "--valid-data-path", "--test-dat
 
 
 def parse(arguments):
-    """{flag: [values]} as argparse reads them: the last of several holds."""
+    """Returns {flag: [values]} as argparse reads them: the last of several occurrences wins."""
     flags, name = {}, None
     for word in arguments:
         number = len(word) > 1 and word[0] == "-" and (word[1].isdigit() or word[1] == ".")
@@ -72,7 +72,7 @@ class Meaning:
         return found[-1] if found else absent
 
     def window(self):
-        """Keys that a query sees, itself included; Megatron counts those before it."""
+        """Returns the number of keys that a query sees, itself included; Megatron counts those before it."""
         left = int(self.text("--window-size", "-1,0").strip("()").split(",")[0])
         return left + 1
 
@@ -81,7 +81,7 @@ class Meaning:
         gated = self.has("--swiglu") or self.text("--glu-activation") == "swiglu"
         inner = self.integer("--ffn-hidden-size")
         if inner is None:
-            # BigScience's fork gates without making the layer narrower.
+            # BigScience's fork adds a gate without making the layer narrower.
             inner = feed_forward(hidden, gated and not self.has("--glu-activation"))
         groups = heads
         if self.has("--group-query-attention"):
@@ -95,7 +95,7 @@ class Meaning:
             activation = "squared_relu"
         elif self.has("--openai-gelu"):
             activation = "gelu_tanh"
-        else:  # fused with the bias it is the tanh form, and alone the exact one
+        else:  # fused with the bias: the tanh form; otherwise the exact form
             fused = bias and not self.has("--no-bias-gelu-fusion")
             activation = "gelu_tanh" if fused else "gelu_erf"
         self.has("--no-bias-gelu-fusion")
@@ -184,7 +184,7 @@ class Meaning:
             "optimizer.weight_decay": self.number("--weight-decay", 0.01),
             "optimizer.clip_grad": self.number("--clip-grad", 1.0),
         }
-        if self.deepspeed:  # which clips instead
+        if self.deepspeed:  # DeepSpeed clips instead
             values["optimizer.clip_grad"] = self.deepspeed.get("gradient_clipping", 1.0)
         adam = {"optimizer.beta1": self.number("--adam-beta1", 0.9),
                 "optimizer.beta2": self.number("--adam-beta2", 0.999),
@@ -217,7 +217,7 @@ class Meaning:
             "optimizer.hysteresis": self.integer("--hysteresis", 2),
         }
         scaling = self.deepspeed.get("fp16", {})
-        if scaling.get("enabled") is True:  # DeepSpeed scales the loss, and sees no flag
+        if scaling.get("enabled") is True:  # DeepSpeed scales the loss, and ignores the flag
             given = {
                 "optimizer.loss_scale": scaling.get("loss_scale", 0),
                 "optimizer.initial_loss_scale": 2.0 ** scaling.get("initial_scale_power", 16),
@@ -332,25 +332,25 @@ class Meaning:
 
 
 def meaning(program, arguments, files=None):
-    """{"section.key": value} of the training that `arguments` start; `program` is gpt or bert.
-    `files` holds the texts of the files that they name."""
+    """Returns {"section.key": value} of the training that `arguments` start; `program` is gpt or bert.
+    `files` contains the texts of the files that they name."""
     return Meaning(program, arguments, files or {}).all()
 
 
 def defaults(help_text):
-    """{"section.key": value} from `trireme train --help`, which prints each key's default."""
+    """Returns {"section.key": value} from `trireme train --help`, which prints each key's default."""
     values = {}
     for line in help_text.split("\n"):
         key, _, default = line.strip().partition(" ")
         if line.startswith("  ") and not line.startswith("   ") and "." in key and default[:1] == "[":
             given = default[1:default.rindex("]")]
-            if given != "by family":  # a translation gives these keys itself
+            if given != "by family":  # a translation sets these keys itself
                 values[key] = tomllib.loads(f"x = {given}")["x"]
     return values
 
 
 def effective(toml_text, absent):
-    """All values of a configuration: its own, and `absent` where it has none, resolved."""
+    """Returns all values of a configuration: its own, or else those of `absent`, resolved."""
     values = dict(absent)
     for section, keys in tomllib.loads(toml_text).items():
         values |= {f"{section}.{name}": value for name, value in keys.items()}
@@ -367,7 +367,7 @@ def effective(toml_text, absent):
 
 
 def differences(expected, found):
-    """Lines "key: expected, found" where two sets of values differ."""
+    """Returns lines "key: expected, found" for values that differ."""
     def same(a, b):
         if isinstance(a, bool) or isinstance(b, bool) or not isinstance(a, (int, float)):
             return a == b

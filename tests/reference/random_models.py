@@ -1,4 +1,4 @@
-"""Random tiny models of every kind of transformers that the program reads, and ids for them."""
+"""Random tiny models of every transformers class that the program reads, and IDs for them."""
 import torch
 import transformers
 
@@ -60,14 +60,14 @@ def mistral(rng):
 
 
 def qwen_window(rng):
-    """Of all layers, of those from one on, or of none."""
+    """Sliding windows in all layers, in those from one on, or in none."""
     return rng.choice([{}, *({"use_sliding_window": True, "sliding_window": 7,
                               "max_window_layers": first} for first in (0, 1, 2))])
 
 
 def qwen2(rng):
     config = llama_like(rng, transformers.Qwen2Config, **qwen_window(rng))
-    del config.head_dim  # Qwen2's are always hidden_size / heads
+    del config.head_dim  # Qwen2's is always hidden_size / heads
     return config
 
 
@@ -89,7 +89,7 @@ def gemma2(rng):
         query_pre_attn_scalar=rng.choice([4, 8, 144]),
         attn_logit_softcapping=rng.choice([None, 1.5, 50.0]),
         final_logit_softcapping=rng.choice([None, 2.0, 30.0]),
-        attn_implementation="eager")  # the others leave out the cap of scores
+        attn_implementation="eager")  # other implementations omit the soft cap of scores
     if rng.random() < 0.5:
         config.layer_types = [rng.choice(["sliding_attention", "full_attention"])
                               for _ in range(config.num_hidden_layers)]
@@ -144,7 +144,7 @@ def olmoe(rng):
     config = llama_like(rng, transformers.OlmoeConfig, num_experts=experts,
                         num_experts_per_tok=rng.randint(1, experts),
                         norm_topk_prob=rng.random() < 0.5)
-    del config.head_dim  # the norms of OLMoE are as wide as its heads are by default
+    del config.head_dim  # the norms of OLMoE have the default width of its heads
     config.hidden_size = config.num_attention_heads * rng.choice([4, 8, 16])
     return config
 
@@ -179,7 +179,7 @@ def biased(rng):
 
 
 def layer_types(rng, config):
-    """Windows in layers of any choice, at least one of them."""
+    """Sliding windows in randomly chosen layers, at least one of them."""
     kinds = [rng.choice(["sliding_attention", "full_attention"])
              for _ in range(config.num_hidden_layers)]
     kinds[rng.randrange(len(kinds))] = "sliding_attention"
@@ -189,7 +189,7 @@ def layer_types(rng, config):
 def smollm3(rng):
     config = llama_like(rng, transformers.SmolLM3Config, **biased(rng), pad_token_id=0)
     config.no_rope_layers = [rng.randint(0, 1) for _ in range(config.num_hidden_layers)]
-    config.no_rope_layers[0] = 0  # at least one layer: others are plain Llamas
+    config.no_rope_layers[0] = 0  # at least one layer: otherwise it would be a plain Llama
     config.layer_types = ["full_attention"] * config.num_hidden_layers
     if rng.random() < 0.4:
         config.use_sliding_window, config.sliding_window = True, rng.choice([5, 9])
@@ -370,7 +370,7 @@ KINDS = {
 
 
 def make_model(kind, rng):
-    """A model with random weights everywhere, norms and biases included."""
+    """Returns a model with random weights everywhere, norms and biases included."""
     config, model_class = KINDS[kind]
     torch.manual_seed(rng.randrange(2**31))
     model = model_class(config(rng)).eval()
@@ -384,7 +384,7 @@ def make_model(kind, rng):
 
 
 def random_lines(rng, model, count=5):
-    """Lines of ids of different lengths."""
+    """Returns lines of IDs of different lengths."""
     config = model.config
     return [[rng.randrange(config.vocab_size) for _ in range(rng.randint(1, 24))]
             for _ in range(count)]

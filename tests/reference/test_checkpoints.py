@@ -1,4 +1,4 @@
-"""examples/read_checkpoint.py reads what the program saved, on any number of ranks."""
+"""Tests that examples/read_checkpoint.py reads the program's checkpoints, saved on any number of ranks."""
 import os
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ LAYOUTS = {
 
 @pytest.fixture(scope="module")
 def runs(trireme, tmp_path_factory):
-    """{layout: folder}: the same three steps, which exact numerics make bit-equal."""
+    """Returns {layout: folder}: the same three steps, bit-equal because numerics are exact."""
     if not shutil.which("mpirun"):
         pytest.skip("mpirun was not found")
     folder = tmp_path_factory.mktemp("checkpoints")

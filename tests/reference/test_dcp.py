@@ -1,5 +1,5 @@
-"""Folders of torch.distributed.checkpoint: what PyTorch saves is read here and trained on, and what
-is written here PyTorch loads and trains on."""
+"""Tests of torch.distributed.checkpoint folders: we read and train what PyTorch saves, and PyTorch
+loads and trains what we write."""
 import json
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ LAYOUTS = [((), ()), ((2,), ("rows",)), ((3,), ("rows",)), ((2, 2), ("rows", "co
 
 
 def trained(model, settings, steps=2, seed=1):
-    """An AdamW whose states are not those of a new one."""
+    """Returns an AdamW whose states differ from those of a new one."""
     torch.manual_seed(seed)
     optimizer = adamw(model, settings)
     for _ in range(steps):
@@ -145,7 +145,7 @@ def losses_of(run):
 
 @pytest.fixture
 def job(trireme, rng, tmp_path):
-    """A model, the samples that a run of it takes, and the file of that run."""
+    """A model, the samples for its run, and the configuration of that run."""
     model = small_llama(rng)
     model.save_pretrained(tmp_path / "hf")
     trireme("convert", tmp_path / "hf", tmp_path / "start")
@@ -230,7 +230,7 @@ def test_a_part_that_is_missing_or_twice_is_refused(trireme, job):
 
 
 def own_state(model, optimizer, names):
-    """Zeros in the form that a program loads into."""
+    """Returns zeros in the form that a program loads into."""
     for p in model.parameters():
         p.data.zero_()
     for p in model.parameters():
@@ -244,7 +244,7 @@ def own_state(model, optimizer, names):
 
 
 def take(state, model, optimizer, names):
-    """Puts what was loaded into model and optimizer, as the programs do."""
+    """Puts loaded values into model and optimizer, as programs do."""
     from torch.distributed.checkpoint.state_dict import (StateDictOptions,
                                                          set_optimizer_state_dict)
     if names == "huggingface":

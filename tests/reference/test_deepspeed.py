@@ -1,5 +1,5 @@
-"""Folders that DeepSpeed writes on several processes, against the weights in fp32 and the moments that
-DeepSpeed itself gives. DeepSpeed is not among the requirements: DS_BUILD_OPS=0 pip install deepspeed."""
+"""Tests of folders that DeepSpeed writes on several processes, against the fp32 weights and the moments that
+DeepSpeed itself returns. DeepSpeed is not among the requirements: DS_BUILD_OPS=0 pip install deepspeed."""
 import importlib.util
 import json
 import subprocess
@@ -70,7 +70,7 @@ STEPS, RANKS = 20, 2
 @needs_deepspeed
 @pytest.mark.parametrize("stage,universal", [(1, False), (2, False), (1, True)])
 def test_a_run_of_deepspeed_continues_here(trireme, rng, tmp_path, stage, universal):
-    """Two ranks train a Llama in fp32 for 20 steps, and save; the losses of the next 20 are theirs."""
+    """Two ranks train a Llama in fp32 for 20 steps, and save; our next 20 losses must equal theirs."""
     config = json.loads((HF / "llama/config.json").read_text())
     write_indexed_tokens(tmp_path / "tokens", [rng.randrange(config["vocab_size"]) for _ in range(4000)])
     case = dict(model="llama", tp=1, pp=1, dp=RANKS, stage=stage, dtype="fp32", pipeline=False, groups=True,
@@ -101,7 +101,7 @@ def changed(path, **values):
 
 @needs_deepspeed
 def test_ranks_that_do_not_belong_together(trireme, tmp_path):
-    """Of another step, of another padding of the vocabulary, or absent: one message says what is expected and found."""
+    """Files of another step, with other vocabulary padding, or absent: one message states the expected and the actual."""
     folder = tmp_path / "deepspeed"
     subprocess.run([sys.executable, MAKE, folder, json.dumps(CASES["fp16_unfused"])], check=True)
     step = next(path for path in folder.glob("global_step*") if path.is_dir())
@@ -126,7 +126,7 @@ def test_ranks_that_do_not_belong_together(trireme, tmp_path):
 
 @needs_deepspeed
 def test_universal_checkpoints_that_leave_something_open(trireme, tmp_path):
-    """Rows of gates whose order is not said are refused; a count of the run's steps is not the optimizer's."""
+    """Gate rows of unknown order are refused; the run's step count is not the optimizer's."""
     folder = tmp_path / "deepspeed"
     case = CASES["universal_untied"]
     subprocess.run([sys.executable, MAKE, folder, json.dumps(case)], check=True)

@@ -1,5 +1,5 @@
-"""lm-evaluation-harness through trireme.lm_eval against its own transformers backend: tasks of local data, in all three ways in
-which the harness asks a model. Skipped without it: build/reference-venv/bin/pip install lm_eval."""
+"""Tests lm-evaluation-harness with trireme.lm_eval against its own transformers backend: tasks on local data, with all
+three kinds of requests of the harness. Skipped if it is missing: build/reference-venv/bin/pip install lm_eval."""
 import json
 import os
 import subprocess
@@ -61,7 +61,7 @@ def write_model(rng, folder, opens):
                                       bos_token_id=fast.bos_token_id, eos_token_id=fast.eos_token_id)
     torch.manual_seed(rng.randrange(1 << 31))
     model = transformers.LlamaForCausalLM(config)
-    for weights in model.parameters():  # the harness has to see differences between texts
+    for weights in model.parameters():  # makes differences between texts visible to the harness
         weights.data *= 1.5
     model.save_pretrained(folder)
 
@@ -94,7 +94,7 @@ def test_numbers_of_the_harness(rng, tmp_path, monkeypatch, opens):
 
 
 def compare_command(folder, theirs):
-    """`trireme eval --tasks` on the same files."""
+    """Compares with `trireme eval --tasks` on the same files."""
     run = lambda *arguments: subprocess.run([BINARY, *map(str, arguments)], check=True, capture_output=True, text=True)  # noqa: E731
     run("convert", folder / "model", folder / "run")
     files = [folder / "choices.jsonl", folder / "last_word.jsonl"]

@@ -1,5 +1,5 @@
-"""Folders that are written for programs of one file per rank: legacy checkpoints of Megatron-LM and
-Meta's Llama, as torch.load reads them, against what the other writer made of the same weights."""
+"""Tests of folders written for programs with one file per rank: legacy checkpoints of Megatron-LM and
+Meta's Llama, as torch.load reads them, against another writer's output for the same weights."""
 import argparse
 
 import pytest
@@ -12,7 +12,7 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def flat(tree, prefix=""):
-    """The tensors of nested dictionaries by their joined names."""
+    """Flattens nested dictionaries of tensors, joining their names."""
     tensors = {}
     for name, value in tree.items():
         if isinstance(value, dict):
@@ -38,7 +38,7 @@ def without_bias_of_fusion(rng, config):
                                         ("llama", LEGACY), ("megatron_bert", LEGACY)],
                          ids=["gpt", "gpt_core", "llama_core", "llama", "bert"])
 def test_megatron_is_written_back(trireme, rng, tries, tmp_path, kind, names):
-    """Every tensor of every rank, the rows that pad the vocabulary included."""
+    """Compares every tensor of every rank, including rows of vocabulary padding."""
     for i in range(tries(4)):
         folder = tmp_path / str(i)
         folder.mkdir()
@@ -54,7 +54,7 @@ def test_megatron_is_written_back(trireme, rng, tries, tmp_path, kind, names):
         assert len(files) == tp * pp
         for file in files:
             back = folder / "back/release" / file.parent.name / file.name
-            # The source holds an enumeration of Megatron's too.
+            # The source also contains one of Megatron's enumerations.
             want = torch.load(file, weights_only=False)
             got = torch.load(back, weights_only=True)
             assert_same(flat(got["model"]), flat(want["model"]))

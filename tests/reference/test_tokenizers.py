@@ -1,7 +1,7 @@
-"""Tokenizers that are read from files against Hugging Face's tokenizers and tiktoken.
+"""Tests of tokenizers that are read from files, against Hugging Face's tokenizers and tiktoken.
 
-Every file that Trireme accepts has to give the ids of the reference for every text; a file or a text
-that it refuses is counted. TRIREME_SCALE multiplies the number of random files (500 by default, each
+Every file that Trireme accepts must give the reference's IDs for every text; a file or a text that
+it rejects is counted. TRIREME_SCALE multiplies the number of random files (500 by default, each
 with 125 texts).
 """
 import base64
@@ -96,7 +96,7 @@ def random_bpe(rng, spelled):
             continue
         joined = left + right[len(prefix or ""):]
         if (left, right) in merges or left not in tokens or right not in tokens or len(joined) > 100:
-            continue  # tokens that are joined with themselves double each time
+            continue  # tokens that are merged with themselves double every time
         if joined not in tokens:
             tokens.append(joined)
         merges.append((left, right))
@@ -152,7 +152,7 @@ def compare_random_files(program, path, seeds):
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
-            continue  # two added tokens of one form, for example, which the reference refuses
+            continue  # for example two added tokens with the same content, which the reference rejects
         made += 1
         texts = [random_text(draw, added) for _ in range(TEXTS_PER_FILE)]
         tally.compare(program, path, content, texts, f"file of seed {seed}")
@@ -161,7 +161,7 @@ def compare_random_files(program, path, seeds):
 
 def test_random_files(trireme, rng, tries, tmp_path):
     tally, made, count = Tally(), 0, tries(500)
-    # A process for each hundred: the library keeps half a megabyte of each tokenizer.
+    # Uses one process per hundred: the library leaks half a megabyte per tokenizer.
     hundreds = [(trireme, tmp_path / "tokenizer.json", [rng.random() for _ in range(min(100, count - i))])
                 for i in range(0, count, 100)]
     with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
@@ -200,7 +200,7 @@ PATTERNS = REGEXES + [
     # references, look-around and other constructs
     r"(a)\1", r"(?<x>a)\k<x>", r"(?<!a)b", r"(?<=a|bc)d", r"a(?=b)", r"a(?!b)", r"\Kb", r"a\Kb", r"(?:a|(b))\1", r"\x{4e00}", r"[\x{4e00}-\x{9fa5}]+",
     r"\u4e00", r"\t", r"\e|\a", r"\x41", r"\Qa.b\E", r"(?#comment)a", r"\p{Punct}", r"(?I)a", r"(?~ab)", r"(a)?(?(1)b|c)", r"\z", r"a|\Z", r"(*FAIL)",
-    # those of well-known files
+    # patterns of well-known files
     r" ?[^(\s|[.,!?…。，、।۔،])]+", r"[0-9][0-9][0-9]", r"\p{N}{1,3}(?=(?:\p{N}{3})*(?:\P{N}|$))",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s+",
@@ -208,13 +208,13 @@ PATTERNS = REGEXES + [
 
 
 def test_regular_expressions(trireme, rng, tmp_path):
-    """Split by each pattern, and Replace, so that every border shows in the ids."""
+    """Uses each pattern in Split and in Replace, so that every boundary shows in the IDs."""
     tally, refused = Tally(), []
     for pattern in PATTERNS:
         try:
             Regex(pattern)
         except Exception:
-            continue  # not a pattern to the reference either
+            continue  # the reference does not accept the pattern either
         texts = [random_text(rng, ["aab", "abc", "1234567", "ab12", "aaa", "a\nb", "bb"])
                  for _ in range(TEXTS_PER_FILE)]
         accepted = True
@@ -239,8 +239,8 @@ def test_regular_expressions(trireme, rng, tmp_path):
 
 
 def test_every_code_point(trireme, tmp_path):
-    """Letters, numbers, spaces and words are those of the reference, for every character that its
-    regular expressions know; its other parts know Unicode 17."""
+    """Letters, numbers, spaces and words match the reference, for every character that its regular
+    expressions know; its other parts support Unicode 17."""
     unassigned = normalizers.Replace(Regex(r"\p{Cn}"), "")
     lines = ["".join(f"a{chr(c)}" for c in range(start, start + 256) if not 0xD800 <= c < 0xE000)
              for start in range(0, 0x110000, 256)]
@@ -343,7 +343,7 @@ def test_shaped_like(name, trireme, rng, tries, tmp_path):
     tally = Tally()
     assert tally.compare(trireme, tmp_path / "tokenizer.json", tokenizer, texts, name), tally.messages
     if name == "clip":
-        return  # its decoder is BPEDecoder after ByteLevel in transformers
+        return  # transformers decodes it with BPEDecoder after ByteLevel
     valid = [i for i in range(tokenizer.get_vocab_size()) if tokenizer.id_to_token(i) is not None]
     lists = [[rng.choice(valid) for _ in range(rng.randint(1, 9))] for _ in range(300)]
     got = trireme.lines("tokenizer", "decode", "--tokenizer-type", "hf", "--tokenizer-model",
@@ -392,7 +392,7 @@ def ranks():
 
 
 def bytes_in_order():
-    """The spelling of each byte from 0 to 255."""
+    """Returns the spelling of each byte from 0 to 255."""
     kept = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(b) if b in kept else chr(next(others)) for b in range(256)]
@@ -408,7 +408,7 @@ def test_tiktoken(name, trireme, rng, tries, tmp_path, ranks):
     file.write_text("".join(f"{base64.b64encode(t).decode()} {r}\n" for t, r in ranks.items()))
     texts = PROSE[:6] + ["\n".join(PROSE)] + [random_text(rng, list(special)[-12:]) for _ in range(tries(1500))]
     if name.startswith("qwen"):
-        # Qwen's own program composes characters first; what is younger than this Python stays away.
+        # Qwen's own program composes characters first; characters newer than this Python are left out.
         texts = [text for text in texts if "\u1c89" not in text and "\U0001df25" not in text]
     ids, message = encode(trireme, file, texts, ("tiktoken", name))
     plain, _ = encode(trireme, file, texts, ("tiktoken", name), plain=True)

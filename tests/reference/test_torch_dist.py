@@ -1,5 +1,5 @@
-"""Checkpoints that megatron-core writes on several processes, distributed ones and those of its distributed optimizer in
-Megatron's older format, against what the older format holds of the same model and the moments that were put in."""
+"""Tests of checkpoints that megatron-core writes on several processes, distributed ones and those of its distributed
+optimizer in Megatron's older format, against the same model in the older format and the moments that were put in."""
 import dataclasses
 import importlib.util
 import json
@@ -26,7 +26,7 @@ CASES = {
     "tied_over_stages": dict(tp=1, pp=2),
     "bert": dict(bert=True, tp=2, pp=2),
 }
-# With the distributed optimizer.
+# Cases with the distributed optimizer.
 SHARED_CASES = {
     "flat": dict(llama=True, tp=2, pp=2, dp=2, bucket=2000),
     "flat_one_rank": dict(tp=1, pp=1, dp=1),
@@ -59,7 +59,7 @@ def make(cases):
 
 @pytest.fixture(scope="module")
 def folders(request, tmp_path_factory):
-    """Of all cases that run, made at once."""
+    """The folders of all cases that run, created at once."""
     top = tmp_path_factory.mktemp("folders")
     chosen = [item.callspec.params for item in request.session.items
               if item.path == request.path and hasattr(item, "callspec")]
@@ -90,7 +90,7 @@ def test_torch_dist_is_read(trireme, tmp_path, folders, case):
 
 
 def read_by_torch(step):
-    """All tensors of a folder, as torch.distributed.checkpoint reads them."""
+    """Returns all tensors of a folder, as torch.distributed.checkpoint reads them."""
     reader = dcp.FileSystemReader(str(step))
     stored = reader.read_metadata().state_dict_metadata
     state = {name: torch.empty(one.size, dtype=one.properties.dtype) for name, one in stored.items()
@@ -119,12 +119,12 @@ def test_experts_are_read(trireme, tmp_path, case):
 
 @pytest.mark.parametrize("case", SHARED_CASES)
 def test_the_distributed_optimizer_is_read(trireme, tmp_path, folders, case):
-    """distrib_optim.pt, next to weights in the type of the model."""
+    """Reads distrib_optim.pt, next to weights in the type of the model."""
     compare(trireme, folders / case, "distributed", tmp_path)
 
 
 def swap(step, one, other):
-    """The files of two ranks."""
+    """Swaps the files of two ranks."""
     first, second = step / one / "distrib_optim.pt", step / other / "distrib_optim.pt"
     held = first.read_bytes()
     first.write_bytes(second.read_bytes())
@@ -177,7 +177,7 @@ def test_states_that_do_not_fit_are_left_out(trireme, tmp_path, folders, wrong):
 
 
 def test_states_of_other_weights_are_left_out(trireme, tmp_path):
-    """Where the weights of the optimizer, rounded, are not the model's: in buffers of two ranks that change places, and
+    """The optimizer's rounded weights differ from the model's: in buffers of two ranks that are swapped, and
     where megatron-core 0.16.1 itself shifts what it gathers from several small buckets."""
     swapped, shifted = tmp_path / "swapped", tmp_path / "shifted"
     case = dict(llama=True, tp=2, pp=1, dp=1, layers=1, bucket=2000)
@@ -202,7 +202,7 @@ def test_states_of_other_weights_are_left_out(trireme, tmp_path):
 
 
 def test_states_that_are_not_certain_are_left_out(trireme, tmp_path, folders):
-    """Moments whose step is not certain stay out, with a note; numbers that no run has are refused."""
+    """Moments of an uncertain step are left out, with a note; impossible numbers are refused."""
     shutil.copytree(folders / "gpt/torch_dist", tmp_path / "torch_dist")
     step = next((tmp_path / "torch_dist").glob("iter_*"))
     saved = torch.load(step / "common.pt", weights_only=False)

@@ -1,5 +1,5 @@
-"""Folders with files of torch.save against transformers: .bin shards, Meta's Llama and Megatron's
-legacy checkpoints of random layouts, and the files that are written, as PyTorch loads them."""
+"""Tests of folders of torch.save files against transformers: .bin shards, Meta's Llama and Megatron's
+legacy checkpoints of random layouts, and our files, as PyTorch loads them."""
 import json
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ TYPES = [torch.float32, torch.bfloat16, torch.float16]
 
 
 def divisible(rng, config):
-    """Sizes that four ranks of tensor parallelism and four stages can share."""
+    """Returns sizes that four tensor-parallel ranks and four stages can share."""
     bert_like = config.model_type in ("gpt2", "megatron-bert")
     layers, heads, head_dim = 4, rng.choice([4, 8]), rng.choice([4, 8])
     if config.model_type == "gpt2":
@@ -46,20 +46,20 @@ def model_of(kind, rng, dtype, change=divisible):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    # Not model.to(dtype), which would round the frequencies of the positions as well.
+    # Not model.to(dtype), which would also round the frequencies of the rotary positions.
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     return model
 
 
 def weights(model):
-    """Its tensors, without those that are tied to others."""
+    """Returns the model's tensors, without those tied to others."""
     tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
     return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
 def assert_same_bits(trireme, run, model, folder):
-    """What comes back as a Hugging Face folder is the source, bit for bit."""
+    """Converting back to a Hugging Face folder gives the source, bit for bit."""
     trireme("convert", "--to", "hf", run, folder)
     back = type(model).from_pretrained(folder, dtype="auto")
     got = dict(back.named_parameters())
@@ -87,7 +87,7 @@ def test_bin_shards_are_read(trireme, rng, tries, tmp_path, kind):
         model = make_model(kind, rng)
         model.config.save_pretrained(folder / "hf")
         state = model.state_dict()
-        # The names that transformers 4 stored.
+        # Uses the names of transformers 4.
         if kind == "mixtral":
             model.save_pretrained(folder / "new")
             from safetensors.torch import load_file

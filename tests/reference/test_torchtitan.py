@@ -1,5 +1,5 @@
-"""Checkpoints of torchtitan's own checkpoint manager, model and optimizers, which are read here, and those that are
-written here and loaded there. torchtitan is not among the requirements: pip install torchtitan."""
+"""Tests of checkpoints of torchtitan's own checkpoint manager, model and optimizers, which we read, and of ours, which
+torchtitan loads. torchtitan is not among the requirements: pip install torchtitan."""
 import importlib.util
 import json
 import subprocess
@@ -47,6 +47,6 @@ def test_torchtitan_there_and_back(trireme, tmp_path, name):
             assert torch.equal(weights[tensor_name], tensor), tensor_name
     (tmp_path / "ours/checkpoint").mkdir(parents=True)
     trireme("convert", "--to", "torchtitan", tmp_path / "run", tmp_path / "ours/checkpoint/step-3")
-    # torchtitan's newest form is written, in which one parameter has queries, keys and values.
+    # We write torchtitan's newest format, with fused queries, keys and values.
     run(tmp_path / "ours", dict(case, fused=True), "load")
     assert_same(torch.load(tmp_path / "ours/loaded.pt"), want)

@@ -1,4 +1,4 @@
-"""Tiny models trained 20 steps in fp64, here and in PyTorch: every weight agrees."""
+"""Tests that tiny models trained for 20 steps in fp64 by us and by PyTorch agree in every weight."""
 import json
 import struct
 
@@ -22,7 +22,7 @@ OPTIMIZERS = {
 
 
 def write_indexed_tokens(prefix, tokens):
-    """One document as Megatron's .bin and .idx, in 32-bit ids."""
+    """Writes one document in Megatron's .bin and .idx format, with 32-bit IDs."""
     prefix.with_suffix(".bin").write_bytes(struct.pack(f"<{len(tokens)}i", *tokens))
     prefix.with_suffix(".idx").write_bytes(
         b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, 1, 2) + struct.pack("<i", len(tokens))
@@ -30,7 +30,7 @@ def write_indexed_tokens(prefix, tokens):
 
 
 def optimizer_settings(kind, rng):
-    """Learning rates are small: large ones multiply differences of rounding from step to step."""
+    """Learning rates are small: large ones amplify rounding differences from step to step."""
     shared = dict(name=kind, lr=rng.choice([3e-4, 1e-3]), weight_decay=rng.choice([0.0, 0.1]),
                   clip_grad=rng.choice([0.0, 0.5]), decay_style="constant")
     if kind == "sgd":
@@ -40,7 +40,7 @@ def optimizer_settings(kind, rng):
 
 
 def run_file(folder, model_toml, tokens, optimizer):
-    """The run's configuration: the imported model, our data, and the optimizer."""
+    """Writes the run's configuration: the imported model, our data, and the optimizer."""
     settings = "".join(f"{key} = {json.dumps(value)}\n" for key, value in optimizer.items())
     write_indexed_tokens(folder / "tokens", tokens)
     path = folder / "run.toml"
@@ -52,7 +52,7 @@ def run_file(folder, model_toml, tokens, optimizer):
 
 
 def model_section(folder):
-    """[model] and [moe] of the configuration that an imported checkpoint holds."""
+    """Returns [model] and [moe] of the configuration in an imported checkpoint."""
     manifest = json.loads(next(folder.rglob("manifest.json")).read_text())
     sections = manifest["state"]["config_toml"].split("\n[")
     return "\n".join("[" + s for s in sections if s.startswith(("model]", "moe]")))
@@ -67,7 +67,7 @@ def norm_in_double(norm):
 
 def llama_in_double(model):
     """transformers computes rotary angles and RMSNorm in 32 bits, whatever the type of the model.
-    False where a form of the angles is not written out here."""
+    Returns False if this script does not implement a form of the angles."""
     config = model.config
     parameters = config.rope_parameters
     if parameters["rope_type"] not in ("default", "linear"):
@@ -90,17 +90,17 @@ def llama_in_double(model):
 
 
 def double_model(kind, rng):
-    """A model that PyTorch trains in 64 bits throughout."""
+    """Returns a model that PyTorch trains in 64 bits throughout."""
     while True:
         model = make_model(kind, rng)
         if kind == "gpt_oss":
-            model.set_experts_implementation("eager")  # others have no fp64
+            model.set_experts_implementation("eager")  # other implementations lack fp64
         if kind == "gpt2" or llama_in_double(model):
             return model
 
 
 def train_in_pytorch(model, samples, settings):
-    # Biases of experts are vectors that lie together.
+    # Biases of experts are vectors that are stored together.
     def is_vector(name, parameter):
         return parameter.dim() == 1 or name.endswith("_bias")
     matrices = [p for n, p in model.named_parameters() if not is_vector(n, p)]
@@ -125,7 +125,7 @@ def train_in_pytorch(model, samples, settings):
 
 
 def without_key_bias(name, weight):
-    """A key's bias moves no probability: its gradient is noise, of which Adam makes whole steps."""
+    """A key bias does not affect the probabilities: its gradient is noise, which Adam turns into full steps."""
     if name.endswith("c_attn.bias"):
         third = weight.shape[0] // 3
         return torch.cat([weight[:third], weight[2 * third:]])
@@ -143,7 +143,7 @@ def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, tries, kind, opti
         trireme("convert", "--from", "hf", folder / "hf", folder / "start")
         settings = optimizer_settings(optimizer, rng)
         if kind == "gpt_oss":
-            settings["lr"] /= 10  # routers make more of differences of rounding
+            settings["lr"] /= 10  # routers amplify rounding differences
         tokens = [rng.randrange(model.config.vocab_size) for _ in range(4000)]
         file = run_file(folder, model_section(folder / "start"), tokens, settings)
         samples = [s["tokens"] for s in trireme.lines(

@@ -1,5 +1,5 @@
-"""Every assigned character, and random texts of rare ones, in the normalizers and pre-tokenizers of a
-tokenizer.json against Hugging Face's library, whose parts follow Unicode 8 to 17."""
+"""Tests of every assigned character, and random texts of rare ones, in the normalizers and pre-tokenizers of
+tokenizer.json, against Hugging Face's library, whose parts follow Unicode 8 to 17."""
 import unicodedata
 
 import pytest
@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers  # noqa: E
 
 from compare import encode  # noqa: E402
 
-# Nothing is assigned between, and nothing but private use after them.
+# No characters are assigned in the gaps, and only private-use ones after the last range.
 CHARACTERS = [chr(c) for c in (*range(0xD800), *range(0xE000, 0x34000), *range(0xE0000, 0xE1000),
                                *range(0x40000, 0x110000, 61))]
 
@@ -32,7 +32,7 @@ PRE_TOKENIZERS = {
 
 
 def bytes_alone(normalizer):
-    """A tokenizer whose ids are the bytes of the normal form."""
+    """Returns a tokenizer whose IDs are the bytes of the normal form."""
     tokenizer = Tokenizer(models.BPE({f"<0x{i:02X}>": i for i in range(256)}, [], byte_fallback=True))
     tokenizer.normalizer = normalizer
     return tokenizer

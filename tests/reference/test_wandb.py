@@ -1,7 +1,7 @@
-"""Exported runs of Weights & Biases, read with the messages of its own program.
+"""Tests of exported Weights & Biases runs, read with wandb's own message classes.
 
 wandb is not among the requirements: `pip install wandb` in the virtual environment adds it. Its version
-0.31 has no reader in Python, so the pieces of the file are put together here.
+0.31 has no reader in Python, so the pieces of the file are joined here.
 """
 import importlib.util
 import json
@@ -14,7 +14,7 @@ BLOCK, HEAD = 32768, 7
 
 
 def records(data):
-    """The records of a .wandb file; the sum of every piece is checked."""
+    """Returns the records of a .wandb file, after verifying every piece's checksum."""
     assert data[:7] == b":W&B" + struct.pack("<HB", 0xBEE1, 0)
     at, record = 7, b""
     while at < len(data):
@@ -31,7 +31,7 @@ def records(data):
 
 
 def random_metrics(rng, steps):
-    """Lines as a run writes them: now and then a validation of the same step, or a loss that is not finite."""
+    """Returns lines as a run writes them: sometimes with a validation of the same step, or a non-finite loss."""
     for step in range(1, steps + 1):
         loss = None if rng.random() < 0.05 else rng.gauss(0, 1) * 10.0 ** rng.randint(-300, 300)
         yield {"step": step, "loss": loss, "lr": rng.random(), "consumed_samples": rng.randrange(2**53)}

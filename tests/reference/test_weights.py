@@ -1,4 +1,4 @@
-"""Random tiny models against transformers: weights there and back, logits, greedy text."""
+"""Tests of random tiny models against transformers: weights in both directions, logits, greedy text."""
 import json
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ from read_checkpoint import read_checkpoint  # noqa: E402
 
 
 def reference_logits(model, line, types=None):
-    """All logits of one line, the order head's second."""
+    """Returns all logits of a line, with those of the sentence order head second."""
     inputs = {"input_ids": torch.tensor([line])}
     if types is not None:
         inputs["token_type_ids"] = torch.tensor([types])
@@ -75,7 +75,7 @@ def test_exported_models_are_bit_for_bit_what_was_imported(trireme, rng, tries, 
             assert torch.equal(want[name], got[name]), name
         line = random_lines(rng, model, 1)[0]
         types = [0] * len(line) if "bert" in kind else None
-        # Not to the bit: "gelu_pytorch_tanh" comes back as "gelu_new", the same function.
+        # Not bit-equal: "gelu_pytorch_tanh" comes back as "gelu_new", the same function.
         assert_close(reference_logits(back.eval(), line, types)[0],
                      reference_logits(model, line, types)[0])
 
@@ -87,7 +87,7 @@ She passed the mole, turned into the wind and was gone before the fishermen had 
 
 
 def save_tokenizer(folder, opens, vocabulary):
-    """A byte-level BPE; with `opens` every text begins with <s>, as in a Llama."""
+    """Saves a byte-level BPE; with `opens` every text begins with <s>, as in a Llama."""
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
@@ -104,7 +104,7 @@ def save_tokenizer(folder, opens, vocabulary):
 
 
 def model_with_tokenizer(rng, kind, opens, folder):
-    """A random model with a vocabulary of 300 in `folder`, and its tokenizer."""
+    """Saves a random model with a vocabulary of 300 in `folder`, and its tokenizer."""
     config, model_class = KINDS[kind]
     config = config(rng)
     config.vocab_size, config.bos_token_id, config.eos_token_id = 300, 0, 1
@@ -120,7 +120,7 @@ def model_with_tokenizer(rng, kind, opens, folder):
 CASES = [("llama", True), ("llama", False), ("gpt2", True)]
 
 
-# Windows and norms of all heads pass through the cache of keys and values, too.
+# Windows and norms over all heads must work with the KV cache, too.
 @pytest.mark.parametrize("kind,opens", CASES + [("mistral", True), ("olmo2", True),
                                                 ("bloom", True), ("gemma", True),
                                                 ("gemma2", True), ("gemma3", True),
@@ -171,7 +171,7 @@ def test_weights_in_mxfp4_are_read_as_by_the_reference(trireme, rng, tmp_path):
 
 
 def windowed_loss(model, ids, length):
-    """Each token is scored in the first window that holds it; windows start every half window."""
+    """Each token is scored in the first window that contains it; windows start every half window."""
     total, scored, begin, last = 0.0, 0, 0, len(ids) - 1
     while scored < last:
         window = torch.tensor([ids[begin:min(begin + length, last)]])
@@ -209,7 +209,7 @@ def test_eval_reads_text_as_training_does(trireme, rng, tmp_path, kind, opens):
 
 
 def test_a_head_that_is_not_the_embedding_is_not_dropped(trireme, rng, tmp_path):
-    """transformers loads a stored lm_head that differs from a tied embedding; refused here."""
+    """transformers loads an lm_head that differs from the tied embedding; we reject it."""
     model = make_model("llama", rng)
     model.config.tie_word_embeddings = True
     tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}

@@ -1,5 +1,5 @@
-// A stage's memory: slots, windows, other shapes and borrowed parameters change no number, and
-// poison shows what was not written.
+// Tests of a stage's memory: slots, windows, other shapes and borrowed parameters change no number,
+// and poison reveals unwritten values.
 #include "runtime/stage.h"
 
 #include "runtime/three_linears.h"
@@ -11,7 +11,7 @@ using namespace testing_runtime;
 
 constexpr std::int64_t rows = 5;
 
-// Parameters, gradients and outcomes of two micro-batches, one after the other, in a plain stage.
+// Parameters, gradients and outcomes of two micro-batches, one after the other, in a simple stage.
 struct Reference {
   std::vector<double> parameters, gradients;
   std::vector<Outcome> outcomes;
@@ -64,7 +64,7 @@ TEST(Stage, MicroBatchesInSeveralSlotsGiveTheSame) {
   }
 }
 
-// Brings parameters into windows and takes gradients out of them, as ZeRO 3 does.
+// Copies parameters into windows and gradients out of them, as ZeRO 3 does.
 class Carrier {
  public:
   explicit Carrier(Stage& stage)
@@ -95,7 +95,7 @@ class Carrier {
     }
   }
   const std::vector<double>& sums() const { return sums_; }
-  // Numbers in gradient windows that were NaN after a pass.
+  // Number of NaN values in gradient windows after a pass.
   int poisoned() const { return poisoned_; }
 
  private:
@@ -119,7 +119,7 @@ TEST(Stage, WindowsGiveTheSame) {
       EXPECT_EQ(backward(stage, 0, rows, m, m == 0, false, run), expected.outcomes[m]);
     }
     EXPECT_EQ(gradients_of(stage.definition(), carrier.sums().data()), expected.gradients);
-    // No pass writes between parameters: in each window of each micro-batch poison stays there.
+    // No pass writes between parameters: poison stays there in each window of each micro-batch.
     const auto gaps =
         static_cast<int>(stage.definition().flat_elements - segments * (width * width + width));
     EXPECT_GT(gaps, 0);
@@ -127,7 +127,7 @@ TEST(Stage, WindowsGiveTheSame) {
   }
 }
 
-// What a pass will write, right before it does.
+// Poison fills what a pass will write, immediately before it does.
 TEST(Stage, PoisonReachesWhatAPassWillWrite) {
   for (const bool poison : {false, true}) {
     for (const bool split : {false, true}) {
@@ -145,7 +145,7 @@ TEST(Stage, PoisonReachesWhatAPassWillWrite) {
         if (call.pass == Pass::backward) {
           look_at(stage->input_grad(0));
           for (const double x : copy_of(stage->output_grad(0), rows * width))
-            EXPECT_TRUE(std::isfinite(x));  // what entered stays
+            EXPECT_TRUE(std::isfinite(x));  // the input is kept
         }
         for (int i = 0; i < stage->segments(); ++i)
           stage->run_segment(call, stage->segment_at(call.pass, i));
@@ -179,7 +179,7 @@ TEST(Stage, AnotherShapeInReservedMemory) {
     EXPECT_EQ(backward(stage, 0, now, 3, true), backward(*alone, 0, now, 3, true));
     EXPECT_EQ(flat_gradients(stage), flat_gradients(*alone));
   }
-  // What was not reserved does not fit.
+  // A larger shape than reserved does not fit.
   EXPECT_THROW(stage.reshape(three_linears(rows + 1)), Error);
 }
 
@@ -222,7 +222,7 @@ TEST(SlotMemory, GrowsUntilItIsAllocated) {
   EXPECT_EQ(slots.at(StageRegion::saved, 0), nullptr);
   slots.allocate(cpu::device());
   EXPECT_EQ(slots.at(StageRegion::saved, 2) - slots.at(StageRegion::saved, 0), 200);
-  EXPECT_EQ(slots.at(StageRegion::batch, 0), nullptr);  // nobody has any
+  EXPECT_EQ(slots.at(StageRegion::batch, 0), nullptr);  // no rank has any
   EXPECT_THROW(slots.fit(StageRegion::saved, 101), Error);
   EXPECT_THROW(slots.at(StageRegion::saved, 3), Error);
 }

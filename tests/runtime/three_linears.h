@@ -1,4 +1,4 @@
-// A stage of three linear layers, small enough to look at every number.
+// A stage of three linear layers, small enough to inspect every number.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ inline StageDefinition three_linears(std::int64_t rows, DType compute = DType::f
   return definition;
 }
 
-// Some numbers, different for every place and seed.
+// Returns a number that is different for every index and seed.
 inline double number(std::int64_t i, int seed) {
   return std::sin(static_cast<double>(3 * i + 7 * seed + 1));
 }
@@ -71,13 +71,13 @@ inline std::vector<double> copy_of(const void* from, std::int64_t count) {
   return {values, values + count};
 }
 
-// What a micro-batch leaves behind.
+// The results of a micro-batch.
 struct Outcome {
   std::vector<double> output, input_grad;
   bool operator==(const Outcome&) const = default;
 };
 
-// Runs a pass: Stage::run, or what a test does around its segments.
+// Runs a pass: Stage::run, or a test's own code around its segments.
 using RunPass = std::function<void(const PassCall&)>;
 
 inline void forward(Stage& stage, Slot slot, std::int64_t rows, int seed,
@@ -87,7 +87,7 @@ inline void forward(Stage& stage, Slot slot, std::int64_t rows, int seed,
   run ? run(call) : stage.run(call);
 }
 
-// Of the micro-batch whose forward pass lies in the slot.
+// Runs the backward pass of the micro-batch whose forward pass is in the slot.
 inline Outcome backward(Stage& stage, Slot slot, std::int64_t rows, int seed, bool first,
                         bool split = false, const RunPass& run = nullptr) {
   Outcome outcome;
@@ -102,7 +102,7 @@ inline Outcome backward(Stage& stage, Slot slot, std::int64_t rows, int seed, bo
   return outcome;
 }
 
-// Gradients of all parameters, without the gaps between them.
+// Returns the gradients of all parameters, without the gaps between them.
 inline std::vector<double> gradients_of(const StageDefinition& definition, const double* flat) {
   std::vector<double> all;
   for (const Parameter& p : definition.parameters)

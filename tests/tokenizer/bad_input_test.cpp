@@ -1,4 +1,4 @@
-// Files and flags that are wrong: each is refused with a message that says what and where.
+// Tests of invalid files and flags: each is rejected with a message that says what and where.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ void expect_refused(Body body, const std::string& message) {
   }
 }
 
-// A folder with a small sound vocabulary that tests damage.
+// A folder with a small valid vocabulary that tests damage.
 class BadInput : public testing::Test {
  protected:
   BadInput() : folder_(fs::temp_directory_path() / "trireme_bad_tokenizers") {
@@ -216,12 +216,12 @@ TEST_F(BadInput, TokenizerJson) {
 TEST_F(BadInput, SentencePiece) {
   refuse("sentencepiece", "", "is not a SentencePiece model");
   refuse("sentencepiece", "no protocol buffer", "is not a SentencePiece model");
-  // Two pieces that the library's trie cannot tell apart.
+  // Two pieces that the library's trie cannot distinguish.
   refuse("sentencepiece", sentencepiece_model(1) + piece("t", 0, 1),
          "is not a SentencePiece model");
 }
 
-// The library follows these tables wherever they lead.
+// The library follows these tables wherever they point.
 TEST_F(BadInput, SentencePieceNormalization) {
   const std::string texts("t\0", 2);
   const std::string sound = sentencepiece_model(1, charsmap(one_letter_trie(0), texts));
@@ -238,11 +238,11 @@ TEST_F(BadInput, SentencePieceNormalization) {
     return charsmap(units, texts);
   };
   const std::string bad[] = {
-      charsmap(one_letter_trie(2), texts),          // a leaf behind the texts
-      charsmap(one_letter_trie(0), "t"),            // a text without an end
+      charsmap(one_letter_trie(2), texts),          // a leaf beyond the texts
+      charsmap(one_letter_trie(0), "t"),            // a text without a terminator
       charsmap({}, texts),                          // no root
-      charsmap({0x1FFFFFu << 10 | 1 << 9}, texts),  // a root whose children lie far away
-      with(0x100 | 'T', 0x200u << 10 | 'T'),        // a child whose children lie outside
+      charsmap({0x1FFFFFu << 10 | 1 << 9}, texts),  // root's children out of range
+      with(0x100 | 'T', 0x200u << 10 | 'T'),        // a child's children outside
       charsmap(one_letter_trie(0), "").substr(0, 2000),
       std::string("\xff\xff\xff\xff\0\0", 6),
       std::string("\3\0\0\0abct\0", 9),

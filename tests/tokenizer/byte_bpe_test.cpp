@@ -1,4 +1,4 @@
-// Byte-level BPE: merging, round trips, special tokens, long pieces, threads.
+// Tests of byte-level BPE: merging, round trips, special tokens, long pieces, threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class ByteBpeTest : public testing::Test {
   static inline std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-// All merges one by one, over and over: what apply_merges must equal.
+// Applies all merges one by one, repeatedly: the reference for apply_merges.
 Ids merge_plainly(const MergeTable& merges, Ids ids) {
   while (true) {
     std::size_t best = 0;
@@ -69,7 +69,7 @@ TEST(ApplyMerges, EqualsThePlainDefinitionAtEveryLength) {
   for (int round = 0; round < 200; ++round) {
     MergeTable merges;
     std::uint32_t rank = 0;
-    // Merges in any order, so that a later token may have an earlier rank.
+    // Merges in random order, so that a later token may have a lower rank.
     std::vector<std::uint32_t> ranks(60);
     std::iota(ranks.begin(), ranks.end(), 0);
     for (std::size_t i = ranks.size() - 1; i > 0; --i)
@@ -155,7 +155,7 @@ TEST_F(ByteBpeTest, ThreadsAgree) {
   for (const Ids& ids : found) EXPECT_EQ(ids, expected);
 }
 
-// Ten times the text may cost somewhat more than ten times the work, but nothing like a hundred.
+// Ten times the text may take somewhat more than ten times the work, but not a hundred times.
 TEST_F(ByteBpeTest, LongPiecesAreNotQuadratic) {
   const auto time = [&](std::size_t length) {
     double best = 1e9;

@@ -1,4 +1,4 @@
-// A tokenizer with special tokens that were added after its model was trained.
+// Tests of a tokenizer with special tokens that were added after its model was trained.
 #include "tokenizer/capped_tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Letters from a on are ids from 0 on; '<' and '>' are special tokens of the ids 26 and 27.
+// Letters from a on have IDs from 0 on; '<' and '>' are special tokens with IDs 26 and 27.
 class Letters : public Tokenizer {
  public:
   explicit Letters(std::int32_t eod) {
@@ -59,7 +59,7 @@ TEST(CappedTokenizer, OrdinaryTextIsAsBefore) {
 
 TEST(CappedTokenizer, TextThatSpellsATokenWithoutARowIsRefused) {
   const CappedTokenizer capped(std::make_unique<Letters>(0), 27);
-  std::vector<std::int32_t> ids{27};  // what was there before is not looked at
+  std::vector<std::int32_t> ids{27};  // existing contents are ignored
   capped.encode("a<", ids);
   for (const auto& refused : {refusal_of([&] { capped.encode("a>", ids); }),
                               refusal_of([&] { capped.encode_document(">", ids); }),
@@ -76,7 +76,7 @@ TEST(CappedTokenizer, OnlySpecialTokensMayBeBeyond) {
               HasSubstr("the token that ends documents, '>', has the id 27"));
 }
 
-// Of a tokenizer.json, whose added tokens need not be special.
+// Added tokens of a tokenizer.json need not be special.
 TEST(CappedTokenizer, AddedTokensMayBeBeyond) {
   const ScratchFolder folder;
   const fs::path file = folder / "tokenizer.json";

@@ -1,4 +1,4 @@
-// Fuzz target: vocab.json and merges.txt, with a NUL between them. What is accepted keeps every
+// Fuzz target for vocab.json and merges.txt, separated by a NUL. Accepted files must preserve every
 // byte.
 #include "base/file.h"
 #include "fuzz/fuzz.h"

@@ -1,5 +1,5 @@
-// What the fuzz targets of tokenizers share: files made of the input, and a trial of what they
-// load.
+// Shared by the fuzz targets of tokenizers: files made from the input, and a trial of the tokenizer
+// loaded from them.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// A file for the time of one input.
+// A file that exists for one input.
 class FuzzFile {
  public:
   FuzzFile(const std::string& name, std::string_view content)
@@ -31,7 +31,7 @@ class FuzzFile {
   std::filesystem::path path_;
 };
 
-// A tokenizer that was accepted encodes and decodes whatever comes, with ids of its vocabulary.
+// An accepted tokenizer must encode and decode any text, with IDs of its vocabulary.
 inline void try_tokenizer(const Tokenizer& tokenizer, bool keeps_bytes) {
   for (const std::string_view text :
        {std::string_view("the theory, 12 ships' oars\n\n  end"),

@@ -1,5 +1,5 @@
-// Fuzz target: SentencePiece models. The library that reads them is not ours: any bytes are refused
-// before it can stumble over them, or make a tokenizer.
+// Fuzz target for SentencePiece models. The library that reads them is not ours: bytes are rejected
+// before they can crash it, or give a tokenizer.
 #include "base/file.h"
 #include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"

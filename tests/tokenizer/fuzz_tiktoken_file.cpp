@@ -1,4 +1,4 @@
-// Fuzz target: files of ranks. What is accepted keeps every byte.
+// Fuzz target for tiktoken's files of ranks. Accepted files must preserve every byte.
 #include <fmt/format.h>
 
 #include "fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-// Fuzz target: tokenizer.json with all kinds of parts.
+// Fuzz target for tokenizer.json with all kinds of components.
 #include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 

@@ -1,4 +1,4 @@
-// Fuzz target: vocab.txt of BERT.
+// Fuzz target for BERT's vocab.txt.
 #include "fuzz/fuzz.h"
 #include "tokenizer/fuzz_round_trip.h"
 

@@ -1,4 +1,4 @@
-// Small tokenizers of every kind against what the reference libraries made of the same texts
+// Tests of small tokenizers of every kind against the reference libraries on the same texts
 // (data/make_golden.py).
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Ids encode(const Tokenizer& tokenizer, std::string_view text) {
   return ids;
 }
 
-// A file for the time of one test.
+// A file that exists for one test.
 class TemporaryFile {
  public:
   TemporaryFile(const std::string& name, std::string_view content)
@@ -144,7 +144,7 @@ TEST(Golden, SentencePiece) {
 TEST(Golden, MegatronAddsTokensToSentencePiece) {
   const auto tokenizer = make_tokenizer(
       {.type = "SentencePieceTokenizer", .model_file = kData + "/sentencepiece.model"});
-  // 500 pieces with <s> and </s>, but without padding.
+  // 500 pieces including <s> and </s>, but no padding token.
   EXPECT_EQ(tokenizer->special().cls, 500);
   EXPECT_EQ(tokenizer->special().sep, 501);
   EXPECT_EQ(tokenizer->eod_id(), 502);

@@ -1,5 +1,5 @@
-// Parts of a tokenizer.json whose meaning is easily taken for another. The ids are those of Hugging
-// Face's library, version 0.23.3.
+// Tests of tokenizer.json components whose meaning is easily misunderstood. The IDs are from
+// Hugging Face's library, version 0.23.3.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class HfParts : public testing::Test {
     return ids;
   }
 
-  // How many pieces a pre-tokenizer makes: each is an unknown word.
+  // Returns the number of pieces of a pre-tokenizer: each piece is an unknown word.
   std::size_t pieces(const json& pre_tokenizer, std::string_view text) const {
     const json model = {{"type", "WordLevel"}, {"vocab", {{"?", 0}}}, {"unk_token", "?"}};
     return encode(*load({{"model", model}, {"pre_tokenizer", pre_tokenizer}}), text).size();
@@ -72,13 +72,13 @@ json split(const std::string& regex, const std::string& behavior = "Isolated") {
   return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", behavior}};
 }
 
-// A long piece and nothing to merge.
+// A long piece without any merges.
 TEST_F(HfParts, BpeWithoutMerges) {
   const auto tokenizer = load({{"model", bpe(bytes_vocabulary())}, {"pre_tokenizer", kByteLevel}});
   EXPECT_EQ(encode(*tokenizer, std::string(500, 'x')), Ids(500, 'x'));
 }
 
-// GPT-NeoX: runs of spaces are added tokens, and the vocabulary spells runs of bytes like them.
+// GPT-NeoX: runs of spaces are added tokens, and the vocabulary spells runs of bytes the same way.
 TEST_F(HfParts, AddedTokensAreComparedWithTheSpellingOfTheVocabulary) {
   json vocab = bytes_vocabulary();
   vocab["\u0120\u0120"] = 256;
@@ -121,7 +121,7 @@ TEST_F(HfParts, MetaspaceAsksForTheFirstCharacterOfTheRawText) {
     return load({{"model", bpe(vocab)}, {"pre_tokenizer", first}, {"normalizer", normalizer}});
   };
   EXPECT_EQ(encode(*with(nullptr), "a"), (Ids{0, 1}));
-  // The normalizer removes the first character, so no piece begins with it.
+  // The normalizer removes the first character, so no piece starts with it.
   EXPECT_EQ(encode(*with({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}}), " a"),
             (Ids{1}));
   const auto replace = [](const std::string& from, const std::string& to) {
@@ -130,7 +130,7 @@ TEST_F(HfParts, MetaspaceAsksForTheFirstCharacterOfTheRawText) {
   EXPECT_EQ(encode(*with(replace("xx", "a")), "xxa"), (Ids{1, 1}));
   EXPECT_EQ(encode(*with(replace("x", "a")), "xa"), (Ids{0, 1, 1}));
   EXPECT_EQ(encode(*with({{"type", "Prepend"}, {"prepend", "x"}}), "a"), (Ids{0, 2, 1}));
-  // The first character joins the second before the next part of the normalizer sees them.
+  // The first character composes with the second before the next normalizer sees them.
   const json compose = {
       {"type", "Sequence"},
       {"normalizers", {{{"type", "NFC"}}, replace("\u00E9", "a"), {{"type", "NFC"}}}}};
@@ -156,7 +156,7 @@ TEST_F(HfParts, ModelsWithoutAType) {
                  "unk_token is not in the vocabulary");
 }
 
-// Where bytes are missing, the unknown token takes their places; WordPiece sees the spelling too.
+// The unknown token replaces missing bytes; WordPiece sees the spelling, too.
 TEST_F(HfParts, ByteLevelWithoutAllBytes) {
   json model = bpe({{"a", 0}, {"?", 1}, {"\u00C3", 2}});
   model["unk_token"] = "?";
@@ -171,7 +171,7 @@ TEST_F(HfParts, ByteLevelWithoutAllBytes) {
             (Ids{1, 2}));
 }
 
-// Falcon: what follows ByteLevel sees the spelling, in which the byte 0xB2 is a digit.
+// Falcon: parts after ByteLevel see the spelling, in which the byte 0xB2 is a digit.
 TEST_F(HfParts, ByteLevelBeforeOtherParts) {
   json vocab = bytes_vocabulary();
   vocab["\u00C2\u00B2"] = 256;
@@ -213,14 +213,14 @@ TEST_F(HfParts, DropoutIsRefused) {
 }
 
 TEST_F(HfParts, EmptyMatchesCut) {
-  // Before every third digit from the right.
+  // Matches before every third digit from the right.
   EXPECT_EQ(pieces(split(R"((?=(\d{3})+(?!\d)))"), "1234567"), 3u);
   EXPECT_EQ(
       pieces({{"type", "Split"}, {"pattern", {{"String", ""}}}, {"behavior", "Isolated"}}, "abc"),
       3u);
 }
 
-// The reference fails here, or repeats what was inserted.
+// The reference fails here, or repeats the inserted text.
 TEST_F(HfParts, InsertingBeforeATextThatIsRewrittenIsRefused) {
   const json insert = {{"type", "Replace"}, {"pattern", {{"Regex", "^"}}}, {"content", "a"}};
   const json model = bpe({{"a", 0}, {"x", 1}});
@@ -237,20 +237,20 @@ struct Cut {
   std::size_t pieces;
 };
 
-// What Oniguruma takes for something else than Perl's regular expressions do.
+// Constructs that Oniguruma interprets differently than Perl.
 TEST_F(HfParts, RegularExpressionsAreOnigurumas) {
   const Cut cuts[] = {
       {R"([a-z&&[^b]]+)", "abab", 4},           // an intersection
       {R"(^b)", "a\nb", 2},                     // line anchors
       {R"(a{1,2}+)", "aaaaa", 1},               // not possessive, but repeated
       {R"(\h)", "gaga", 4},                     // a hexadecimal digit
-      {R"((?m)a.b)", "xa\nbx", 3},              // the dot takes line ends
+      {R"((?m)a.b)", "xa\nbx", 3},              // the dot matches newlines
       {R"((?i)ss)", "x\u00DFx", 3},             // sharp s is a case of ss
-      {R"([a[b]]+)", "xabx", 3},                // a set within a set
+      {R"([a[b]]+)", "xabx", 3},                // a nested set
       {R"(a{,2})", "xaaax", 4},                 // up to two
       {R"([[:punct:]])", "a$b", 3},             // with symbols, since 6.9.9
-      {R"(\p{Han}+)", "\u4E00\u3001", 2},       // the script, without its extensions
-      {R"([\p{P}\p{S}]+)", "a\U0001FA77b", 3},  // U+1FA77 is younger than Unicode 14
+      {R"(\p{Han}+)", "\u4E00\u3001", 2},       // the script without extensions
+      {R"([\p{P}\p{S}]+)", "a\U0001FA77b", 3},  // U+1FA77: newer than Unicode 14
       {R"(\p{Lu})", "a\u1C89b", 3},
   };
   for (const Cut& cut : cuts) {

@@ -1,5 +1,5 @@
-// Characters in the parts of a tokenizer.json, against what Hugging Face's library makes of it
-// (data/make_unicode_golden.py).
+// Tests of characters in the components of a tokenizer.json, against the results of Hugging Face's
+// library (data/make_unicode_golden.py).
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -29,7 +29,7 @@ struct Page {
   char32_t begin, end, step;
 };
 
-// The planes where most characters are, then ideographs and a part of the rest.
+// The planes with most characters in full, then parts of ideographs and the rest.
 std::vector<Page> pages() {
   std::vector<Page> out;
   for (char32_t c = 0; c < 0x20000; c += 0x800) out.push_back({c, c + 0x800, 1});
@@ -57,7 +57,7 @@ TEST(HfUnicode, CharactersAreNormalizedAndCutAsByTheLibrary) {
     if (golden.contains("normalizer")) {
       const auto normalizer = make_normalizer(JsonPlace(golden["normalizer"], kFile));
       expect_pages(golden, [&](const std::string& c) {
-        HfText text{.text = "a\u0345" + c + "\u0334b" + c};  // marks that change places with others
+        HfText text{.text = "a\u0345" + c + "\u0334b" + c};  // marks that are reordered with others
         normalizer->apply(text);
         return text.text;
       });
@@ -82,11 +82,11 @@ std::string normal(const char* form, std::string text) {
   return made.text;
 }
 
-// Characters that are younger than the library's tables of normal forms.
+// Characters that are newer than the library's tables of normal forms.
 TEST(HfUnicode, YoungCharactersStayAndEndWhatIsComposed) {
   EXPECT_EQ(normal("NFKD", "\u32FF \uFB01"), "\u32FF fi");
   EXPECT_EQ(normal("NFC", "\U00011935\U00011930"), "\U00011935\U00011930");
-  // U+1ABF, a mark of class 220 since Unicode 13: what comes after it finds no letter.
+  // U+1ABF, a mark of class 220 since Unicode 13, blocks the composition of marks after it.
   EXPECT_EQ(normal("NFC", "e\u0301e\u1ABF\u0301"), "\u00E9e\u1ABF\u0301");
   EXPECT_EQ(normal("NFD", "e\u0301\u1ABF\u0323"), "e\u0301\u1ABF\u0323");
 }

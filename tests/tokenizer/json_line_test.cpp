@@ -1,4 +1,4 @@
-// Lines of JSON as Python's json module reads them, and what is said of others.
+// Tests of JSON lines: they are read as by Python's json module, or rejected with a message.
 #include "tokenizer/json_line.h"
 
 #include <gmock/gmock.h>
@@ -80,8 +80,8 @@ TEST(JsonLine, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(texts_of("{\"text\": \"a\", \"b\": " + deep + "}"), ElementsAre("a"));
 }
 
-// Random lines against the library: what it reads is read alike, and what it refuses is refused,
-// but for numbers that are too large and the names of numbers that Python writes.
+// Compares random lines with the library: both accept and reject the same, except for numbers that
+// are too large and the names of special numbers that Python writes.
 TEST(JsonLine, AgreesWithTheLibrary) {
   std::mt19937 random(11);
   const char* const pieces[] = {"{",

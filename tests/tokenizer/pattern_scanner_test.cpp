@@ -1,4 +1,4 @@
-// Scanned regular expressions against Oniguruma's matches.
+// Tests of scanned regular expressions against Oniguruma's matches.
 #include "tokenizer/pattern_scanner.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ constexpr const char* kScannable[] = {
     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     R"(<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)",
     R"( ?[^(\s|[.,!?…。，、।۔،])]+)",
-    // What each construct is for.
+    // Patterns for individual constructs.
     R"(s|se|sel)", R"(sel|se|s)", R"(e+?l|e)", R"(s??e|s)", R"((s|t)*?m)", R"([a-z]{2}|\S{3,}|.)",
     R"(l(?=\s)|l)", R"((?:d|m(?!e))+)", R"((?i:Sl|'M)e)", R"([^\S\n]+|[[a-m]&&[^d]])"};
 #undef TRIREME_CONTRACTIONS
@@ -78,7 +78,7 @@ TEST(PatternScanner, LeavesOtherConstructsToOniguruma) {
   }
 }
 
-// The automaton would need a state for each set of the last twelve places, or looks at each
+// The automaton would need a state for each set of the last twelve positions, or would examine each
 // character thousands of times.
 TEST(PatternScanner, HandsOverWhatWouldGrow) {
   const Regex states("[st]*?s[st]{12}|[st]|l", "test");

@@ -1,4 +1,4 @@
-// The longest member that a text begins with, against a search through all members.
+// Tests of finding the longest member that is a prefix of a text, against a search of all members.
 #include "tokenizer/prefix_set.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(PrefixSet, FindsTheLongestMember) {
       for (char& byte : text) byte &= '\x83';
       const auto value = static_cast<std::int32_t>(i);
       set.add(text, value);
-      if (!text.empty()) members.emplace(text, value);  // the first stays
+      if (!text.empty()) members.emplace(text, value);  // the first one is kept
     }
     EXPECT_EQ(set.empty(), members.empty());
     for (int i = 0; i < 300; ++i) {

@@ -1,5 +1,5 @@
-// Random texts for differential tests: characters that pre-tokenizers and normalizers tell apart,
-// mixed so that every border between them occurs.
+// Random texts for differential tests: mixes characters that pre-tokenizers and normalizers
+// distinguish, so that every boundary between them occurs.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class RandomText {
 
   std::size_t below(std::size_t n) { return random_() % n; }
 
-  // A text of up to `most` characters.
+  // Returns a text of up to `most` characters.
   std::string next(std::size_t most) {
     std::string text;
-    const std::size_t kinds = 1 + below(8);  // few kinds in a text make long runs
+    const std::size_t kinds = 1 + below(8);  // few kinds in a text give long runs
     for (std::size_t left = below(most + 1); left > 0; --left) append(below(kinds), text);
     return text;
   }

@@ -1,4 +1,4 @@
-// Small SentencePiece models, written byte by byte, so that they can be wrong in any way.
+// Small SentencePiece models, built byte by byte, so that they can be invalid in any way.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline std::string varint(std::size_t value) {
   return out + static_cast<char>(value);
 }
 
-// A field of a protocol buffer that holds bytes.
+// Returns a protocol buffer field that contains bytes.
 inline std::string field(std::size_t number, const std::string& bytes) {
   return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
 }
@@ -28,7 +28,7 @@ inline std::string piece(const std::string& text, float score, std::size_t type)
   return field(1, bytes + number_field(3, type));
 }
 
-// `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: how texts are normalized.
+// `kind`: 1 unigram, 2 BPE, 3 words, 4 characters. `charsmap`: the normalization table.
 inline std::string sentencepiece_model(std::size_t kind, const std::string& charsmap = "") {
   return piece("<unk>", 0, 2) + piece("<s>", 0, 3) + piece("</s>", 0, 3) +
          piece("\u2581the", -1, 1) + piece("t", -2, 1) + piece("h", -2, 1) + piece("e", -3, 1) +
@@ -36,7 +36,7 @@ inline std::string sentencepiece_model(std::size_t kind, const std::string& char
          field(3, field(1, "own") + (charsmap.empty() ? "" : field(2, charsmap)));
 }
 
-// A table of a trie's units and the texts that its leaves point into.
+// Returns a table of a trie's units and the texts that its leaves point to.
 inline std::string charsmap(const std::vector<std::uint32_t>& units, const std::string& texts) {
   const auto size = static_cast<std::uint32_t>(units.size() * 4);
   std::string out(reinterpret_cast<const char*>(&size), sizeof size);
@@ -44,11 +44,11 @@ inline std::string charsmap(const std::vector<std::uint32_t>& units, const std::
   return out + texts;
 }
 
-// The units of a trie that takes 'T' to the text at `value`.
+// Returns the units of a trie that maps 'T' to the text at `value`.
 inline std::vector<std::uint32_t> one_letter_trie(std::uint32_t value) {
   std::vector<std::uint32_t> units(512, 0x80000000u);
-  units[0] = 0x100u << 10;                        // the root's children begin at 0x100
-  units[0x100 | 'T'] = 'T' << 10 | 1 << 8 | 'T';  // its own at 0x100 too: a leaf
+  units[0] = 0x100u << 10;                        // the root's children start at 0x100
+  units[0x100 | 'T'] = 'T' << 10 | 1 << 8 | 'T';  // its own do too: a leaf
   units[0x100] = 0x80000000u | value;
   return units;
 }

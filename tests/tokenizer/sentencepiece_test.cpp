@@ -1,4 +1,4 @@
-// SentencePiece: our encoder against the library, on random models and texts.
+// Tests of SentencePiece: our encoder against the library, on random models and texts.
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
@@ -25,14 +25,14 @@ std::string golden_model() {
   return read_file(fs::path(TRIREME_TEST_DATA) / "sentencepiece.model");
 }
 
-// The table of NMT's NFKC rules.
+// The table of NMT's NFKC normalization rules.
 std::string nmt_charsmap() {
   const std::string model = golden_model();
   return std::string(sentencepiece_charsmaps(model)->front());
 }
 
-// Models of a few characters, in which pieces, user-defined symbols, spaces and control symbols
-// meet in every way.
+// Models of a few characters, with all combinations of pieces, user-defined symbols, spaces and
+// control symbols.
 class RandomModel {
  public:
   explicit RandomModel(std::uint64_t seed) : random_(seed) {
@@ -102,7 +102,7 @@ class RandomModel {
 
   std::size_t below(std::size_t n) { return random_() % n; }
   bool one_in(std::size_t n) { return below(n) == 0; }
-  // A piece so far, or a character.
+  // Returns an existing piece or a character.
   std::string some_text() {
     if (pieces_.size() > 3 && !one_in(3)) {
       const auto& [text, type] = pieces_[below(pieces_.size())];
@@ -131,7 +131,7 @@ Ids by_library(const sentencepiece::SentencePieceProcessor& library, std::string
   return {ids.begin(), ids.end()};
 }
 
-// Our encoder of a model; null where the library has to encode.
+// Returns our encoder of a model; null if the library has to encode.
 std::unique_ptr<SentencePieceBpe> encoder_of(const std::string& model) {
   const auto parsed = parse_sentencepiece(model);
   return parsed ? SentencePieceBpe::make(*parsed) : nullptr;
@@ -184,7 +184,7 @@ TEST(SentencePieceBpe, LeavesUncertainModelsToTheLibrary) {
   EXPECT_FALSE(encoder_of(bpe + field(2, number_field(3, 2))));
 }
 
-// Long words with equal scores everywhere: no quadratic time.
+// Long words with equal scores everywhere must not take quadratic time.
 TEST(SentencePieceBpe, LongWordsTakeTheirTimeOnce) {
   const std::string model = sentencepiece_model(2) + piece("tt", -1, normal) +
                             piece("tttt", -1, normal) + piece("tth", -1, normal);
@@ -206,8 +206,8 @@ TEST(SentencePieceBpe, LongWordsTakeTheirTimeOnce) {
   EXPECT_EQ(ids, by_library(library, text));
 }
 
-// Of equal scores the leftmost pair is merged first, also one that a merge has just made possible:
-// after "th", "the" goes before the "et" further right, and "eth" before "the".
+// Among equal scores the leftmost pair is merged first, including one that a merge has just
+// created: after "th", "the" precedes the "et" further right, and "eth" precedes "the".
 TEST(SentencePieceBpe, EqualScoresGoFromTheLeftInLongWordsToo) {
   for (const char* other : {"et", "eth"}) {
     const std::string model =
@@ -227,7 +227,7 @@ TEST(SentencePieceBpe, EqualScoresGoFromTheLeftInLongWordsToo) {
   }
 }
 
-// A word that is spelled like a control symbol cannot be encoded by a model of words.
+// A word model cannot encode a word that is spelled like a control symbol.
 TEST(SentencePiece, SaysWhichTextAModelCannotEncode) {
   const fs::path path = fs::path(testing::TempDir()) / fmt::format("words.{}.model", ::getpid());
   write_file_durably(path, sentencepiece_model(3) + field(3, number_field(3, 0)));

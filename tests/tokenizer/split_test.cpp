@@ -1,4 +1,4 @@
-// The hand-written pre-tokenizers against the regular expressions that they replace.
+// Tests of the hand-written pre-tokenizers against the regular expressions that they replace.
 #include "tokenizer/split.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Split, EqualsTheRegularExpressionsOnRandomUnicode) {
   }
 }
 
-// Ill-formed bytes split as the U+FFFD that the WHATWG rule puts in their place.
+// Ill-formed bytes are split like the U+FFFD that replace them by the WHATWG rule.
 TEST(Split, IllFormedBytesCountAsReplacementCharacters) {
   RandomText random(7);
   for (int i = 0; i < 5'000; ++i) {
@@ -75,7 +75,7 @@ TEST(Split, LongSIsACaseOfS) {
   EXPECT_EQ(by_hand<SplitPattern::gpt2>("it'\u017F"), (Pieces{"it", "'", "\u017F"}));
 }
 
-// Outside of brackets Hugging Face's library takes \p{Word} for \w, inside of them not.
+// Hugging Face's library treats \p{Word} as \w outside of brackets, but not inside.
 TEST(Regex, NamesWordsAsTheReference) {
   const auto matches = [](const char* pattern, std::string_view text) {
     int found = 0;

@@ -1,4 +1,4 @@
-// BPE training against its plain definition, and what it writes.
+// Tests of BPE training against its simple definition, and of its output files.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 using Pair = std::pair<std::string, std::string>;
 
-// Order of GPT-2's byte tokens; later tokens follow in the order of their making.
+// The order of GPT-2's byte tokens; later tokens follow in order of creation.
 std::vector<std::string> byte_tokens() {
   std::vector<std::string> tokens;
   tokens.reserve(256);
@@ -27,7 +27,7 @@ std::vector<std::string> byte_tokens() {
   return tokens;
 }
 
-// Counts all pairs again before each merge.
+// Recounts all pairs before each merge.
 std::vector<Pair> train_plainly(const PieceCounts& counts, std::size_t size) {
   std::vector<std::string> tokens = byte_tokens();
   std::vector<std::pair<std::vector<std::string>, std::uint64_t>> words;
@@ -90,7 +90,7 @@ TEST(BpeTrainer, EqualsThePlainDefinition) {
   }
 }
 
-// A folder for the time of one test.
+// A folder that exists for one test.
 class TrainerFiles : public testing::Test {
  protected:
   TrainerFiles() : folder_(fs::temp_directory_path() / "trireme_trainer_test") {

@@ -1,4 +1,4 @@
-// Normal forms against utf8proc's own, and where that is slow or wrong.
+// Tests of normal forms against utf8proc's, and in cases in which that is slow or wrong.
 #include "tokenizer/unicode.h"
 
 #include <gtest/gtest.h>
@@ -50,10 +50,10 @@ TEST(NormalForm, OfEveryCharacterIsTheLibrarys) {
   }
 }
 
-// Between characters that it may join, and after some that it follows often.
+// Between characters that it may compose with, and after some that it often follows.
 TEST(NormalForm, ComposesEveryCharacterWithItsNeighbors) {
   for (char32_t c = 1; c < 0x110000; ++c) {
-    // The library takes U+11A7 for a Hangul consonant.
+    // The library treats U+11A7 as a Hangul consonant.
     if ((c >= 0xD800 && c < 0xE000) || c == 0x11A7) continue;
     const std::string text =
         utf8({c, 'e', c, 0xAC00, c, 0x9C7, c, 0x304B, c, c, 0x1100, c, 'b', 0x301});
@@ -88,7 +88,7 @@ TEST(NormalForm, TheBaseOfHangulTrailersIsNoTrailer) {
             utf8({0xAC01, 0xAC1B}));
 }
 
-// Marks are put in order, in other than quadratic time.
+// Sorting marks must not take quadratic time.
 TEST(NormalForm, ManyMarksOnALetterTakeNoLongerThanOther) {
   const auto normalize = [](int marks) {
     std::string text = "a";

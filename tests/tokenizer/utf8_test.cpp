@@ -1,4 +1,4 @@
-// UTF-8 by the WHATWG rule.
+// Tests of UTF-8 decoding by the WHATWG rule.
 #include "tokenizer/utf8.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@ const std::string kFFFD = "\uFFFD";
 
 TEST(Utf8, EachMaximalSubpartIsOneReplacement) {
   EXPECT_EQ(to_valid_utf8("a\x80z"), "a" + kFFFD + "z");
-  EXPECT_EQ(to_valid_utf8("\xE2\x82"), kFFFD);                      // cut at the end
-  EXPECT_EQ(to_valid_utf8("\xF0\x9F\x91z"), kFFFD + "z");           // cut by another character
+  EXPECT_EQ(to_valid_utf8("\xE2\x82"), kFFFD);                      // truncated at the end
+  EXPECT_EQ(to_valid_utf8("\xF0\x9F\x91z"), kFFFD + "z");           // cut off by another character
   EXPECT_EQ(to_valid_utf8("\xC0\xAF"), kFFFD + kFFFD);              // overlong
   EXPECT_EQ(to_valid_utf8("\xE0\x80\x80"), kFFFD + kFFFD + kFFFD);  // overlong
   EXPECT_EQ(to_valid_utf8("\xED\xA0\x80"), kFFFD + kFFFD + kFFFD);  // a surrogate

@@ -1,4 +1,4 @@
-// The shared development vectors: about 600 texts for each of four vocabularies, every id exact.
+// Tests with shared development vectors: about 600 texts for each of four vocabularies.
 #include <gtest/gtest.h>
 
 #include <filesystem>

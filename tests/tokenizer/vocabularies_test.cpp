@@ -1,5 +1,5 @@
-// Vocabularies as editors leave them give the tokenizer of the plain file, or a refusal that says
-// why.
+// Tests that vocabularies modified by editors give the plain file's tokenizer, or an error that
+// says why.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -63,7 +63,7 @@ TEST_F(Vocabularies, OfBertMayHaveWhiteSpaceAtTheEndOfLines) {
   int tried = 0;
   for (const std::string_view space : spaces) {
     for (const bool marked : {false, true}) {
-      for (const int every : {1, 3}) {  // lines with the white space
+      for (const int every : {1, 3}) {  // lines with white space
         std::string bytes(marked ? mark : "");
         for (std::size_t i = 0; i < bert_words.size(); ++i) {
           bytes += bert_words[i];
@@ -71,7 +71,7 @@ TEST_F(Vocabularies, OfBertMayHaveWhiteSpaceAtTheEndOfLines) {
           bytes += "\n";
         }
         EXPECT_EQ(ids_of(config(bytes), text), expected) << bytes;
-        bytes.pop_back();  // without an end of the last line
+        bytes.pop_back();  // no newline at the end
         EXPECT_EQ(ids_of(config(bytes), text), expected) << bytes;
         tried += 2;
       }

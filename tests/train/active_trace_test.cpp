@@ -1,4 +1,4 @@
-// Whoever writes into a trace is told to stop before it goes.
+// Tests of the active trace: its writers are told to stop before it is destroyed.
 #include "train/active_trace.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ TEST(ActiveTrace, IsTakenAwayBeforeItGoesAlsoByAnError) {
   Trace* seen = nullptr;
   try {
     ActiveTrace trace(0, [&](Trace* given) {
-      if (given == nullptr) {  // the one before is still alive
+      if (given == nullptr) {  // the previous trace is still alive
         EXPECT_THAT(seen->json(), testing::HasSubstr("rank 0"));
       }
       seen = given;

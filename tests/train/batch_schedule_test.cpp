@@ -1,4 +1,4 @@
-// Batch size ramp-up: sizes at the borders, counts of steps, and what does not divide.
+// Tests of batch size ramp-up: sizes at the boundaries, step counts, and indivisible settings.
 #include "train/batch_schedule.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(BatchSchedule, StepsFollowTheRamp) {
   EXPECT_EQ(schedule.steps(336), 17);
 }
 
-// What is left depends on what was consumed, whatever the batch was before.
+// The number of remaining steps depends only on the consumed samples, not on earlier batch sizes.
 TEST(BatchSchedule, StepsThatAreLeft) {
   const BatchSchedule constant(config_of(16, 4), 1);
   EXPECT_EQ(constant.steps(320, 160), 10);
@@ -79,7 +79,7 @@ Config with_schedule(const std::string& schedule) {
   return config;
 }
 
-// As upstream: thresholds in tokens are cut to whole samples, and the last step reaches the end.
+// Token thresholds are rounded down to whole samples as upstream; the last step reaches the end.
 TEST(BatchSchedule, FollowsASchedule) {
   const BatchSchedule schedule(with_schedule("0:4 85:8, 20s:16"), 1);
   EXPECT_EQ(schedule.batch_size(0), 4);

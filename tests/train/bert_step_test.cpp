@@ -1,4 +1,4 @@
-// Steps of BERT that predict no word: they train on the order of the segments alone.
+// Tests of BERT steps with no predicted word, which train on the sentence order loss alone.
 #include <gtest/gtest.h>
 
 #include "train/engine.h"
@@ -25,7 +25,7 @@ Config config_of() {
   return config;
 }
 
-// A step on samples whose labels the tokens tell; the first `with_words` have a word to predict.
+// Runs a step on samples whose first token tells the label; `with_words` of them predict a word.
 StepResult step(Engine& engine, int number, float word_weight, int count = batch,
                 int with_words = batch) {
   Batch samples(count, seq);
@@ -88,7 +88,7 @@ TEST(BertStep, TheOrderWeighsTheSameWithAndWithoutWords) {
   EXPECT_NEAR(order_gradient(1), alone, 1e-6 * std::abs(alone));
 }
 
-// One predicted word among three samples: what the order weighs, 1/3, is not a number of fp32.
+// With one predicted word in three samples, the order loss weighs 1/3, which fp32 cannot represent.
 TEST(BertStep, InDoubleTheOrderWeighsWhatItWeighsInDouble) {
   Config config = config_of();
   config.run.precision = Precision::fp64;

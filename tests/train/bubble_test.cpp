@@ -1,5 +1,5 @@
-// Measured idle time of pipelines against the checker's figure. Passes are made to take equally
-// long by waiting inside them, so that it does not matter how many cores there are.
+// Tests that the measured idle time of pipelines matches the checker's figure. Passes sleep for
+// equal times, so the result does not depend on the number of cores.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int ranks = 4;
 constexpr std::int64_t micro_batches = 8;
 constexpr std::chrono::milliseconds shortest_pass{30};  // far above what the tiny model computes
 
-// Each pass over a rank's layers takes `pass_time`, both gradients together twice that.
+// Makes each pass over a rank's layers take `pass_time`, and both gradient passes twice that.
 class Waits : public Observer {
  public:
   Waits(std::chrono::milliseconds pass_time, int chunks, bool split)
@@ -71,7 +71,7 @@ struct IdleShare {
   double measured, expected;
 };
 
-// Of one step.
+// Returns the idle share of one step.
 IdleShare idle_share(const std::string& schedule, std::chrono::milliseconds pass_time) {
   const Config config = config_for(schedule);
   const bool split = splits_backward(named(schedule));
@@ -107,9 +107,9 @@ IdleShare idle_share(const std::string& schedule, std::chrono::milliseconds pass
 class Bubble : public testing::TestWithParam<std::string> {};
 
 TEST_P(Bubble, IdleTimeIsWhatTheCheckerSays) {
-  // Other work of the machine can only make ranks wait longer: the least idle of several steps
-  // shows what the schedule does. Longer passes make such delays a smaller share.
-  constexpr double overhead = 0.04;  // of the step: tiny passes, messages
+  // Other load on the machine can only increase the waiting, so the minimum over several steps
+  // shows what the schedule does. Longer passes reduce the relative effect of such delays.
+  constexpr double overhead = 0.04;  // fraction of the step: tiny passes, messages
   double measured = 1, expected = 0;
   for (int step = 0; step < 8 && measured > expected + overhead; ++step) {
     const IdleShare idle = idle_share(GetParam(), shortest_pass * (1 + step));

@@ -1,5 +1,5 @@
-// A device whose memory only its own work may touch, as that of a GPU: an access of the host ends
-// the test program with a segmentation fault at its line.
+// A device whose memory only its own operations may access, as on a GPU: a host access ends the
+// test program with a segmentation fault at the offending line.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ class ClosedDevice final : public testing_device::WrappedDevice {
     const Opened opened(*this);
     work();
   }
-  // Through mirrors: `fill` and `use` run while the memory is closed, unless other threads work.
+  // Uses mirrors: `fill` and `use` run while the memory is closed, unless other threads work.
   void write(void* dst, std::int64_t bytes, const std::function<void(std::byte*)>& fill) override {
     std::vector<std::byte> mirror(static_cast<std::size_t>(bytes));
     fill(mirror.data());
@@ -39,7 +39,7 @@ class ClosedDevice final : public testing_device::WrappedDevice {
     use(mirror.data());
   }
 
-  // Bytes that the host has written and read so far.
+  // Number of bytes that the host has written and read so far.
   std::int64_t written() const { return written_; }
   std::int64_t read_by_host() const { return read_; }
 

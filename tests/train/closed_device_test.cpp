@@ -1,5 +1,5 @@
-// Nothing on the host touches the memory of a device: whole steps, evaluation, checkpoints and the
-// search for what is not finite run on one that forbids it, and give the CPU's numbers.
+// Tests that the host never touches device memory: whole steps, evaluation, checkpoints and the
+// search for non-finite values run on a device that forbids it and match the CPU's results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

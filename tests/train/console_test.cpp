@@ -1,4 +1,4 @@
-// What a console shows at each level, and what its file keeps.
+// Tests of the console: what each level shows, and what the log file keeps.
 #include "train/console.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ struct Written {
   std::string shown, kept;
 };
 
-// One line of each kind, at `level`.
+// Writes one line of each kind at `level`.
 Written write_at(const std::string& level) {
   const ScratchFolder dir;
   char* text = nullptr;
@@ -65,7 +65,7 @@ TEST(Console, KeepsAllLinesWhateverItShows) {
   }
 }
 
-// Open MPI gives ranks on other nodes a terminal, and what they print may go into a file.
+// Open MPI gives ranks on other nodes a terminal, but their output may end up in a file.
 TEST(Console, HasNoColorsOnATerminalThatALauncherMade) {
   const int control = ::posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_TRUE(control >= 0 && ::grantpt(control) == 0 && ::unlockpt(control) == 0);
@@ -76,7 +76,7 @@ TEST(Console, HasNoColorsOnATerminalThatALauncherMade) {
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   EXPECT_FALSE(is_colored(terminal));
-  ::setenv("CLICOLOR_FORCE", "1", 1);  // as --nproc says of its own terminal
+  ::setenv("CLICOLOR_FORCE", "1", 1);  // as --nproc sets for its own terminal
   EXPECT_TRUE(is_colored(terminal));
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "CLICOLOR_FORCE"})
     ::unsetenv(name);

@@ -1,4 +1,4 @@
-// Context parallelism: ranks that share sequences compute what one rank computes.
+// Tests of context parallelism: ranks that share sequences compute what one rank computes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,10 +51,10 @@ TEST_P(SharedSequences, ComputeWhatOneRankComputes) {
       config.model.embedding_norm = true;
     }
     if (model == "window") config.model.attention_window = 5;
-    // A ring draws it for chunks of eight positions.
+    // With attention dropout, a ring needs chunks of a multiple of eight positions.
     config.model.attention_dropout = GetParam().attention == std::string("ring") ? 0 : 0.1;
     config.parallel.numerics = Numerics::fast;
-    // Adam would divide by gradients that are nothing but rounding, those of the biases of keys.
+    // Adam would divide by gradients that are pure rounding noise: those of the key biases.
     config.optimizer.name = OptimizerKind::sgd;
     const Result expected = train(config, 1);
     config.parallel.cp = GetParam().cp;

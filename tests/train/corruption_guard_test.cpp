@@ -1,5 +1,5 @@
-// The guard finds a wrong bit and names who has it; where all is well, it finds nothing on any
-// layout.
+// Tests of the corruption guard: it finds a wrong bit and names the faulty rank, and reports
+// nothing on healthy runs of any layout.
 #include "train/corruption_guard.h"
 
 #include <gmock/gmock.h>
@@ -35,14 +35,14 @@ TEST(CorruptionGuard, SuspectsWhoContradictsItselfOrAThird) {
 
 using Finding = CorruptionGuard::Finding;
 
-// What a rank does to itself after a step, and to a batch that it computes for the n-th time.
+// Faults that a rank injects into itself after a step, and into the n-th batch that it computes.
 struct Faults {
   std::function<void(Engine&, int rank)> on_states = [](Engine&, int) {};
   std::function<void(Batch&, int rank, int time)> on_batch = [](Batch&, int, int) {};
 };
 
-// Both findings of rank 0, which are those of all, after two steps. A third step follows, to see
-// that the checks have changed nothing: `loss` gets its loss.
+// Returns both findings of rank 0, which all ranks share, after two steps. A third step, whose loss
+// goes to `loss`, shows that the checks have changed nothing.
 std::pair<Finding, Finding> check(const Config& config, int ranks, const Faults& faults = {},
                                   bool guarded = true, double* loss = nullptr) {
   std::pair<Finding, Finding> found;
@@ -125,7 +125,7 @@ TEST(SlowCorruptionGuard, FindsNothingOnSoundRanksInAnyLayout) {
     }
   }
   for (const int ranks : {2, 4}) expect_nothing(layout("experts", 1, 1, 1, 2), ranks);
-  // Ranks that share experts begin in the midst of those that share a sequence.
+  // The expert-parallel groups start in the middle of the context-parallel groups.
   Config crossing = layout("experts", 1, 1, 1, 1, 2);
   crossing.model.moe.capacity_factor = 0;
   crossing.parallel.expert_tp = 3;
@@ -166,7 +166,7 @@ TEST(CorruptionGuard, NamesWhoseMomentsHaveAWrongBit) {
   EXPECT_THAT(check(layout("gpt", 0), 2, faults).first.suspects, ElementsAre(0, 1));
 }
 
-// A token is another one, as `wrong` says of the n-th time that a rank computes.
+// Changes a token where `wrong` says so for the n-th time that a rank computes.
 Finding with_a_wrong_token(int ranks, const std::function<bool(int rank, int time)>& wrong) {
   Faults faults;
   faults.on_batch = [wrong](Batch& batch, int rank, int time) {
@@ -190,13 +190,13 @@ TEST(CorruptionGuard, NamesWhoComputesWrongNumbers) {
   EXPECT_THAT(with_a_wrong_token(2, always).suspects, ElementsAre(0, 1));
 }
 
-// Of a replica of several ranks the one where it begins is named, and not those that it spreads to.
+// In a replica of several ranks, the rank where a fault starts is named, not where it spreads.
 TEST(CorruptionGuard, NamesTheRankOfAReplicaWhereItBegins) {
   for (const int wrong : {0, 1, 2, 3}) {
     Faults faults;
     faults.on_states = [wrong](Engine& engine, int rank) {
       if (rank != wrong) return;
-      // A weight of the first layer's attention, which is cut and no other rank has.
+      // A weight of the first layer's attention, which is sharded and exists on no other rank.
       for (const Parameter& p : engine.stage().definition().parameters)
         if (p.name.find("mlp.down.weight") != std::string::npos)
           return flip_a_bit(engine.stage().flat_parameters() + p.offset * 2);

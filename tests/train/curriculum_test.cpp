@@ -1,4 +1,4 @@
-// Lengths by DeepSpeed's schedules, micro-batches that are cut, and steps of changing length.
+// Tests of DeepSpeed's sequence length schedules, truncated micro-batches, and changing lengths.
 #include "train/curriculum.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Config config_of(const std::string& schedule, std::int64_t min, std::int64_t ful
   return config;
 }
 
-// Values of CurriculumScheduler.get_difficulty(step + 1) in DeepSpeed 0.14, worked out by hand.
+// Values of CurriculumScheduler.get_difficulty(step + 1) of DeepSpeed 0.14, computed by hand.
 TEST(Curriculum, GrowsLinearly) {
   const Curriculum c(config_of("fixed_linear", 64, 1024, 1000, 8));
   EXPECT_EQ(c.length(0), 64);
@@ -39,7 +39,7 @@ TEST(Curriculum, GrowsWithTheRoot) {
   EXPECT_EQ(c.length(999), 1024);
 }
 
-// The last step of the schedule falls short of a length that is no multiple; the next ones do not.
+// The schedule's last step rounds down to a multiple; the steps after it use the exact length.
 TEST(Curriculum, ReachesALengthThatIsNoMultiple) {
   const Curriculum c(config_of("fixed_linear", 8, 100, 10, 8));
   EXPECT_EQ(c.length(9), 96);
@@ -75,7 +75,7 @@ TEST(Curriculum, CutsEverySequence) {
   EXPECT_EQ(batch.seq_length, 2);
 }
 
-// --- an engine whose sequences change their length
+// --- an engine whose sequence length changes
 
 Config engine_config(const std::string& family, std::int64_t seq, bool curriculum) {
   Config config;
@@ -123,8 +123,8 @@ class LengthChanges : public testing::TestWithParam<std::string> {
   }
 };
 
-// Steps of a length compute what an engine that is made for it computes, with the same bits, and
-// the states stay.
+// Steps of one length match, bit for bit, an engine built for that length, and the states are
+// kept.
 TEST_P(LengthChanges, GiveTheBitsOfAnEngineOfThatLength) {
   auto changing = engine(24, true), plain = engine(24, false), shorter = engine(8, false);
   changing->set_length(8);

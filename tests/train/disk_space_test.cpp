@@ -1,4 +1,4 @@
-// A run that cannot save is refused before it has trained.
+// Tests that a run without enough disk space to save is refused before it trains.
 #include "train/disk_space.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Exact numerics with leaves: the degree of tensor parallelism changes no bit. A longer run of
-// random layouts: TRIREME_LAYOUTS=200 TRIREME_LAYOUTS_SEED=1.
+// Tests of exact numerics with leaves: the degree of tensor parallelism changes no bit. For a
+// longer run of random layouts, set TRIREME_LAYOUTS=200 TRIREME_LAYOUTS_SEED=1.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Eight query heads in four groups, or with "gpt" and "alibi" four heads. Each attribute that some
-// decoder has is in one of them.
+// Eight query heads in four groups, or four heads with "gpt" and "alibi". Together the families
+// cover every attribute that a decoder can have.
 Config leaves_model(const std::string& family, const std::string& precision) {
   const bool gpt = family == "gpt" || family == "alibi";
   Config config = config_of(precision, 4, gpt ? "gpt" : "llama");
@@ -98,7 +98,7 @@ TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
   }
 }
 
-// The bits are those of the tree: another one is seen in every kind of result.
+// The summation tree determines the bits: a different one shows in every kind of result.
 TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
   Config config = leaves_model("llama", "fp32");
   const Result four = train(config, 1);
@@ -109,7 +109,7 @@ TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
   EXPECT_FALSE(two.weights == four.weights);
 }
 
-// The squares in the norm of the gradient are added up in parts of a parameter that no rank cuts.
+// Gradient norm squares are summed over parts of a parameter that are never split across ranks.
 TEST(ExactLeaves, CutNoPartOfTheNorm) {
   for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs", "mtp llama"}) {
     const Config config = leaves_model(family, "fp32");
@@ -133,7 +133,7 @@ class LeafLayouts {
  public:
   explicit LeafLayouts(int seed) : random_(static_cast<unsigned>(seed)) {}
 
-  // Sets a layout that the configuration allows, on 1 to 8 ranks.
+  // Sets a random layout that the configuration allows, on 1 to 8 ranks.
   int choose(Config& config) {
     for (;;) {
       ParallelConfig p = config.parallel;
@@ -151,7 +151,7 @@ class LeafLayouts {
       try {
         validate_layout(chosen, ranks);
       } catch (const Error&) {
-        continue;  // another one
+        continue;  // try another layout
       }
       config = chosen;
       return ranks;

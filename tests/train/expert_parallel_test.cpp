@@ -1,5 +1,5 @@
-// Expert parallelism: ranks that share the experts compute what one rank computes, also where they
-// share sequences or layers.
+// Tests of expert parallelism: ranks that share the experts compute what one rank computes, also
+// combined with context, tensor and pipeline parallelism.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 struct Dealt {
   int ranks, ep, zero;
-  const char* schedule = "";  // on two stages; empty: no pipeline
+  const char* schedule = "";  // schedule on two stages; empty: no pipeline
   const char* recompute = "none";
   int dp_replicate = 1;
   int cp = 1;
@@ -78,8 +78,8 @@ void expect_equal(const Result& result, const Result& expected) {
 
 class DealtExperts : public testing::TestWithParam<Dealt> {};
 
-// A wrong scale of their gradients would show in norms and weights, an expert that is counted twice
-// in the norm.
+// A wrong gradient scale would show in norms and weights; an expert that is counted twice, in the
+// norm.
 TEST_P(DealtExperts, ComputeWhatOneRankComputes) {
   Config config = config_of("fp64", 8, "experts");
   config.parallel.numerics = Numerics::fast;
@@ -101,8 +101,8 @@ TEST_P(DealtExperts, GiveTheSameBits) {
   }
 }
 
-// As gpt-oss: sinks and windows of attention, biases everywhere, a clamp that cuts. A rank's biases
-// of four experts are a multiple of 256 numbers.
+// A model like gpt-oss: attention sinks and windows, biases everywhere, and active clamping. A
+// rank's biases of four experts are a multiple of 256 numbers.
 Config gpt_oss(const std::string& precision) {
   Config config = config_of(precision, 8, "experts");
   ModelConfig& m = config.model;
@@ -139,7 +139,7 @@ std::string dealt_layout_name(const testing::TestParamInfo<Dealt>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, DealtExperts, testing::ValuesIn(layouts), dealt_layout_name);
 
-// Ranks with parts of the same sequences.
+// Layouts in which ranks hold parts of the same sequences.
 constexpr Dealt sharing[] = {
     {2, 2, 0, "", "none", 1, 2},
     {4, 4, 1, "", "full", 1, 2},
@@ -176,7 +176,7 @@ TEST_P(SharedTokens, ComputeWhatOneRankComputes) {
   expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
 }
 
-// Those with cut layers against others of as many cuts.
+// Layouts that split layers are compared with others of the same number of splits.
 TEST_P(SharedTokens, GiveTheSameBits) {
   const Dealt& layout = GetParam();
   for (const std::string precision : {"bf16", "fp32"}) {
@@ -213,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(ContextAndTensor, SharedTokens, testing::Values(of_both
 INSTANTIATE_TEST_SUITE_P(SlowContext, SharedTokens, testing::ValuesIn(sharing));
 INSTANTIATE_TEST_SUITE_P(SlowTensor, SharedTokens, testing::ValuesIn(cutting));
 
-// Without blocks of tokens the unit of summation is what a tensor-parallel rank has of a
+// Without blocks of tokens, the unit of summation is a tensor-parallel rank's part of a
 // micro-batch.
 TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   const Config config = without_capacity("bf16");
@@ -221,7 +221,7 @@ TEST(SlowDealtExpertsOf, CutLayersWithoutBlocks) {
   expect_equal(train(on(config, {4, 4, 1, "", "none", 1, 1, "all_gather", 2}), 4), expected);
 }
 
-// Expert tensor parallelism.
+// Adds expert tensor parallelism to a layout.
 constexpr Dealt cut(Dealt layout, int slices) {
   layout.expert_tp = slices;
   return layout;
@@ -247,7 +247,7 @@ TEST_P(SlicedExperts, ComputeWhatOneRankComputes) {
   expect_near(train(on(config, GetParam()), GetParam().ranks), expected, 1e-12);
 }
 
-// As the fewest ranks with as many slices and cuts of layers.
+// The reference has the fewest ranks with the same number of expert slices and layer splits.
 TEST_P(SlicedExperts, GiveTheSameBits) {
   const auto [tp, slices] = std::pair(GetParam().tp, GetParam().expert_tp);
   for (const std::string precision : {"bf16", "fp32"}) {
@@ -264,7 +264,7 @@ TEST_P(SlicedExperts, GiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Dealt, SlicedExperts, testing::Values(cut({4, 2, 1}, 2)));
 INSTANTIATE_TEST_SUITE_P(SlowSlices, SlicedExperts, testing::ValuesIn(sliced));
 
-// Without blocks of tokens, and moments that are rounded by their places among all experts.
+// Without blocks of tokens, and with moments rounded by their position among all experts.
 TEST(SlicedExpertsOf, WholeMicroBatchesAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
   config.optimizer.moment_dtype = StateType::bf16;
@@ -275,7 +275,7 @@ TEST(SlicedExpertsOf, WholeMicroBatchesAndNarrowMoments) {
   }
 }
 
-// Whole matrices of each expert, and moments that are rounded by their places in the model.
+// Muon on whole matrices of each expert, with moments rounded by their position in the model.
 TEST(DealtExpertsOf, MuonAndNarrowMoments) {
   Config config = config_of("bf16", 4, "experts");
   config.optimizer.name = OptimizerKind::muon;
@@ -291,8 +291,8 @@ TEST(DealtExpertsOf, MuonAndNarrowMoments) {
   expect_equal(train(on(config, {4, 2, 2, "", "none", 1, 1, "all_gather", 2}), 4), cut);
 }
 
-// Trains with routers that see no difference between experts at first: all rows go to the first
-// top_k, which are one rank's.
+// Trains with routers that initially see no difference between experts: all rows go to the first
+// top_k, which belong to a single rank.
 Result train_on_one_expert(const Config& config, int ranks, std::vector<double>& imbalance) {
   Result result;
   std::mutex mutex;
@@ -319,7 +319,7 @@ Result train_on_one_expert(const Config& config, int ranks, std::vector<double>&
   return result;
 }
 
-// On two ranks two rounds of two experts, on four of one.
+// Two ranks take two rounds of two experts; four ranks take rounds of one.
 TEST(DealtExpertsOf, AllRowsAtOneRankTakeMoreRounds) {
   Config config = config_of("bf16", 4, "experts");
   config.model.moe.score = RouterScore::softmax;

@@ -1,4 +1,4 @@
-// Training with experts: every token at one expert, drops, what is reported, and evaluation.
+// Tests of training with experts: all tokens at one expert, drops, reported values and evaluation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Llama in double, dense or with experts in all layers.
+// A Llama model in double, dense or with experts in all layers.
 Config config_in_double(std::int64_t experts) {
   Config config = config_of("fp64", 4, "llama");
   config.model.hidden_dropout = 0;
@@ -22,7 +22,7 @@ Config config_in_double(std::int64_t experts) {
   return config;
 }
 
-// Overwrites a parameter's master: `value` of the element's number.
+// Overwrites a parameter's master weights with `value` of the element's index.
 template <class Value>
 void set_weights(Engine& engine, const std::string& ending, const Value& value) {
   const Optimizer& optimizer = engine.optimizer();
@@ -35,8 +35,8 @@ void set_weights(Engine& engine, const std::string& ending, const Value& value) 
   }
 }
 
-// Where all logits are equal, the first expert is every token's: it is then the MLP of the dense
-// model, whatever the others hold.
+// With equal logits, every token goes to the first expert: the layer then equals the dense model's
+// MLP, whatever the other experts contain.
 TEST(Experts, OneThatHasAllTokensIsADenseLayer) {
   const auto run = [](std::int64_t experts) {
     const Config config = config_in_double(experts);
@@ -69,7 +69,7 @@ TEST(Experts, OneThatHasAllTokensIsADenseLayer) {
   }
 }
 
-// All go to the first expert, which has room for one in eight of a sequence's tokens.
+// All tokens go to the first expert, whose capacity is one eighth of a sequence's tokens.
 TEST(Experts, DropsAreCountedAndEvaluationHasNone) {
   Config config = config_in_double(8);
   config.model.moe.capacity_factor = 1;
@@ -95,7 +95,7 @@ TEST(Experts, DropsAreCountedAndEvaluationHasNone) {
   EXPECT_EQ(other.evaluate(1, [&](std::int64_t) { return &first; }).mean(), before);
 }
 
-// All tokens prefer the first expert at first; nothing but the biases learns.
+// All tokens prefer the first expert initially; only the biases learn.
 TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
   Config config = config_in_double(8);
   config.model.moe.top_k = 2;
@@ -121,7 +121,7 @@ TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
   for (const double load : last) EXPECT_LT(load, 1.5);
 }
 
-// What a step reports does not depend on the layout either.
+// The values that a step reports do not depend on the layout either.
 TEST(Experts, LoadsAndLossesAreThoseOfAllRanks) {
   const auto loads = [](int ranks, const std::string& schedule) {
     Config config = config_of("fp32", 4, "experts");

@@ -1,4 +1,4 @@
-// Products in fp8 over ranks: exact layouts keep their bits, and ranks that share matrices and
+// Tests of fp8 GEMMs across ranks: exact layouts keep their bits, and ranks that share matrices and
 // sequences round as one rank does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -124,7 +124,7 @@ void tensors_of_rows(ParallelConfig& p) {
 
 class Fp8Experts : public Fp8Runs {};
 
-// Which rows of an expert share a scale is no matter of the layout.
+// The layout does not determine which rows of an expert share a scale.
 TEST_P(Fp8Experts, KeepTheirBits) {
   Config config = fp8_config(GetParam(), "bf16", "experts");
   config.model.moe.shared_ffn_hidden_size = 16;
@@ -139,12 +139,12 @@ TEST_P(Fp8Experts, KeepTheirBits) {
   expect_same_bits(
       config, {"one rank, in blocks", 1, alone},
       {{"sequences", 2, sequences}, {"dealt with sequences", 4, dealt_with_sequences}});
-  if (GetParam() == "blockwise") return;  // a block of 128 would be cut
+  if (GetParam() == "blockwise") return;  // a block of 128 would be split
   expect_same_bits(config, {"tensors of rows", 2, tensors_of_rows},
                    {{"dealt with tensors", 2, dealt_with_tensors}});
 }
 
-// In double nothing but a scale would make a difference that shows.
+// In double precision, only a different scale would make a visible difference.
 TEST_P(Fp8Runs, RanksThatShareAMatrixOrASequenceRoundAsOneDoes) {
   Config config = fp8_config(GetParam(), "fp64", "llama");
   std::vector<Layout> layouts = {{"tensors", 2, tensors},
@@ -168,7 +168,7 @@ TEST_P(Fp8Runs, RanksThatShareAMatrixOrASequenceRoundAsOneDoes) {
   }
 }
 
-// Other numbers than those of plain products, and near them.
+// Results differ from those of unquantized GEMMs, but stay close to them.
 TEST_P(Fp8Runs, DifferFromPlainRunsByTheirRounding) {
   Config config = fp8_config(GetParam(), "fp32", "gpt");
   const Result rounded = train_on(config, {"one rank", 1, alone});

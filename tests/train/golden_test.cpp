@@ -1,4 +1,4 @@
-// Training runs of tiny models against PyTorch's (tests/model/golden, made by make_golden.py).
+// Tests of training runs of tiny models against PyTorch's (tests/model/golden, by make_golden.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -112,7 +112,7 @@ Config config_of(const json& golden, const std::string& precision) {
   return config;
 }
 
-// The golden run in our engine, step by step.
+// Reproduces the golden run with our engine, step by step.
 class GoldenRun {
  public:
   GoldenRun(const json& golden, const std::string& precision)
@@ -121,7 +121,7 @@ class GoldenRun {
     const Optimizer& optimizer = engine_.optimizer();
     for (const OwnedSlice& slice : optimizer.layout().owned()) {
       const Parameter& parameter = engine_.stage().definition().parameters[slice.parameter];
-      const bool is_load = parameter.spec.counts == ParameterSpec::Counts::load;  // begins even
+      const bool is_load = parameter.spec.counts == ParameterSpec::Counts::load;  // starts balanced
       for (std::int64_t i = 0; i < parameter.spec.saved_shape.count(); ++i) {
         const float value =
             is_load ? 1 : golden::weight(parameter.name, static_cast<std::uint64_t>(i));
@@ -178,7 +178,7 @@ class GoldenRun {
   double lr_ = 0;
 };
 
-// Norm of the difference between a tensor and the golden one, estimated from projections.
+// Estimates the norm of the difference between a tensor and the golden one from projections.
 template <class T>
 double estimated_difference(const T* values, const json& golden, double scale = 1) {
   std::int64_t count = 1;
@@ -202,10 +202,10 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, Fp32LossesFollowPyTorch) {
   GoldenRun run(golden_, "fp32");
   const json& expected = golden_["runs"]["fp32"];
-  // Lion steps by signs: where one value is nearly zero, rounding, which differs between
-  // processors, moves a weight by two whole steps the other way, and more of them follow. The
-  // formula is held to fp64. So it is in fp8, where a number next to a tie is rounded up or down by
-  // its last bit, which changes it by a sixteenth.
+  // Lion steps by signs: where a value is nearly zero, rounding, which differs between processors,
+  // moves a weight by two whole steps in the other direction, and more weights follow. The formula
+  // is tested in fp64. The same applies to fp8, where the last bit decides how a number next to a
+  // tie is rounded, which changes it by a sixteenth.
   const double scale = is_fp8() ? 3000 : golden_["optimizer"]["name"] == "lion" ? 100 : 1;
   for (int s = 0; s < golden_["steps"]; ++s) {
     const StepResult result = run.step(s);
@@ -216,11 +216,11 @@ TEST_P(Golden, Fp32LossesFollowPyTorch) {
 }
 
 TEST_P(Golden, FirstGradientOfEveryParameter) {
-  if (golden_["optimizer"]["name"] == "muon") return;  // its step takes the gradients' place
+  if (golden_["optimizer"]["name"] == "muon") return;  // Muon's update replaces the gradients
   for (const std::string precision : {"fp32", "fp64"}) {
     const double tolerance = precision == "fp64" ? 1e-12 : is_fp8() ? 1e-3 : 1e-4;
     GoldenRun run(golden_, precision);
-    // The accumulators hold gradients per possible token, PyTorch's are per token that counts.
+    // Our accumulators hold gradients per possible token; PyTorch's are per token that counts.
     const double scale = golden::kBatch * golden::kSeq / run.step(0).loss.words().count;
     const Stage& stage = run.engine().stage();
     const auto& parameters = stage.definition().parameters;
@@ -250,8 +250,8 @@ TEST_P(Golden, Fp64WeightsAfterAllSteps) {
   const auto& parameters = run.engine().stage().definition().parameters;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
     const std::string& name = parameters[p].name;
-    // A key's bias moves no probability: its gradient is rounding noise, which Adam makes whole
-    // steps of.
+    // A key bias does not affect the probabilities: its gradient is rounding noise, which Adam
+    // turns into full steps.
     if (name.ends_with("attention.qkv.bias")) continue;
     const json& golden = golden_["final_weights"][name];
     EXPECT_LE(
@@ -274,8 +274,8 @@ TEST_P(Golden, Fp64RouterLossesAreReported) {
 TEST_P(Golden, Bf16LossesStayNear) {
   GoldenRun run(golden_, "bf16");
   const json& expected = golden_["runs"]["bf16"];
-  // Rounding gives some tokens another expert. With latents of a few numbers PyTorch's own run in
-  // bf16 is up to 3.8% from that in fp32.
+  // Rounding routes some tokens to another expert. With small latent dimensions, PyTorch's own bf16
+  // run differs by up to 3.8% from its fp32 run.
   const bool experts = golden_["model"].contains("moe");
   const bool latent = experts && golden_["model"].value("kv_lora_rank", 0) > 0;
   const double tolerance = latent ? 0.08 : experts || is_fp8() ? 0.03 : 0.01;

@@ -1,4 +1,4 @@
-// Signals that come while a run computes are noted, and change nothing else.
+// Tests that signals which arrive while a run computes are recorded and change nothing else.
 #include "train/interrupt.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-// Long sums, for which oneDNN's sgemm works on a stack within the heap.
+// Computes long dot products, for which oneDNN's sgemm uses a stack inside the heap.
 std::vector<float> long_product() {
   const LinearShape shape{128, 64, 8192};
   const cpu::Linear<float> linear(Product::input_grad, shape);

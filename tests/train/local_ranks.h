@@ -1,4 +1,4 @@
-// Engines on ranks that are threads: a tiny model that they train together, in any layout.
+// Engines on ranks that are threads, which together train a tiny model in any layout.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
   return config;
 }
 
-// Micro-batch k of the whole step, tokens by position.
+// Returns micro-batch k of the whole step, tokens ordered by position.
 inline Batch samples(std::int64_t k) {
   Batch samples(batch, seq);
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -106,7 +106,7 @@ struct Result {
   std::int64_t skipped() const { return std::count(finite.begin(), finite.end(), false); }
 };
 
-// This rank's share of a step: data-parallel ranks take micro-batches alternately.
+// Runs this rank's share of a step: data-parallel ranks take micro-batches alternately.
 inline StepResult step(Engine& engine, int rank, const Config& config, int number,
                        double loss_scale = 1) {
   const int dp = engine.mesh().degrees().dp(), index = engine.mesh().dp_index(rank);
@@ -122,7 +122,7 @@ inline StepResult step(Engine& engine, int rank, const Config& config, int numbe
   return engine.train_step(input, [&](std::int64_t k) { return &own[k]; });
 }
 
-// Masters and moments that this rank owns, in their places of the whole tensors.
+// Collects the masters and moments that this rank owns, at their places in the whole tensors.
 inline void collect(Engine& engine, Weights& weights) {
   for (int c = 0; c < engine.chunks(); ++c) {
     const auto slices = saved_slices(engine.stage(c), engine.optimizer(c),
@@ -146,7 +146,7 @@ inline void collect(Engine& engine, Weights& weights) {
   }
 }
 
-// This rank's engine, with the first weights.
+// Creates this rank's engine, with initial weights.
 inline std::unique_ptr<Engine> start(const Config& config, Transport& transport,
                                      const StageOptions& stage = {}) {
   const RankOf rank{transport.place().rank, transport.place().size};
@@ -180,12 +180,12 @@ inline Result train(const Config& config, int ranks, int steps = 3) {
   return result;
 }
 
-// Relative, but for what is hardly more than nothing.
+// Returns the relative difference, or the absolute one for values near zero.
 inline double difference(double a, double b) {
   return std::abs(a - b) / std::max(1e-3, std::abs(b));
 }
 
-// Losses, norms and weights.
+// Compares losses, norms and weights.
 inline void expect_near(const Result& result, const Result& expected, double tolerance) {
   ASSERT_EQ(result.losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < expected.losses.size(); ++i) {

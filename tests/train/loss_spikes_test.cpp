@@ -1,4 +1,4 @@
-// Which losses are spikes, where a run is rolled back to, and that a record gives the same answers.
+// Tests of loss spikes: detection, the step a run rolls back to, and saving and loading the record.
 #include "train/loss_spikes.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ TrainConfig config_with(const std::string& policy) {
   return config;
 }
 
-// Whose window has 3.00 to 3.07: a median of 3.04, and deviations of 0.02 in the median.
+// The window contains 3.00 to 3.07: a median of 3.04 and a median deviation of 0.02.
 LossSpikes after_eight(const std::string& policy) {
   LossSpikes spikes(config_with(policy));
   for (int i = 0; i < 8; ++i) spikes.add(3 + 0.01 * i);
@@ -66,7 +66,7 @@ TEST(LossSpikes, TooManyInARowEndTheRun) {
       testing::ThrowsMessage<Error>(HasSubstr("and 19 before it in the steps right before")));
 }
 
-// From the first step on, as where a fixed loss scale is too large.
+// The non-finite losses start at the first step, as with an initial loss scale that is too large.
 TEST(LossSpikes, TooManyThatAreNotFiniteNeedNoWindow) {
   LossSpikes spikes(config_with("skip"));
   for (int i = 0; i < 19; ++i) spikes.add_spike(NAN);
@@ -81,7 +81,7 @@ TEST(LossSpikes, GoBackToTheNewestSaveThatIsOldEnough) {
   EXPECT_EQ(spikes.rollback_step(41), 24);
   EXPECT_EQ(spikes.rollback_step(42), 32);
   EXPECT_EQ(spikes.rollback_step(50), 40);
-  // 32 and 40 belong to the branch that was left.
+  // 32 and 40 belong to the abandoned branch.
   spikes.rolled_back(spikes, 24);
   EXPECT_EQ(spikes.rollback_step(50), 24);
   EXPECT_EQ(after_eight("skip").rollback_step(50), std::nullopt);

@@ -1,4 +1,4 @@
-// Learning rates against closed forms and against values computed once by hand.
+// Tests of learning rates against closed forms and against values computed by hand.
 #include "train/lr_schedule.h"
 #include "named.h"
 
@@ -61,7 +61,7 @@ TEST(LrSchedule, InverseSqrt) {
   EXPECT_DOUBLE_EQ(lr(320), kMax / 2);  // sqrt(80 / 320)
   EXPECT_DOUBLE_EQ(lr(720), kMax / 3);
   EXPECT_EQ(lr(881), kMin);
-  // Without a warm-up, one sample takes its place, and the rate stays above min_lr.
+  // Without warm-up, one sample is assumed instead, and the rate stays above min_lr.
   const LrSchedule bare = schedule("inverse_sqrt", 0);
   EXPECT_DOUBLE_EQ(bare(0), kMax);
   EXPECT_DOUBLE_EQ(bare(4), kMax / 2);
@@ -109,7 +109,7 @@ TEST(LrSchedule, LengthsInSamplesAndFractions) {
 
   optimizer.warmup_samples = 0;
   optimizer.decay_samples = 0;
-  optimizer.warmup_fraction = 0.0105;  // of the 1000 samples of the run: not a whole number
+  optimizer.warmup_fraction = 0.0105;  // of the run's 1000 samples: not an integer
   lr = make_lr_schedule(optimizer, train, 64);
   EXPECT_DOUBLE_EQ(lr.warmup_samples, 10.5);
   EXPECT_DOUBLE_EQ(lr(10), 10 / 10.5);
@@ -134,7 +134,7 @@ TEST(LrSchedule, CountsTokensWhereTheyAreGiven) {
     EXPECT_DOUBLE_EQ(lr(samples, 301), 0.2);
   }
 
-  // A warm-up in steps: the decay resumes from the tokens that it took.
+  // With a warm-up in steps, the decay continues from the tokens that the warm-up consumed.
   optimizer.warmup_tokens = 0;
   optimizer.warmup_iters = 4;
   lr = make_lr_schedule(optimizer, train, 10, [](std::int64_t samples) { return 2 * samples; });

@@ -1,4 +1,4 @@
-// metrics.jsonl: exact numbers, and what remains after a kill or a resume.
+// Tests of metrics.jsonl: exact numbers, and its contents after a kill or a resume.
 #include "train/metrics.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST_F(Metrics, ResumeCutsWhatCameAfterTheCheckpoint) {
   EXPECT_EQ(read_file(path_), whole);
 }
 
-// Whatever prefix of the file a kill leaves, resuming from step 6 gives the uninterrupted file.
+// Whatever prefix of the file a kill leaves, resuming from step 6 yields the uninterrupted file.
 TEST_F(Metrics, EveryTornEndIsRepaired) {
   write_steps(0, 1, 10);
   const std::string whole = read_file(path_);

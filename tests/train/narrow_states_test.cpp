@@ -1,5 +1,5 @@
-// Gradient sums and moments in bf16: training follows the one in fp32, on every ZeRO stage, and the
-// memory is what it promises.
+// Tests of gradient sums and moments in bf16: training follows the fp32 run at every ZeRO stage,
+// and the memory savings are as promised.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ using testing::Each;
 constexpr std::int64_t micro_batches = 8;
 constexpr int steps = 30;
 
-// The learning rate is one at which the tiny model does not amplify roundings: at 0.01 the losses
-// of two instruction sets, both right, are up to 1.7% apart within thirty steps, at 0.003 below
+// At this learning rate the tiny model does not amplify rounding errors: at 0.01 the losses of two
+// instruction sets, both correct, differ by up to 1.7% within thirty steps, at 0.003 by less than
 // 0.1%.
 Config narrow_config(const std::string& gradients, const std::string& moments) {
   Config config = config_of("bf16", micro_batches);
@@ -30,11 +30,11 @@ Config narrow_config(const std::string& gradients, const std::string& moments) {
   return config;
 }
 
-// Activations and weights are rounded to bf16 at every step anyway: what rounding the states adds
-// stays below one such rounding, on every processor.
+// Activations and weights are rounded to bf16 at every step anyway: the additional error of
+// rounding the states stays below one such rounding, on every processor.
 constexpr double one_rounding = 0x1p-8;
 
-// How far narrow losses are from wide ones, relative to these.
+// Returns the relative deviations of the bf16 losses from the fp32 ones.
 std::vector<double> deviations(const Result& narrow, const Result& wide) {
   std::vector<double> out;
   for (int s = 0; s < steps; ++s) out.push_back(narrow.losses[s] / wide.losses[s] - 1);
@@ -45,7 +45,7 @@ TEST(NarrowStates, LossesFollowThoseOfWideStates) {
   const Result wide = train(narrow_config("fp32", "fp32"), 1, steps);
   ASSERT_LT(wide.losses.back(), 0.85 * wide.losses.front());
   const auto expect_close = [&](const Result& narrow) {
-    EXPECT_NE(narrow.losses, wide.losses);  // or nothing was rounded
+    EXPECT_NE(narrow.losses, wide.losses);  // otherwise nothing was rounded
     EXPECT_THAT(deviations(narrow, wide), Each(DoubleNear(0, one_rounding)));
   };
   for (const auto& [gradients, moments] :
@@ -66,7 +66,7 @@ TEST(NarrowStates, LossesFollowThoseOfWideStates) {
   expect_close(train(pipeline, 4, steps));
 }
 
-// Stochastic rounding takes no side: over several runs the deviations of late steps cancel out.
+// Stochastic rounding is unbiased: over several runs the deviations of late steps cancel out.
 TEST(NarrowStates, LossesAreNotBiased) {
   constexpr int seeds = 4, late = 10;
   double sum = 0;
@@ -84,7 +84,7 @@ TEST(NarrowStates, ARunRepeatsItsBits) {
   EXPECT_EQ(train(config, 2, 3).losses, train(config, 2, 3).losses);
 }
 
-// Roundings that repeated themselves would push an element in one direction at every step.
+// If the rounding repeated itself, it would push an element in the same direction at every step.
 TEST(NarrowStates, EachStepRoundsAnew) {
   const auto norm_of = [](const std::string& gradients, int number) {
     Config config = narrow_config(gradients, "fp32");

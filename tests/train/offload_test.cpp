@@ -1,5 +1,5 @@
-// States, parts of parameters and activations in files instead of in memory, and inputs of layers
-// cut over ranks: the same bits, the memory that is left, and what a disk can do wrong.
+// Tests of offloading states, parameters and activations to files, and of splitting layer inputs
+// across ranks: identical bits, remaining memory, and disk errors.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,11 +56,11 @@ TEST_F(Offload, GivesTheSameBits) {
     EXPECT_EQ(result.losses, expected.losses);
     EXPECT_EQ(result.norms, expected.norms);
     EXPECT_TRUE(result.weights == expected.weights);  // and moments, as checkpoints read them
-    EXPECT_TRUE(fs::is_empty(folder_));               // files without names
+    EXPECT_TRUE(fs::is_empty(folder_));               // files are unlinked
   }
 }
 
-// What routers have of their experts' loads is kept with the states, and moved by a rule of its
+// The routers' biases and expert loads are stored with the states and updated by a rule of their
 // own.
 TEST_F(Offload, RoutersBiasesAndLoadsGiveTheSameBits) {
   for (const char* family : {"experts", "residual"}) {
@@ -76,7 +76,7 @@ TEST_F(Offload, RoutersBiasesAndLoadsGiveTheSameBits) {
   }
 }
 
-// Larger than all slots together, in parts that no block divides.
+// A parameter larger than all slots together, in parts that are not multiples of a block.
 TEST_F(Offload, BlocksPassThroughAFewSlots) {
   Config config = config_of("bf16", 2, "gpt");
   config.model.vocab_size = 70000;
@@ -101,8 +101,8 @@ TEST_F(Offload, BlocksPassThroughAFewSlots) {
   EXPECT_GT(engine.stored(OffloadPlace::file).states, 1.5 * static_cast<double>(in_flight));
 }
 
-// Of routers' biases that end where a block of states ends, begin where one begins, and lie across
-// the border but for the grain in which parameters are laid out: none is cut.
+// Router biases that end at the end of a block of states, start at the start of one, and would
+// cross the boundary without the alignment of parameters: none is split.
 TEST_F(SlowOffload, BlocksLeaveRoutersBiasesWhole) {
   constexpr std::int64_t block = std::int64_t{1} << 20;
   struct Case {
@@ -170,10 +170,10 @@ void expect_the_same_bits(const Parts& c, const fs::path& folder) {
   EXPECT_EQ(result.losses, expected.losses);
   EXPECT_EQ(result.norms, expected.norms);
   EXPECT_TRUE(result.weights == expected.weights);  // and moments
-  EXPECT_TRUE(fs::is_empty(folder));                // files without names
+  EXPECT_TRUE(fs::is_empty(folder));                // files are unlinked
 }
 
-// A rank that shares its states with nobody too.
+// Also covers a rank that shares its states with no other rank.
 TEST_F(Offload, ParametersGiveTheSameBits) {
   for (const Parts& c :
        {Parts{1, "bf16"}, Parts{1, "fp32", "llama", "adamw", "1f1b", 1, 1, 1, "fast"},
@@ -191,7 +191,7 @@ TEST_F(SlowOffload, ParametersGiveTheSameBits) {
     expect_the_same_bits(c, folder_);
 }
 
-// All three at once.
+// Offloads states, parameters and activations at once.
 TEST_F(Offload, EverythingInFilesGivesTheSameBits) {
   Config config = config_of("bf16", 4, "llama");
   config.parallel.zero = 3;
@@ -220,14 +220,14 @@ Config in_files(Config config, const fs::path& folder, std::int64_t layers) {
 }
 
 struct Activations {
-  std::int64_t layers;  // offloaded, of each stage
+  std::int64_t layers;  // offloaded, per stage
   int ranks = 1;
   std::string schedule = "1f1b";
   int pp = 1, tp = 1, zero = 0;
   std::string recompute = "none", family = "gpt", precision = "bf16";
 };
 
-// Layers of which a stage has more than windows, as many, and fewer.
+// Tests stages with more layers than windows, equally many, and fewer.
 void expect_the_same_bits(const Activations& c, const fs::path& folder) {
   SCOPED_TRACE(fmt::format("{} layers, {} ranks, {}, pp {}, tp {}, ZeRO {}, recompute {}, {} {}",
                            c.layers, c.ranks, c.schedule, c.pp, c.tp, c.zero, c.recompute, c.family,
@@ -266,7 +266,7 @@ TEST_F(SlowOffload, ActivationsGiveTheSameBits) {
     expect_the_same_bits(c, folder_);
 }
 
-// Two segments' parts remain, each bucket's rounded up to whole pages.
+// Parts of two segments remain in memory, each bucket's rounded up to whole pages.
 TEST_F(Offload, ParametersLeaveMemory) {
   Config config = config_of("bf16", 4, "gpt");
   config.model.num_layers = 12;
@@ -290,8 +290,8 @@ TEST_F(Offload, ParametersLeaveMemory) {
   EXPECT_EQ(whole.stored(OffloadPlace::file).parameters, 0);
 }
 
-// What the next layers need is read while a layer computes: passes never wait for what they could
-// have asked for, and every segment is read once for each direction.
+// The next layers' parameters are read while a layer computes: passes never wait for a read that
+// could have been issued earlier, and each segment is read once per direction.
 TEST_F(Offload, ParametersAreReadAhead) {
   Config config = config_of("bf16", 1, "gpt");
   config.model.num_layers = 12;
@@ -309,13 +309,13 @@ TEST_F(Offload, ParametersAreReadAhead) {
     for (std::size_t at = 0; (at = events.find(what, at)) != std::string::npos; ++at) ++found;
     return found;
   };
-  // Embedding, layers and head; the head has no forward pass of its own, and what the windows and
-  // slots still hold where the direction turns is not read again.
+  // Embedding, layers and head; the head has no forward pass of its own, and whatever the windows
+  // and slots still hold when the direction reverses is not read again.
   EXPECT_EQ(count("\"read parameters 5\""), 2);
   EXPECT_EQ(count("\"read parameters 12\""), 1);
   EXPECT_EQ(count("\"read parameters 13\""), 1);
   EXPECT_GT(count("\"write parameters"), 13);
-  EXPECT_EQ(count("communicate, from the file"), 1);  // a lane
+  EXPECT_EQ(count("communicate, from the file"), 1);  // a trace lane
 }
 
 TEST_F(Offload, ActivationsLeaveMemory) {
@@ -334,7 +334,7 @@ TEST_F(Offload, ActivationsLeaveMemory) {
   EXPECT_EQ(whole.stored(OffloadPlace::file).activations, 0);
 }
 
-// Sequences that grow change what windows hold.
+// Growing sequences change the contents of the windows.
 TEST_F(Offload, ActivationsOfSeveralLengths) {
   Config config = config_of("fp32", 2, "llama");
   config.curriculum = {
@@ -384,8 +384,8 @@ TEST(DistributedActivations, GiveTheSameBitsInLessMemory) {
     EXPECT_EQ(result.losses, expected.losses);
     EXPECT_EQ(result.norms, expected.norms);
     EXPECT_TRUE(result.weights == expected.weights);
-    // Of the last stage: what enters its layers and its head and leaves it, of each slot, and with
-    // one stage what enters the embedding.
+    // On the last stage: inputs of its layers and its head, and its output, per slot, and with a
+    // single stage also the input of the embedding.
     const RankOf rank{c.ranks - 1, c.ranks};
     const Engine a(config, build_options(config), {}, rank);
     const Engine b(cut, build_options(cut), {}, rank);

@@ -1,4 +1,4 @@
-// A sample that packs documents gives each token the loss that it has in its document alone.
+// Tests that in a sample of packed documents each token has the loss it has in its document alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,7 +88,7 @@ class Packing : public testing::TestWithParam<std::string> {
 TEST_P(Packing, GivesTheLossesOfTheDocumentsAlone) {
   const Config config = config_of(GetParam());
   Evaluator packed(config, seq);
-  std::map<std::int64_t, Evaluator> alone;  // by length
+  std::map<std::int64_t, Evaluator> alone;  // by document length
   int documents = 0;
   for (std::int64_t index = 0; index < 3; ++index) {
     const Batch batch = sample(config, index);
@@ -118,7 +118,7 @@ TEST_P(Packing, GivesTheLossesOfTheDocumentsAlone) {
   EXPECT_GT(documents, 9);
 }
 
-// The three keys are what makes it so.
+// Without the mask the losses differ: the three settings are what isolates documents.
 TEST_P(Packing, DoesNotWithoutTheMask) {
   Config config = config_of(GetParam());
   Batch batch = sample(config, 0);

@@ -1,5 +1,5 @@
-// Printed progress: the words of a line, sizes and durations, colors, silence where nobody
-// watches, and what is kept in the log file.
+// Tests of printed progress: line contents, sizes and durations, colors, no output without an
+// audience, and the contents of the log file.
 #include "train/progress.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(ProgressLine, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(before, progress_line(r));
 }
 
-// A loss with one digit more takes the room of a piece: later lines do without it too.
+// When a loss grows by one digit and displaces a piece, later lines omit that piece too.
 TEST(ProgressLine, PiecesDoNotComeAndGo) {
   ProgressReport r = report();
   int rank = lowest_progress_rank;
@@ -146,7 +146,7 @@ TEST(Progress, IsQuietInALogFile) {
   std::fclose(file);
 }
 
-// On a pseudo-terminal the bar is drawn, and erased before a line is printed.
+// A pseudo-terminal, on which the bar is drawn, and erased before a line is printed.
 class Terminal : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -163,8 +163,8 @@ class Terminal : public ::testing::Test {
     if (master_ >= 0) ::close(master_);
     ::unsetenv("NO_COLOR");
   }
-  // What the terminal has shown up to `end`. The kernel hands text over in pieces of its choice, so
-  // one read may see only the first of them.
+  // Returns what the terminal has shown up to `end`. The kernel delivers text in arbitrary pieces,
+  // so a single read may return only the first of them.
   std::string shown_until(std::string_view end) const {
     std::string text;
     pollfd readable{.fd = master_, .events = POLLIN, .revents = 0};
@@ -226,7 +226,7 @@ TEST_F(Log, HoldsAllLinesPlainAlsoThoseBeforeItWasOpened) {
   std::fclose(null);
 }
 
-// Neither a full disk nor a reader that has gone is an error.
+// Neither a full disk nor a closed reader is an error.
 TEST_F(Log, ThatCannotBeWrittenIsGivenUpWithOneWarning) {
   std::FILE* file = std::tmpfile();
   {

@@ -1,4 +1,4 @@
-// Exact numerics on layouts that a seed chooses: all give the same bits as one rank. A longer run:
+// Tests of exact numerics on random layouts: all give the same bits as one rank. A longer run:
 // TRIREME_LAYOUTS=200 TRIREME_LAYOUTS_SEED=1 test_train --gtest_filter='RandomLayouts.*'
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -24,12 +24,12 @@ int from_environment(const char* name, int otherwise) {
   return text ? std::atoi(text) : otherwise;
 }
 
-// Moments in bf16 are rounded by their places in the model: they change no layout's bits either.
+// bf16 moments are rounded by their position in the model, so no layout changes their bits either.
 Config model_of(const std::string& family, const std::string& precision,
                 const std::string& moments) {
   Config config = config_of(precision, micro_batches, family);
   config.optimizer.moment_dtype = named(moments);
-  // A scale that starts far too high and doubles every second step: overflows again and again.
+  // A loss scale that starts far too high and doubles every second step overflows repeatedly.
   config.optimizer.initial_loss_scale = 0x1p24;
   config.optimizer.loss_scale_window = 2;
   config.optimizer.hysteresis = 1;
@@ -44,7 +44,7 @@ class Layouts {
  public:
   explicit Layouts(int seed) : random_(static_cast<unsigned>(seed)) {}
 
-  // Sets a layout that the configuration allows, on 1 to 8 ranks.
+  // Sets a random layout that the configuration allows, on 1 to 8 ranks.
   int choose(Config& config) {
     for (;;) {
       ParallelConfig p = config.parallel;
@@ -68,7 +68,7 @@ class Layouts {
       try {
         validate_layout(chosen, ranks);
       } catch (const Error&) {
-        continue;  // another one
+        continue;  // try another layout
       }
       config = chosen;
       return ranks;
@@ -78,7 +78,7 @@ class Layouts {
   std::string one_of(const Names& values) { return values[index(values.size())]; }
 
  private:
-  // Half of all layouts have something in files.
+  // Offloads something to files in half of all layouts.
   void choose_offload(Config& config) {
     OffloadConfig& offload = config.offload = {};
     offload.path = folder().string();
@@ -119,7 +119,7 @@ void expect_the_same_bits(const Names& families, int count) {
   std::int64_t skipped = 0;
   int in_files = 0;
   for (int i = 0; i < count; ++i) {
-    // Every second one in fp16, where overflows have to agree too.
+    // Half of the layouts use fp16, where all ranks must also agree on overflows.
     const std::string precision = i % 2 == 0 ? "fp16" : layouts.one_of(Names{"bf16", "fp32"});
     const auto family = layouts.one_of(families);
     const auto moments = layouts.one_of(Names{"fp32", "fp32", "bf16"});

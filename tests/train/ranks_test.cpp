@@ -1,5 +1,5 @@
-// Engines on ranks that are threads: layouts that share one model's states train exactly as one
-// rank does, and find the rank on which numbers stop being finite.
+// Tests of engines on ranks that are threads: layouts that share a model's states train exactly as
+// one rank does, and find the rank on which values first become non-finite.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,8 +54,8 @@ TEST(EngineRanks, EveryLayoutGivesTheSameBits) {
   }
 }
 
-// Two or four ranks for each head of keys and values: as one rank in 64 bits, and with exact sums
-// the same bits on all layouts of equal tensor parallelism. Norms of each head, or of all together.
+// Two or four ranks per key/value head: in 64 bits the results match one rank, and with exact sums
+// all layouts of equal tensor parallelism give the same bits. The norms are per head or joint.
 class EngineRanksOfNorms : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Over, EngineRanksOfNorms, testing::Values("head", "all_heads"),
                          [](const auto& info) { return info.param; });
@@ -104,7 +104,7 @@ TEST_P(EngineRanksOfNorms, ShareHeadsOfKeysAndValues) {
   }
 }
 
-// Two stages of two layers, the second of which gets a weight that is no number or far too large.
+// Runs two stages of two layers; a weight of the second becomes NaN or far too large.
 std::string explanation(float poison, const std::string& name) {
   Config config = config_of("fp32");
   config.parallel.pp = 2;
@@ -131,14 +131,14 @@ std::string explanation(float poison, const std::string& name) {
 TEST(EngineRanks, NameTheFirstNumberThatIsNotFinite) {
   EXPECT_THAT(explanation(NAN, "layers.3.mlp.down.weight"),
               testing::MatchesRegex("parameter layers.3.mlp.down.weight .*, element 3 on rank 1"));
-  // Infinite after the product with a weight of this size.
+  // The product with a weight of this size overflows to infinity.
   EXPECT_THAT(explanation(3e38f, "layers.2.attention.qkv.bias"),
               testing::MatchesRegex("[a-z_]+ of layer 2 \\((for|back)ward\\), .* on rank 1"));
 }
 
-// Its memory must outlive the messages that are still on their way to it.
-// A caller may catch what fails on all ranks, destroy the engine while messages are under way, and
-// continue with another one.
+// The engine's memory must outlive messages in flight to it. A caller may catch an error that
+// fails all ranks, destroy the engine while messages are in flight, and continue with a new
+// one.
 TEST(EngineRanks, GoOnAfterAnError) {
   Config config = config_of("fp32");
   config.parallel.pp = 2;

@@ -1,4 +1,4 @@
-// The state that a run leaves behind when it could not say itself how it ended.
+// Tests of the status that a run leaves behind when it could not report its own end.
 #include "train/run_status.h"
 
 #include <gtest/gtest.h>

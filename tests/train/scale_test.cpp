@@ -1,4 +1,4 @@
-// The logic that a run begins with, for every rank of a large cluster, in one process.
+// Tests of the startup logic for every rank of a large cluster, in one process.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,10 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// GPT-3 175B on 5,120 ranks: tp 8, pp 16, dp 40, states shared out among 40.
+// GPT-3 175B on 5,120 ranks: tp 8, pp 16, dp 40, with states sharded over 40 ranks.
 constexpr int ranks = 5120, tensor_ranks = 8, stages = 16, layers = 96;
 
-// Parameters as a stage has them, without graphs: what layouts and manifests are made of.
+// A stage's parameters without graphs: the input for layouts and manifests.
 StageDefinition parameters_of(int stage, int tensor_rank) {
   constexpr std::int64_t hidden = 12288, ffn = 4 * hidden, vocab = 51200;
   StageDefinition definition;
@@ -80,7 +80,7 @@ TEST(Scale, StartOfFiveThousandRanksInOneProcess) {
 
   Manifest manifest;
   std::map<std::string, StoredTensor> tensors;
-  std::int64_t largest = 0;  // bytes that any rank holds for all this
+  std::int64_t largest = 0;  // bytes that any rank holds for this
   for (int rank = 0; rank < ranks; ++rank) {
     const MeshPlace place = mesh.place_of(rank);
     std::int64_t bytes = schedule_bytes / stages;
@@ -110,12 +110,12 @@ TEST(Scale, StartOfFiveThousandRanksInOneProcess) {
     largest = std::max(largest, bytes);
   }
   for (auto& [name, tensor] : tensors) manifest.tensors.push_back(std::move(tensor));
-  check_complete(manifest, "simulated");  // every element has one owner
+  check_complete(manifest, "simulated");  // every element has exactly one owner
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   std::printf("%d ranks: %.3f s in all, at most %.1f KiB per rank\n", ranks, seconds,
               static_cast<double>(largest) / 1024);
   EXPECT_LT(largest, std::int64_t{1} << 20);
-  EXPECT_LT(seconds, 30);  // a bound for gross mistakes; docs/performance.md has the figure
+  EXPECT_LT(seconds, 30);  // catches gross mistakes; docs/performance.md has the figure
 }
 
 }  // namespace

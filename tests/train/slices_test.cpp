@@ -1,4 +1,4 @@
-// What ranks save: every element of every tensor once, whatever cuts it into parts, and no padding.
+// Tests of what ranks save: every element of every tensor exactly once in any sharding, no padding.
 #include "train/slices.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct PlacedParts {
   std::vector<Region> regions;
 };
 
-// What `degree` ranks that share the states of each of `tp` tensor-parallel ranks save together.
+// Returns what the `degree` ranks that share the states of each of `tp` tensor-parallel ranks save.
 std::map<std::string, PlacedParts> saved_by_all(const ModelConfig& model, int tp, int degree) {
   std::map<std::string, PlacedParts> all;
   for (int t = 0; t < tp; ++t) {
@@ -75,7 +75,7 @@ TEST(Slices, HoldEveryElementOnce) {
   }
 }
 
-// A range that begins and ends inside pieces that are apart in the whole.
+// A range that begins and ends inside pieces that are not contiguous in the whole tensor.
 TEST(Slices, FollowPiecesThatLieApart) {
   ParameterSpec spec;
   spec.shape = {6, 4};
@@ -83,7 +83,7 @@ TEST(Slices, FollowPiecesThatLieApart) {
   spec.pieces = {{0, 2, 3}, {3, 12, 3}};
   const auto regions = regions_of(spec, 5, 17);
   ASSERT_EQ(regions.size(), 2u);
-  // Rows 2 to 4 from element 5 on.
+  // Rows 2 to 4, starting at element 5.
   EXPECT_EQ(regions[0].region.text(), "[2:5, 0:4](5:12)");
   EXPECT_EQ(regions[0].offset, 0);
   EXPECT_EQ(regions[1].region.text(), "[12:15, 0:4](0:5)");

@@ -1,4 +1,4 @@
-// Which ranks are told to be slow, and how often.
+// Tests of slow-rank warnings: which ranks are warned about, and how often.
 #include "train/slow_ranks.h"
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ TEST(SlowRanks, AreToldOnceWhereTwoIntervalsSaySo) {
             "rank 2 (node7) is slow: its own work takes 1.6 s of a step, 1.60 times the median of "
             "the ranks with the same work (1 s), and they wait for it");
   EXPECT_FALSE(ranks.judge(third_slow, one_stage, 1.7));
-  // Again only after it was not slow.
+  // A rank is reported again only after it was not slow in between.
   EXPECT_FALSE(ranks.judge(even, one_stage, 1.1));
   EXPECT_FALSE(ranks.judge(third_slow, one_stage, 1.7));
   EXPECT_TRUE(ranks.judge(third_slow, one_stage, 1.7));
 }
 
-// Short intervals are judged together: what a rank is delayed by for a moment is not told.
+// Short intervals are evaluated together: a momentary delay of a rank is not reported.
 TEST(SlowRanks, AreJudgedOverTimeAndNotOverSteps) {
   SlowRanks ranks(30);
   const std::vector<double> slow = {0.01, 0.01, 0.05, 0.01}, all = {0.01, 0.01, 0.01, 0.01};

@@ -1,4 +1,4 @@
-// Event files byte by byte: known checksums, a committed golden record, the order of a file.
+// Tests of event files byte by byte: known checksums, a committed golden record, the file's order.
 #include "train/tensorboard.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-// The records of a file, each checked against its checksums.
+// Returns a file's records, each verified against its checksums.
 std::vector<std::string> records_of(const std::string& file) {
   std::vector<std::string> records;
   std::size_t at = 0;
@@ -40,8 +40,8 @@ TEST(Crc32c, KnownValues) {
   EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
 }
 
-// Made by the protobuf classes and the record writer of the tensorboard package (2.21) from the
-// same values.
+// The expected bytes were made from the same values by the protobuf classes and the record writer
+// of the tensorboard package (2.21).
 TEST(ScalarEvent, EqualsTheReferenceWriter) {
   const Scalar scalars[] = {{"lm loss", 2.7182817}, {"learning-rate vs samples", 0.0}};
   EXPECT_EQ(hex(tfrecord(scalar_event(1234567890.125, 300, scalars))),
@@ -80,7 +80,7 @@ TEST(TensorBoardFile, ResumeCutsLaterStepsOfEarlierFiles) {
   EXPECT_NE(first.path(), second.path());
   const std::string kept = read_file(first.path());
   EXPECT_TRUE(whole.starts_with(kept));
-  EXPECT_EQ(records_of(kept).size(), 7u);  // the version, then two records for each of three steps
+  EXPECT_EQ(records_of(kept).size(), 7u);  // the version, then two records per step
   const TensorBoardFile third(folder, 300);
   EXPECT_EQ(read_file(first.path()), kept);
   fs::remove_all(folder);

@@ -1,4 +1,4 @@
-// The record of a library's algorithms, and how ranks agree on one.
+// Tests of the record of a library's chosen algorithms, and of how ranks agree on one.
 #include "train/tuning.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ LibraryChoices choices(std::map<ProductKey, std::string> algorithms,
   return {"a \"GPU\"", "a library " + version, std::move(algorithms)};
 }
 
-// A device that has made some choices, and keeps what it is told to use.
+// A device that has chosen some algorithms, and stores those that it is told to use.
 class ChoosingDevice final : public testing_device::WrappedDevice {
  public:
   explicit ChoosingDevice(LibraryChoices own) : own_(std::move(own)) {}
@@ -103,7 +103,7 @@ TEST(Tuning, DevicesWithoutALibraryKeepNoRecord) {
 TEST(Tuning, AllRanksTakeWhatTheFirstOneHas) {
   run_local_ranks(3, {.timeout_s = 60}, [&](Transport& transport) {
     const int rank = transport.place().rank;
-    // The head is on the last two ranks alone.
+    // Only the last two ranks have the head.
     std::map<ProductKey, std::string> own = {{everywhere, "of rank " + std::to_string(rank)}};
     if (rank > 0) own[head] = "of rank " + std::to_string(rank);
     ChoosingDevice device(choices(own));

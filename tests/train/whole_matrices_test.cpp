@@ -1,5 +1,5 @@
-// Muon's matrices on ranks that share the states, split the layers or form a pipeline: the same
-// bits as on one rank, what it keeps of whom, and two-byte states.
+// Tests of Muon on ranks that share the states, split the layers or form a pipeline: the same bits
+// as on one rank, which matrices each rank keeps, and two-byte states.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -65,8 +65,8 @@ TEST(WholeMatrices, LayoutsGiveTheSameBits) {
   }
 }
 
-// Split layers round differently; their matrices are put together all the same. In 64 bits nothing
-// else is left.
+// Tensor-parallel layers round differently, but their matrices are still assembled. In 64 bits the
+// results are otherwise equal.
 TEST(WholeMatrices, OfSplitLayersAreTheSame) {
   for (const std::string family : {"llama", "gpt"}) {
     Config config = muon_config("fp64", family);
@@ -100,7 +100,7 @@ TEST(WholeMatrices, WorkWithNarrowGradients) {
   }
 }
 
-// Second moments of what is no matrix alone.
+// Only parameters other than the layers' matrices have second moments.
 TEST(WholeMatrices, HaveOneMoment) {
   const Config config = muon_config("bf16");
   const Engine engine(config, build_options(config), {});

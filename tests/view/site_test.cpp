@@ -1,4 +1,4 @@
-// The page of runs: what its files become, who is answered, and the report.
+// Tests of the web page of runs: rendering of their files, access control, and the report.
 #include "view/site.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class ViewSite : public testing::Test {
   void append(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / "run" / name, std::ios::app) << text;
   }
-  // Lines of losses; a run of `last` steps has them all.
+  // Appends lines of losses; a run of `last` steps has all of them.
   void append_losses(int first, int last) const {
     std::string lines;
     for (int step = first; step <= last; ++step)
@@ -67,7 +67,7 @@ TEST_F(ViewSite, LongRunsKeepTheirSpikesInFewPoints) {
   EXPECT_DOUBLE_EQ(highest, 77);
 }
 
-// Each of them is a note on the page, and what is good is shown.
+// Each damaged file gives a note on the page, and intact data is shown.
 TEST_F(ViewSite, DamagedFilesAreNotes) {
   append_losses(1, 3);
   append("metrics.jsonl", "{\"step\": 4, \"loss\": \n{\"step\": 5, \"loss\": 2.0}\n{\"step\": 6");
@@ -101,7 +101,7 @@ TEST_F(ViewSite, AnswersThisMachineAndGetsAlone) {
     EXPECT_EQ(site.answer(get("/update", have)).status, 200) << have;
 }
 
-// What a run's files say stays text.
+// Text from a run's files is escaped.
 TEST_F(ViewSite, ReportsStandAloneAndHoldNoMarkupOfRuns) {
   append_losses(1, 5);
   append("log.txt", "14:00:01 warning: </script><script>alert(1)</script>\n");
@@ -125,7 +125,7 @@ TEST_F(ViewSite, FilesThatBeginAnewAreReadAnew) {
   EXPECT_EQ(after["series"]["loss"]["mean"].size(), 4u);
 }
 
-// The folder may be somebody else's, who may not read what the reader can.
+// The folder may belong to another user, who must not gain access to the reader's files.
 TEST_F(ViewSite, FollowsNoLinkOutOfARun) {
   append_losses(1, 3);
   std::ofstream(folder_ / "secret.txt") << "a secret";
@@ -154,8 +154,8 @@ TEST_F(ViewSite, FindsRunsAtAnyDepthAndEachOnce) {
   append_losses(1, 1);
   run_at("tutorial/one");
   run_at("tutorial/deep/er/two");
-  run_at("run/below");               // of a run itself
-  run_at("run/checkpoints/step-1");  // what a checkpoint holds is no run
+  run_at("run/below");               // inside a run
+  run_at("run/checkpoints/step-1");  // contents of a checkpoint are not a run
   fs::create_directory_symlink(folder_, folder_ / "tutorial" / "circle");
   WebSite site({folder_, folder_ / "tutorial"}, std::nullopt);
   std::set<std::string> names;

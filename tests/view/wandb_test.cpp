@@ -1,5 +1,5 @@
-// Offline runs of Weights & Biases: the bytes of a file that its own program has read, records
-// across blocks, and what becomes of a run's lines.
+// Tests of offline Weights & Biases runs: the bytes of a file that wandb itself has read, records
+// across blocks, and the translation of a run's lines.
 #include <gmock/gmock.h>
 #include <zlib.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The records of a file, whole, with each piece checked against its sum.
+// Returns the complete records of a file, after verifying each piece's checksum.
 std::vector<std::string> records_of(const std::string& file) {
   constexpr std::size_t block = 32 << 10;
   std::vector<std::string> records;
@@ -59,7 +59,7 @@ TEST(WandbFile, HasTheBytesThatItsProgramReads) {
                                     "0.5\x12\x02\x08\x03"));
 }
 
-// A piece of the real program's file: the sum covers the type and the bytes, and is not masked.
+// A piece of a file by wandb itself: the checksum covers the type and the bytes, and is not masked.
 TEST(WandbFile, SumsAreThoseOfTheRealProgram) {
   const std::string piece =
       std::string("\x01\x08\x03\x32\x16\x0a\x14\x0a\x10", 9) + "requirements.txt\x18\x01";
@@ -73,7 +73,7 @@ TEST(WandbFile, CutsRecordsAtTheEndsOfBlocks) {
   const auto summary_of = [](std::size_t size) {
     return std::vector<WandbItem>{{"text", std::string(size, 'x')}};
   };
-  // The first record ends at every place around the end of a block, also where no head fits.
+  // The first record ends at all positions near the end of a block, also where no header fits.
   for (std::size_t size = 32650; size < 32750; ++size) {
     const fs::path path = dir / std::to_string(size);
     WandbFile file(path);

@@ -1,4 +1,4 @@
-// Activations and rotations: the GPU's against the CPU's.
+// Tests of activations and rotary embeddings on the GPU against the CPU.
 #include "backend/gpu/both_devices.h"
 
 namespace trireme {
@@ -9,8 +9,8 @@ constexpr ActivationKind kinds[] = {ActivationKind::gelu_tanh, ActivationKind::g
                                     ActivationKind::tanh,      ActivationKind::swiglu,
                                     ActivationKind::geglu};
 
-// All kinds, and the gate of gpt-oss with a clamp that cuts some values and with one that cuts
-// none.
+// Returns all kinds, and the gate of gpt-oss with a clamp that affects some values and with one
+// that affects none.
 std::vector<ActivationRule> rules() {
   std::vector<ActivationRule> all(std::begin(kinds), std::end(kinds));
   for (const double clamp : {0.0, 1.5}) {

@@ -1,4 +1,4 @@
-// For what multiplies by tiles: the emulated GPU with the register maps of all matrix units.
+// Fixture for kernels with matrix tiles: the emulated GPU with register maps of all matrix units.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-// Instantiated for waves of both widths, and for gfx11's map, by TRIREME_ON_ALL_MAPS(suite).
+// Instantiated for both wave widths and for gfx11's map by TRIREME_ON_ALL_MAPS(suite).
 class OnAllMaps : public OnBothWaves {
  protected:
-  // The order in which the threads of a block run: see emulated/block.h. That of a real GPU is its
-  // own.
+  // Sets the order in which a block's threads run (see emulated/block.h). A real GPU has its own
+  // order.
   void set_thread_order(std::uint64_t seed) {
-    Dl_info info;  // of the plug-in, where the device's table of virtual functions lies
+    Dl_info info;  // of the plug-in that has the device's vtable
     ASSERT_NE(dladdr(*reinterpret_cast<void**>(&gpu_), &info), 0);
     void* const plugin = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(plugin, nullptr) << dlerror();

@@ -1,4 +1,4 @@
-// Attention of the GPU against the CPU's: forward, backward and with a cache.
+// Tests of attention on the GPU against the CPU: forward, backward and with a KV cache.
 #include <limits>
 #include <string>
 
@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A shape with all that it points to.
+// A shape with all the data that it points to.
 struct Problem {
   AttentionShape shape;
   std::vector<std::int32_t> first_visible, lengths;
@@ -83,7 +83,7 @@ std::int64_t workspace_of(Device& device, const AttentionShape& s) {
                                    : gpu::attention_workspace(dtype_of<T>, s);
 }
 
-// Forward, and backward from what the forward made.
+// Runs the forward pass, and the backward pass from its results.
 template <class T>
 Outcome<T> run(Device& device, const Problem& p, const Inputs<T>& inputs) {
   const OnDevice<T> qkv(device, inputs.qkv), dctx(device, inputs.dctx);
@@ -107,7 +107,7 @@ Outcome<T> run(Device& device, const Problem& p, const Inputs<T>& inputs) {
   return {ctx.values(), lse.values(), dqkv.values()};
 }
 
-// |a - b| / |b| in the Euclidean norm; infinities must agree, NaN never does.
+// Returns |a - b| / |b| in the Euclidean norm; infinities must match, NaN never does.
 template <class V>
 double distance(const std::vector<V>& a, const std::vector<V>& b) {
   double difference = 0, size = 0;
@@ -119,7 +119,7 @@ double distance(const std::vector<V>& a, const std::vector<V>& b) {
   return difference == 0 ? 0 : std::sqrt(difference / size);
 }
 
-// Of two results that round what they multiply to T.
+// Tolerance for two results that round the factors of products to T.
 template <class T>
 double tolerance() {
   if constexpr (std::is_same_v<T, bf16>) return 1e-2;
@@ -134,7 +134,7 @@ void for_types(const Body& body) {
 
 class Attention : public OnAllMaps {
  protected:
-  // `times`: how much further the gradient may be off.
+  // `times` multiplies the tolerance of the gradient.
   void expect_as_cpu(const Problem& p, double times = 1) {
     SCOPED_TRACE(p.text());
     for_types([&]<class T>(T) {
@@ -155,7 +155,7 @@ TEST_P(Attention, OfAnyLengthEqualsTheCpus) {
     for (const bool causal : {true, false}) expect_as_cpu(Problem(2, seq, 1, 1, 16, causal));
 }
 
-// Grids larger than a GPU and pipelines that are full: too much for an emulation.
+// Grids larger than a GPU and full pipelines: too slow for emulation.
 TEST_P(Attention, OfLongSequencesEqualsTheCpus) {
   if (!is_real(plugin_under_test(GetParam()))) GTEST_SKIP() << "for real GPUs only";
   for (const std::int64_t seq : {1024, 2048, 8192}) {
@@ -181,7 +181,7 @@ TEST_P(Attention, OfPackedDocumentsEqualsTheCpus) {
   expect_as_cpu(Problem(1, 130, 1, 1, 128, true).with_documents(70));
 }
 
-// As many heads of the whole layer as a power of two, and not; of this rank the later ones.
+// The layer's number of heads is a power of two, and not one; this rank has the last heads.
 TEST_P(Attention, WithSlopesEqualsTheCpus) {
   for (const std::int64_t heads : {4, 6}) {
     Problem p = Problem(2, 130, 1, 2, 16, true);
@@ -204,7 +204,7 @@ TEST_P(Attention, DropsWhatTheCpuDrops) {
   expect_as_cpu(Problem(2, 65, 1, 1, 16, false).with_dropout(0.3f).with_lengths());
 }
 
-// Scores of deviation 1, of which a cap of 1 bends all and one of 50 few.
+// Scores have a deviation of 1: a cap of 1 bends all of them, one of 50 only few.
 TEST_P(Attention, WithACapEqualsTheCpus) {
   for (const std::int64_t head_dim : {12, 64, 96, 128, 256})
     expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true).with_cap(1));
@@ -212,13 +212,13 @@ TEST_P(Attention, WithACapEqualsTheCpus) {
   expect_as_cpu(Problem(2, 130, 1, 2, 16, true).with_cap(0.7).with_documents(33));
   expect_as_cpu(Problem(3, 100, 1, 2, 16, true).with_cap(1).with_lengths());
   expect_as_cpu(Problem(2, 65, 1, 2, 64, true).with_cap(1).with_dropout(0.3f));
-  // Scores far beyond the cap, where tanh is flat: of 1 - tanh^2 rounding leaves fewer digits.
+  // Scores far beyond the cap, where tanh is flat: rounding leaves fewer digits of 1 - tanh^2.
   Problem flat = Problem(2, 70, 1, 1, 16, true).with_cap(3);
   flat.shape.scale = 10;
   expect_as_cpu(flat, 4);
 }
 
-// What the sum of ctx * dctx changes by along a direction, against the gradient.
+// Compares the derivative of the sum of ctx * dctx along a direction with the gradient.
 TEST_P(Attention, WithACapHasTheGradientOfItsResult) {
   Problem p = Problem(1, 37, 1, 2, 16, true).with_cap(0.8).with_dropout(0.2f).with_documents(20);
   p.shape.scale = 0.5;
@@ -236,7 +236,7 @@ TEST_P(Attention, WithACapHasTheGradientOfItsResult) {
   const auto dqkv = run<float>(gpu_, p, inputs).dqkv;
   double slope = 0;
   for (std::size_t i = 0; i < dqkv.size(); ++i) slope += double{dqkv[i]} * double{direction[i]};
-  // Of fourth order, so that the step can be large next to the rounding of results.
+  // A fourth-order difference, so that the step can be large compared with rounding errors.
   const double h = 0.01;
   const double found =
       (8 * (value_at(h) - value_at(-h)) - (value_at(2 * h) - value_at(-2 * h))) / (12 * h);
@@ -260,7 +260,7 @@ TEST_P(Attention, NeverReadsPadding) {
   });
 }
 
-// The same sample alone and among others, and under other orders of threads.
+// A sample's bits are the same alone and among others, and for other thread orders.
 TEST_P(Attention, OfASampleHasTheSameBitsAlwaysAndEverywhere) {
   const Problem three = Problem(3, 70, 1, 2, 32, true).with_dropout(0.1f).with_documents(30);
   Problem one = Problem(1, 70, 1, 2, 32, true).with_dropout(0.1f).with_documents(30);
@@ -284,9 +284,9 @@ TEST_P(Attention, OfASampleHasTheSameBitsAlwaysAndEverywhere) {
   });
 }
 
-// --- of ranks that have two chunks of each sequence ---
+// --- ranks that have two chunks of each sequence ---
 
-// Where in buffers of whole sequences the rows of a rank lie, in its order.
+// Returns the positions of a rank's rows in buffers of whole sequences, in the rank's order.
 std::vector<std::size_t> rows_of_rank(const AttentionShape& s) {
   std::vector<std::size_t> rows;
   for (std::int64_t b = 0; b < s.batch; ++b)
@@ -295,7 +295,7 @@ std::vector<std::size_t> rows_of_rank(const AttentionShape& s) {
   return rows;
 }
 
-// Columns [first, first + count) of those rows; width: of all columns.
+// Returns columns [first, first + count) of those rows; `width` is the total number of columns.
 template <class V>
 std::vector<V> take_pieces(const std::vector<V>& from, const std::vector<std::size_t>& rows,
                            std::int64_t width, std::int64_t first, std::int64_t count) {
@@ -307,7 +307,7 @@ std::vector<V> take_pieces(const std::vector<V>& from, const std::vector<std::si
   return taken;
 }
 
-// A number of each query and head, from a rank's order to that of whole sequences.
+// Copies one number per query and head from a rank's order to that of whole sequences.
 void put_statistics(std::vector<float>& whole, const std::vector<float>& own,
                     const AttentionShape& s) {
   auto next = own.begin();
@@ -320,7 +320,7 @@ void put_statistics(std::vector<float>& whole, const std::vector<float>& own,
                 *next++;
 }
 
-// The bits of attention over whole sequences, however many ranks share them.
+// Expects the bits of attention over whole sequences, for any number of ranks that share them.
 template <class T>
 void expect_as_whole(Device& gpu, const Problem& p, std::int64_t ranks) {
   SCOPED_TRACE(p.text());
@@ -337,7 +337,7 @@ void expect_as_whole(Device& gpu, const Problem& p, std::int64_t ranks) {
   s.cut.chunk = s.seq / (2 * ranks);
   std::vector<std::size_t> every(static_cast<std::size_t>(s.batch * s.seq));
   for (std::size_t i = 0; i < every.size(); ++i) every[i] = i;
-  // A key and its value in each group of columns.
+  // One key and its value from each group of columns.
   std::vector<T> keys;
   const std::int64_t group = (s.queries_per_group + 2) * s.head_dim;
   for (const std::size_t row : every) {
@@ -446,10 +446,10 @@ TEST_P(CachedAttention, OfOneNewPositionEqualsTheCpus) {
 }
 
 TEST_P(CachedAttention, OfALongCacheEqualsTheCpus) {
-  // Several pieces of 256 keys, the last of one key, of all, and pieces that a shorter sample
-  // lacks.
+  // Several pieces of 256 keys, the last with one key, for all samples, and pieces that a shorter
+  // sample does not have.
   expect_as_cpu({{{3, 1, 1, 2, 64, true, 0.125}, 1030}, {256, 1023, 3}});
-  expect_as_cpu({{{1, 4, 1, 2, 16, true, 0.25}, 600}, {510}});  // causal across a cut
+  expect_as_cpu({{{1, 4, 1, 2, 16, true, 0.25}, 600}, {510}});  // causal across a piece boundary
 }
 
 TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {

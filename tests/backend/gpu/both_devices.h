@@ -1,4 +1,4 @@
-// The same kernel on the CPU and on an emulated GPU, with equal inputs.
+// Runs the same kernel on the CPU and on an emulated GPU, with equal inputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-// The plug-in that takes the place of "emulated" if TRIREME_GPU_UNDER_TEST names one.
+// Returns the plug-in that replaces "emulated" if TRIREME_GPU_UNDER_TEST names one.
 inline std::string plugin_under_test(const std::string& name) {
   const char* const other = std::getenv("TRIREME_GPU_UNDER_TEST");
   return other && name == "emulated" ? other : name;
@@ -26,7 +26,7 @@ inline bool is_real(const std::string& plugin) {
   return plugin == "cuda" || plugin == "hip";
 }
 
-// Sizes of scratch follow from the kind of device.
+// Scratch sizes depend on the kind of device.
 inline Device& device_under_test(const std::string& name) {
   const std::string plugin = plugin_under_test(name);
   return plugin_device(plugin, {.device = plugin == "cuda"  ? DeviceKind::cuda
@@ -34,13 +34,13 @@ inline Device& device_under_test(const std::string& name) {
                                                             : DeviceKind::emulated});
 }
 
-// Instantiated for waves of both widths by TRIREME_ON_BOTH_WAVES(suite).
+// Instantiated for both wave widths by TRIREME_ON_BOTH_WAVES(suite).
 class OnBothWaves : public ::testing::TestWithParam<const char*> {
  protected:
   Device& gpu_ = device_under_test(GetParam());
   Device& cpu_ = cpu::device();
 
-  // Calls body(device) for the CPU and for the GPU, and gives both results.
+  // Calls body(device) for the CPU and for the GPU, and returns both results.
   template <class Body>
   auto on_both(const Body& body) {
     return std::pair{body(cpu_), body(gpu_)};
@@ -51,13 +51,13 @@ class OnBothWaves : public ::testing::TestWithParam<const char*> {
   INSTANTIATE_TEST_SUITE_P(Waves, suite, ::testing::Values("emulated", "emulated64"), \
                            [](const auto& instance) { return std::string(instance.param); })
 
-// Calls body(T{}) for every storage type of GPUs.
+// Calls body(T{}) for every storage type that GPUs support.
 template <class Body>
 void for_storage_types(const Body& body) {
   body(float{}), body(bf16{}), body(f16{});
 }
 
-// Normally distributed numbers in the storage type T.
+// Returns normally distributed numbers in the storage type T.
 template <class T>
 std::vector<T> normal_values(std::size_t count, std::uint64_t seed, float deviation = 1) {
   std::mt19937_64 generator(seed);
@@ -68,7 +68,7 @@ std::vector<T> normal_values(std::size_t count, std::uint64_t seed, float deviat
   return values;
 }
 
-// The largest difference allowed for numbers of size 1 that were rounded to T once or twice.
+// Largest difference allowed for numbers of magnitude 1 that were rounded to T once or twice.
 template <class T>
 double tolerance_of() {
   if constexpr (std::is_same_v<T, bf16>) return 0x1p-7;
@@ -76,7 +76,7 @@ double tolerance_of() {
   return 2e-5;
 }
 
-// The numbers that values of a storage type stand for.
+// Converts values of a storage type to floats.
 template <class T>
 std::vector<float> as_floats(const std::vector<T>& values) {
   std::vector<float> floats;
@@ -85,7 +85,7 @@ std::vector<float> as_floats(const std::vector<T>& values) {
   return floats;
 }
 
-// Every element equal.
+// Expects all elements to be equal.
 template <class T>
 void expect_equal(const std::pair<std::vector<T>, std::vector<T>>& both) {
   ASSERT_EQ(both.first.size(), both.second.size());
@@ -99,7 +99,7 @@ void expect_equal(const std::pair<std::vector<T>, std::vector<T>>& both) {
   }
 }
 
-// Every element within `tolerance` of the other's, relative to it or to the largest of the tensor.
+// Expects all elements within `tolerance`, relative to the other's or to the tensor's largest.
 template <class T>
 void expect_close(const std::pair<std::vector<T>, std::vector<T>>& both, double tolerance) {
   const auto& [expected, got] = both;

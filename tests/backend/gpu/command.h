@@ -1,5 +1,5 @@
-// Runs a shell command and takes what it prints. A test program among them leaves no results: what
-// it must find is no failure of ./test.
+// Runs a shell command and captures its output. A nested test program writes no result files: the
+// failures that it must find are not failures of ./test.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 namespace trireme {
 
 struct CommandOutcome {
-  int status = 0;    // as of wait(2)
-  std::string text;  // of both its outputs
+  int status = 0;    // as from wait(2)
+  std::string text;  // stdout and stderr
 };
 
 inline CommandOutcome run_command(const std::string& command) {

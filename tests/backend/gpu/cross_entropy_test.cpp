@@ -1,4 +1,4 @@
-// Softmax statistics, losses and the gradient of logits: the GPU's against the CPU's.
+// Tests of softmax statistics, losses and logit gradients on the GPU against the CPU.
 #include <cmath>
 #include <limits>
 

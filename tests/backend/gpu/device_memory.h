@@ -1,4 +1,4 @@
-// Tensors of a test in a device's memory.
+// A test's tensors in device memory.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-// A copy of `values` in the memory of a device.
+// A copy of `values` in device memory.
 template <class T>
 class OnDevice {
  public:
@@ -45,7 +45,7 @@ class OnDevice {
   std::byte* memory_;
 };
 
-// Scratch of exactly `bytes`: what lies behind it has to stay as it is.
+// Scratch memory of exactly `bytes`: the memory behind it must stay unchanged.
 class GuardedScratch {
  public:
   GuardedScratch(Device& device, std::int64_t bytes)

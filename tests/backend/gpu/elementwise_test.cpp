@@ -1,5 +1,5 @@
-// Sums, multiples, dropout, casts and the search for what is not finite: the GPU's against the
-// CPU's.
+// Tests of sums, scaling, dropout, casts and the search for non-finite values on the GPU against
+// the CPU.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +14,7 @@ TRIREME_ON_BOTH_WAVES(Elementwise);
 TEST_P(Elementwise, CastsMasterWeightsAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     const auto master = normal_values<float>(1013, 1);
-    for (const int offset : {0, 1}) {  // aligned or not
+    for (const int offset : {0, 1}) {  // aligned and unaligned
       expect_equal(on_both([&](Device& device) {
         const OnDevice<float> src(device, master);
         const OnDevice<T> dst(device, master.size());
@@ -52,7 +52,7 @@ TEST_P(Elementwise, MultipliesByAFactor) {
     for (const int offset : {0, 1}) {
       expect_equal(on_both([&](Device& device) {
         const OnDevice<T> x(device, values), other(device, values.size());
-        const OnDevice<T>& y = offset ? x : other;  // in place too
+        const OnDevice<T>& y = offset ? x : other;  // tests in-place as well
         device.kernels<T>().scale(device.queue(), y.get() + offset, x.get() + offset, 1013 - offset,
                                   5.65685);
         return y.values();
@@ -61,7 +61,7 @@ TEST_P(Elementwise, MultipliesByAFactor) {
   });
 }
 
-// y and dx.
+// Compares y and dx.
 TEST_P(Elementwise, CapsSoftlyAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const int offset : {0, 1}) {
@@ -84,7 +84,7 @@ TEST_P(Elementwise, CapsSoftlyAsTheCpu) {
   });
 }
 
-// Pieces of another order, in eights and not.
+// Pieces are copied in another order; sizes are multiples of eight, and not.
 TEST_P(Elementwise, CopiesBlocksAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const BlockCopy& copy :
@@ -101,7 +101,7 @@ TEST_P(Elementwise, CopiesBlocksAsTheCpu) {
   });
 }
 
-// Blocks that lie next to each other, and apart.
+// Blocks are adjacent, and apart.
 TEST_P(Elementwise, SumsBlocksAsTheCpu) {
   for_storage_types([&]<class T>(T) {
     for (const BlockCopy& copy : {BlockCopy{{6, 1, 4}, {16, 0, 0}, {96, 0, 24}, 0, 8, 16},

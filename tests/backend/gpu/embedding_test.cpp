@@ -1,4 +1,4 @@
-// Rows of tables, picked and summed: the GPU's against the CPU's, bit for bit.
+// Tests of gathering and summing table rows on the GPU against the CPU, bit for bit.
 #include <random>
 
 #include "backend/cpu/kernels.h"

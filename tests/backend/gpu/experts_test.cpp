@@ -1,4 +1,4 @@
-// The router's products, and the rows' way to their experts and back: the GPU's against the CPU's.
+// Tests of the router's GEMMs and of moving rows to their experts and back, GPU against CPU.
 #include <numeric>
 
 #include "backend/gpu/both_devices.h"
@@ -8,21 +8,21 @@ namespace {
 
 class Experts : public OnBothWaves {
  protected:
-  // In packs, not in packs, and more than the threads of a block take at a time.
+  // A multiple of a pack, not a multiple, and more than the threads of a block process at once.
   static constexpr std::int64_t widths[] = {24, 37, 1160};
 };
 TRIREME_ON_BOTH_WAVES(Experts);
 
 constexpr std::int64_t expert_rows = 11, expert_count = 6, expert_top_k = 3;
 constexpr auto row_choices = static_cast<std::size_t>(expert_rows * expert_top_k);
-// Rows that are taken: one more than the choices that are kept.
+// Number of rows taken: one more than the number of choices kept.
 constexpr std::int64_t taken_rows = 30;
 
 std::size_t elements_of(std::int64_t rows, std::int64_t cols) {
   return static_cast<std::size_t>(rows * cols);
 }
 
-// Some choices are dropped; the others have places without order.
+// Some choices are dropped; the others have shuffled places.
 std::vector<std::int32_t> places_of_rows() {
   std::vector<std::int32_t> places(row_choices, -1);
   std::int32_t next = 0;
@@ -35,7 +35,7 @@ std::vector<std::int32_t> places_of_rows() {
 }
 const std::vector<std::int32_t> begins_of_experts = {0, 4, 4, 11, 20, 28, taken_rows - 1};
 
-// Rows for tiles of all sizes.
+// Uses numbers of rows for tiles of all sizes.
 TEST_P(Experts, RouterIsTheCpus) {
   for_storage_types([&]<class T>(T) {
     for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{expert_rows, 24},
@@ -57,7 +57,7 @@ TEST_P(Experts, RouterIsTheCpus) {
   });
 }
 
-// Fewer rows than share a sum of the weight's gradient, and more.
+// Uses fewer rows than share a partial sum of the weight gradient, and more.
 TEST_P(Experts, RouterHasTheCpusGradients) {
   for_storage_types([&]<class T>(T) {
     for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{expert_rows, 24},
@@ -191,7 +191,7 @@ TEST_P(Experts, MixRowsAsTheCpu) {
   });
 }
 
-// --- matrices of Muon ---
+// --- Muon's matrices ---
 
 class Matrices : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Matrices);

@@ -1,4 +1,4 @@
-// A library with the functions of NCCL that writes down how they are called.
+// A library with NCCL's functions that records how they are called.
 #include <cstddef>
 #include <cstdio>
 #include <cstring>

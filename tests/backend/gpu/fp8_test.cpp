@@ -1,4 +1,4 @@
-// Rounding to fp8: the GPU's largest magnitudes, scales and numbers have the CPU's bits.
+// Tests of rounding to fp8: the GPU's maxima, scales and numbers have the CPU's bits.
 #include <cmath>
 #include <limits>
 
@@ -12,11 +12,11 @@ TRIREME_ON_BOTH_WAVES(Fp8);
 
 struct Fp8Cut {
   std::int64_t rows, cols, run, tile_rows, tile_cols;
-  std::vector<std::int32_t> offsets = {};  // of groups, if any
+  std::vector<std::int32_t> offsets = {};  // of the groups, if any
 };
 
-// Every shape of tile, aligned and not; in runs, and in groups of which some are empty, with rows
-// of none at the end.
+// All tile shapes, aligned and unaligned; in runs, and in groups, some of them empty, with rows of
+// no group at the end.
 const Fp8Cut fp8_cuts[] = {
     {5, 300, 5, 1, 128},
     {35, 256, 35, 1, 128},
@@ -43,7 +43,7 @@ std::vector<T> spread_values(std::size_t count) {
   return x;
 }
 
-// Bits, since NaN is no number.
+// Compares bits, since NaN is not equal to itself.
 template <class T>
 void append_bits(std::vector<std::uint32_t>& bits, const std::vector<T>& values) {
   for (const T& value : values) {
@@ -88,8 +88,8 @@ TEST_P(Fp8, RoundsEachTileAsTheCpu) {
   });
 }
 
-// Straight and transposed, whole and in chunks, of which some are cut by bands; and the inverses of
-// the scales, in rows with room.
+// Straight and transposed, whole and in chunks, some of which are split into bands; and the inverse
+// scales, in rows with padding.
 TEST_P(Fp8, MakesTheCpusBytes) {
   struct Bytes {
     Fp8Cut cut;

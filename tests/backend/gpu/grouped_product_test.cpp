@@ -1,4 +1,4 @@
-// Products of groups of rows: the GPU's against the CPU's, and against a product of each group.
+// Tests of grouped GEMMs: the GPU against the CPU, and against one GEMM per group.
 #include "backend/cpu/workspace.h"
 #include "backend/gpu/all_maps.h"
 
@@ -16,7 +16,7 @@ struct GroupedCase {
   }
 };
 
-// Even and uneven loads, empty groups, and rows of no group; in packs and not; tiles of all sizes.
+// Even and uneven loads, empty groups, rows of no group; in packs and not; tiles of all sizes.
 std::vector<GroupedCase> grouped_cases() {
   std::vector<GroupedCase> cases = {{{40, 24, 16, 4}, {0, 10, 20, 30, 40}},
                                     {{40, 24, 16, 4}, {0, 0, 33, 33, 37}},
@@ -25,7 +25,7 @@ std::vector<GroupedCase> grouped_cases() {
                                     {{12, 8, 8, 3, 2}, {0, 2, 4, 4, 5, 9, 12}},
                                     {{130, 16, 4100, 1}, {0, 125}},
                                     {{130, 4100, 8, 1}, {0, 125}}};
-  GroupedCase many{{300, 65, 66, 70}, {0}};  // more groups than threads look at, at a time
+  GroupedCase many{{300, 65, 66, 70}, {0}};  // more groups than the threads examine at once
   for (std::int32_t g = 0; g < 70; ++g) many.offsets.push_back(g < 20 ? 13 * g : 260 + g / 2);
   cases.push_back(many);
   GroupedCase most{{300, 8, 8, 300}, {0}};
@@ -72,7 +72,7 @@ TEST_P(Grouped, ProductsAreTheCpus) {
   }
 }
 
-// What the rest of the program takes from each block of each group.
+// Weight gradients of each block of each group, added up as the rest of the program does.
 template <class T>
 std::vector<float> grouped_each_on(Device& device, const GroupedCase& c) {
   const OnDevice<T> dy(device, normal_values<T>(c.y(), 1)), x(device, normal_values<T>(c.x(), 2));
@@ -103,7 +103,7 @@ TEST_P(Grouped, GradientsOfEachBlockAreTheCpus) {
   });
 }
 
-// A row has the bits that a product of its group alone gives it, however many rows others have.
+// A row has the bits of a GEMM of its group alone, however many rows the others have.
 TEST_P(Grouped, RowsHaveTheBitsOfTheirGroupAlone) {
   const GroupedCase c{{50, 40, 72, 3}, {0, 9, 30, 50}};
   for_storage_types([&]<class T>(T) {

@@ -1,5 +1,5 @@
-// RMSNorm of queries and keys, of each head or of all heads together, and its gradient: the GPU's
-// against the CPU's.
+// Tests of RMSNorm of queries and keys, per head or over all heads, and its gradient: the GPU
+// against the CPU.
 #include "backend/cpu/kernels.h"
 #include "backend/gpu/both_devices.h"
 #include "backend/gpu_workspace.h"
@@ -14,7 +14,7 @@ constexpr HeadNormShape zero_centered(HeadNormShape shape) {
 
 class HeadNorm : public OnBothWaves {
  protected:
-  // Heads that a quarter of a wave of 32 holds, half of it, and all; some not in packs.
+  // Heads that fit a quarter of a wave of 32, half of it, and all; some not multiples of a pack.
   static constexpr HeadNormShape shapes[] = {{{2, 3, 64, 1e-5}, 5},
                                              {{1, 1, 7, 1e-6}, 37},
                                              {{3, 2, 128, 1e-6}, 9},
@@ -40,12 +40,12 @@ std::size_t elements(const HeadNormShape& s) {
   return static_cast<std::size_t>(s.rows * s.qkv_cols());
 }
 
-// Whether heads are those of one rank of several.
+// Returns whether the heads are those of one rank of several.
 bool is_shared(const HeadNormShape& s) {
   return s.all_queries > 0;
 }
 
-// y and rstd, one after the other; before them the sums that ranks add up.
+// Returns y and rstd, one after the other, preceded by the sums that ranks reduce.
 template <class T>
 std::vector<float> forward_on(Device& device, const HeadNormShape& s) {
   const auto width = static_cast<std::size_t>(s.query_weights());
@@ -78,7 +78,7 @@ TEST_P(HeadNorm, NormalizesAsTheCpu) {
   });
 }
 
-// dx and the gradients of both weights.
+// Returns dx and the gradients of both weights.
 template <class T>
 std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accumulate,
                                std::int64_t workspace_bytes) {

@@ -1,5 +1,5 @@
-// Mistakes planted in the source of the kernels (mutants/CMakeLists.txt): the tests of this program
-// run against a GPU with one of them, and have to fail.
+// Tests that bugs planted in the kernels' source (mutants/CMakeLists.txt) are detected: this
+// program's tests run on a GPU with one of them, and must fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 struct Mutant {
   const char* name;
-  const char* test;  // that finds it
+  const char* test;  // the test that detects it
 };
 
 class Mutants : public ::testing::TestWithParam<Mutant> {};
@@ -28,7 +28,7 @@ TEST_P(Mutants, IsFound) {
       run_command("TRIREME_GPU_UNDER_TEST=mutant_" + std::string(GetParam().name) + " /proc/" +
                   std::to_string(::getpid()) + "/exe --gtest_filter='" + test + "'")
           .text;
-  // It may crash after its first failure.
+  // The program may crash after its first failure.
   EXPECT_THAT(text, ::testing::AllOf(::testing::HasSubstr("[ RUN      ] " + test),
                                      ::testing::HasSubstr(": Failure\n")));
 }

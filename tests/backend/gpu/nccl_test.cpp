@@ -1,4 +1,4 @@
-// What is said to NCCL, by a library that writes it down.
+// Tests of our calls of NCCL, with a library that records them.
 #include "backend/gpu/vendor/nccl.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 namespace trireme::gpu {
 namespace {
 
-// Next to this program, which may have been moved, or where the build has put it.
+// Next to this program, which may have been moved, or in its build location.
 std::string file_of_fake() {
   return find_beside_program("libtrireme_fake_nccl.so", TRIREME_FAKE_NCCL_FOLDER).string();
 }
@@ -40,7 +40,7 @@ TEST(Nccl, IsCalledAsItsHeaderSays) {
   EXPECT_EQ(library->make_id(&id), 0);
   void* group = nullptr;
   EXPECT_EQ(library->join(&group, 4, id, 3, nullptr), 0);
-  EXPECT_EQ(selections, 1);  // a thread of its own joins
+  EXPECT_EQ(selections, 1);  // a separate thread joins
   Queue& queue = cpu::queue();
   library->all_reduce(address(1), 10, DType::f32, false, group, queue);
   library->all_reduce(address(1), 11, DType::i64, true, group, queue);

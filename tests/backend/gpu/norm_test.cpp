@@ -1,4 +1,4 @@
-// LayerNorm, RMSNorm and their gradients: the GPU's against the CPU's.
+// Tests of LayerNorm, RMSNorm and their gradients on the GPU against the CPU.
 #include "backend/cpu/kernels.h"
 #include "backend/gpu/both_devices.h"
 #include "backend/gpu_workspace.h"
@@ -8,7 +8,7 @@ namespace {
 
 class Norm : public OnBothWaves {
  protected:
-  // Rows that fit the registers of few threads, of many, and of none.
+  // Rows that fit the registers of few threads, of many threads, and of none.
   static constexpr std::int64_t widths[] = {1, 63, 64, 1000, 1032, 4104, 8200};
 
   std::int64_t grad_workspace(Device& device, std::int64_t rows, std::int64_t cols) {
@@ -24,7 +24,7 @@ struct Forward {
   bool zero_centered = false;
 };
 
-// y, sum, mean and rstd, one after the other.
+// Returns y, sum, mean and rstd, one after the other.
 template <class T>
 std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t rows,
                               std::int64_t cols) {
@@ -39,7 +39,7 @@ std::vector<float> forward_on(Device& device, const Forward& form, std::int64_t 
   const OnDevice<StepBlock> block(device, std::vector{StepBlock{.seed = 5, .step = 6}});
   const OnDevice<std::int64_t> samples(device, std::vector<std::int64_t>{1, 2, 3, 4, 5, 6});
   const Dropout dropout{{form.drops ? 0.25f : 0.0f, 2}, block.get(), samples.get(), 2};
-  // The sum takes the place of x, and without a sum y does.
+  // The sum overwrites x; without a sum, y does.
   T* const to = form.adds ? y.get() : x.get();
   device.kernels<T>().norm(device.queue(), {{form.kind, 1e-5, form.zero_centered}, rows, cols}, to,
                            form.statistics ? mean.get() : nullptr,
@@ -63,7 +63,7 @@ TEST_P(Norm, NormalizesAsTheCpu) {
                                   Forward{NormKind::rms_norm, true, false, false, false},
                                   Forward{NormKind::layer_norm, true, true, true, true},
                                   Forward{NormKind::rms_norm, false, false, false, true, true}}) {
-        if (cols == 1 && form.kind == NormKind::layer_norm) continue;  // 0 / 0 but for eps
+        if (cols == 1 && form.kind == NormKind::layer_norm) continue;  // 0 / 0 except for eps
         SCOPED_TRACE(cols);
         expect_close(on_both([&](Device& d) { return forward_on<T>(d, form, 3, cols); }),
                      tolerance_of<T>());
@@ -78,7 +78,7 @@ struct Backward {
   bool zero_centered = false;
 };
 
-// dx, dweight and dbias, one after the other.
+// Returns dx, dweight and dbias, one after the other.
 template <class T>
 std::vector<float> backward_on(Device& device, const Backward& form, std::int64_t rows,
                                std::int64_t cols, std::int64_t workspace_bytes) {

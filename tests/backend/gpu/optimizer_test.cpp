@@ -1,4 +1,4 @@
-// Steps of the optimizer and a step's totals: the GPU's against the CPU's.
+// Tests of optimizer steps and of a step's totals on the GPU against the CPU.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ const StepBlock step{.updates = 3,
                      .bias_correction2 = 1 - 0.999 * 0.999 * 0.999};
 constexpr std::int64_t count = 1003;
 
-// Parameters, states and the compute copy, one after the other.
+// Returns parameters, states and the compute copy, one after the other.
 template <class T>
 std::vector<float> all_of(std::initializer_list<const OnDevice<float>*> states,
                           const OnDevice<T>& compute) {
@@ -56,7 +56,7 @@ TEST_P(OptimizerStep, OfAdamIsTheCpus) {
   });
 }
 
-// However a range is cut and aligned, each element gets the same bits.
+// Each element gets the same bits, however a range is split and aligned.
 TEST_P(OptimizerStep, DoesNotDependOnTheCut) {
   const auto whole = adam_on<bf16>(gpu_, true, true, 0);
   const auto rest = adam_on<bf16>(gpu_, true, true, 3);
@@ -129,7 +129,7 @@ TEST_P(OptimizerStep, OfMuonIsTheCpus) {
   });
 }
 
-// The step's scalars lie in device memory and change between two launches that are the same.
+// The step's scalars are in device memory and change between two identical launches.
 TEST_P(OptimizerStep, ReadsTheScalarsOfEachStep) {
   expect_close(on_both([&](Device& device) {
                  const OnDevice<float> master(device, normal_values<float>(count, 1));
@@ -175,7 +175,7 @@ TEST_P(Totals, OfSquaresAreTheCpusForEveryCut) {
   EXPECT_TRUE(std::isnan(squares_on(gpu_, values, {0, 70001})));
 }
 
-// Waves of both widths add the same lanes in the same order.
+// Both wave widths add the same lanes in the same order.
 TEST_P(Totals, OfSquaresDoNotDependOnTheWave) {
   const auto values = normal_values<float>(5000, 1);
   EXPECT_EQ(

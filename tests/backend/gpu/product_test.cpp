@@ -1,4 +1,4 @@
-// Matrix products of the GPU against the CPU's.
+// Tests of GEMMs on the GPU against the CPU.
 #include <array>
 
 #include "backend/cpu/workspace.h"
@@ -15,7 +15,7 @@ struct Case {
   Product product;
   LinearShape shape;
   bool bias = false, accumulate = false;
-  std::size_t offset = 0;  // of the operands from a multiple of 16 bytes, in elements
+  std::size_t offset = 0;  // of operands from a multiple of 16 bytes, in elements
 
   std::size_t m() const { return product == Product::weight_grad ? out() : rows(); }
   std::size_t n() const { return product == Product::forward ? out() : in(); }
@@ -26,7 +26,7 @@ struct Case {
   std::size_t out() const { return static_cast<std::size_t>(shape.out); }
 };
 
-// Everything that the product reads. C is the type of the result.
+// All inputs of the GEMM. C is the type of the result.
 template <class T, class C>
 struct Inputs {
   std::vector<T> a, b, bias;
@@ -58,7 +58,7 @@ std::vector<C> run(Device& device, const Case& c, const Inputs<T, C>& inputs) {
   return result.values();
 }
 
-// Calls body(type of the operands, type of the result) for every storage type.
+// Calls body(operand type, result type) for every storage type.
 template <class Body>
 void for_types(Product product, const Body& body) {
   if (product == Product::weight_grad) {
@@ -118,8 +118,8 @@ TEST_P(OneProduct, ReadsOperandsThatLieAnywhere) {
   for (const Product product : all_products) check({product, {40, 72, 48}, false, false, 1});
 }
 
-// The bits of a row, alone and among others: a generation's and a whole batch's. A library chooses
-// other tiles for other numbers of rows.
+// A row's bits must be equal alone and among others: in generation and in a whole batch. A library
+// chooses other tiles for other numbers of rows.
 TEST_P(Products, OfARowDoesNotDependOnTheOtherRows) {
   if (gpu_.signature().find("own products") == std::string::npos)
     GTEST_SKIP() << "the products are a library's: " << gpu_.signature();

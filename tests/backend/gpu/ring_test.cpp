@@ -1,5 +1,5 @@
-// A ring of ranks, played one after the other on the GPU, against attention over whole sequences on
-// the CPU.
+// Tests of ring attention, with ranks simulated one after another on the GPU, against attention
+// over whole sequences on the CPU.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -33,7 +33,7 @@ constexpr RingCase cases[] = {
     {"a cap with documents and dropout", 2, 1, 40, 1, 2, 16, true, 0, 0.2f, 1},
 };
 
-// In the Euclidean norm; NaN is no distance.
+// Returns the relative distance in the Euclidean norm; it is NaN if any value is NaN.
 template <class V>
 double distance(const std::vector<V>& found, const std::vector<V>& wanted) {
   double difference = 0, size = 0;
@@ -46,7 +46,7 @@ double distance(const std::vector<V>& found, const std::vector<V>& wanted) {
   return std::sqrt(difference / size);
 }
 
-// Of results that are rounded to T, and of whose parts each was.
+// Tolerance for results that are rounded to T, as was each of their parts.
 template <class T>
 double tolerance() {
   if constexpr (std::is_same_v<T, bf16>) return 1e-2;
@@ -85,7 +85,7 @@ class Sequences {
   SequenceCut cut(std::int64_t rank) const {
     return {one_.chunk, {rank * one_.chunk, (2 * one_.ranks - 1 - rank) * one_.chunk}};
   }
-  // The rank's rows; of each group of `columns` the last `kept`.
+  // Returns the rank's rows; of each group of `columns`, the last `kept`.
   std::vector<T> rows(const std::vector<T>& whole, std::int64_t rank, std::int64_t columns,
                       std::int64_t kept) const {
     std::vector<T> part;
@@ -107,7 +107,7 @@ class Sequences {
   AttentionShape shape_{};
 };
 
-// What dropout reads on a device.
+// Dropout's inputs on a device.
 struct DropoutInputs {
   const OnDevice<std::int64_t> ids;
   const OnDevice<StepBlock> block;
@@ -144,7 +144,7 @@ Outcome<T> whole_on(Device& cpu, const Sequences<T>& sequences) {
   return {ctx.values(), dqkv.values()};
 }
 
-// Results of all ranks, one after the other.
+// Results of all ranks, concatenated.
 template <class T>
 std::vector<Outcome<T>> ring_on(Device& gpu, const RingCase& one, const Sequences<T>& sequences) {
   const AttentionShape& s = sequences.shape();

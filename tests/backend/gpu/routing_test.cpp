@@ -1,4 +1,4 @@
-// Routers: choice, losses, gradients, and the order of the dispatch: the GPU's against the CPU's.
+// Tests of routers on the GPU against the CPU: choice, losses, gradients, and the dispatch order.
 #include "backend/gpu/both_devices.h"
 #include "backend/gpu_workspace.h"
 #include "base/exact_sum.h"
@@ -19,7 +19,7 @@ std::size_t choices_of(const RouterShape& s) {
   return static_cast<std::size_t>(s.rows * s.top_k);
 }
 
-// Some of a row's are equal: then the first wins.
+// Some logits of a row are equal: the first expert wins.
 std::vector<float> router_logits(const RouterShape& s) {
   auto logits = normal_values<float>(static_cast<std::size_t>(s.rows * s.experts), 1, 2);
   for (std::size_t i = 0; i + 3 < logits.size(); i += 5) logits[i + 3] = logits[i];
@@ -71,7 +71,7 @@ TEST_P(Routing, CountsTheChoicesOfUnitsByPlainScore) {
   for (const RouterShape& s : router_shapes) {
     for (const bool plain : {s.groups == 1, false}) {
       SCOPED_TRACE(s.experts);
-      // Units of four rows, of which the first began two rows earlier.
+      // Units of four rows; the first unit began two rows earlier.
       const RouterLosses losses{.aux_coeff = 0.1, .unit_rows = 4, .seq = 4, .first_row = 2};
       const std::int64_t units = (s.rows + 2 + 3) / 4;
       expect_equal(
@@ -162,7 +162,7 @@ TEST_P(Routing, HasTheCpusGradientsAndLosses) {
   }
 }
 
-// A loss over the whole batch takes the load of the step before, and counts that of this one.
+// A global-batch loss uses the load of the previous step, and counts that of this one.
 TEST_P(Routing, HasTheCpusGradientsOfALoad) {
   bool biased = false;
   for (const RouterShape& s : router_shapes) {
@@ -204,7 +204,7 @@ std::vector<std::int32_t> dispatch_on(Device& device, const DispatchShape& s, bo
   std::mt19937 generator(5);
   for (std::int32_t& expert : chosen) {
     expert = static_cast<std::int32_t>(generator() % static_cast<unsigned>(s.experts));
-    if (generator() % 4 == 0) expert = 0;  // which has more than others
+    if (generator() % 4 == 0) expert = 0;  // this expert gets more rows than others
   }
   // Some weights are equal.
   std::vector<float> values = normal_values<float>(count, 3);

@@ -1,4 +1,4 @@
-// Attention sinks and the biases of experts: the GPU's against the CPU's.
+// Tests of attention sinks and expert biases on the GPU against the CPU.
 #include "backend/gpu/both_devices.h"
 
 namespace trireme {
@@ -7,7 +7,7 @@ namespace {
 class Sinks : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Sinks);
 
-// Whole sequences, and the two chunks of a rank of context parallelism.
+// Whole sequences, and a rank's two chunks in context parallelism.
 std::vector<AttentionShape> sink_shapes() {
   AttentionShape whole{{2, 12, 2, 3, 16, true, 0.25}}, cut{{2, 12, 2, 3, 16, true, 0.25}};
   cut.cut = {3, {0, 9}};
@@ -49,7 +49,7 @@ TEST_P(Sinks, HasTheCpusContextAndTerms) {
   });
 }
 
-// Groups of several blocks, one of them empty, and rows after the last one.
+// Groups of several blocks, one empty group, and rows after the last one.
 TEST_P(Sinks, BiasesOfGroupsAreThoseOfTheCpu) {
   const GroupBiasShape s{.rows = 11, .cols = 70, .groups = 3, .stride = 75, .blocks = 2};
   const std::vector<std::int32_t> offsets{0, 2, 4, 4, 4, 9, 9};

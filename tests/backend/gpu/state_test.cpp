@@ -1,5 +1,5 @@
-// Sums of gradients and states in floating point, fixed point and bf16: the GPU's are the CPU's,
-// bit for bit.
+// Tests of gradient sums and states in floating point, fixed point and bf16: the GPU matches the
+// CPU bit for bit.
 #include <cmath>
 #include <limits>
 
@@ -20,7 +20,7 @@ void expect_same_bytes(const std::pair<std::vector<T>, std::vector<T>>& both) {
   EXPECT_EQ(std::memcmp(both.first.data(), both.second.data(), both.first.size() * sizeof(T)), 0);
 }
 
-// Which NaN a sum with NaN is, is the processor's choice.
+// The payload of a NaN sum depends on the processor.
 template <class T>
 std::vector<T> with_one_nan(std::vector<T> values) {
   for (T& value : values)
@@ -106,7 +106,7 @@ TEST_P(State, AddsInFixedPoint) {
 }
 
 TEST_P(State, RoundsToTheNearestUnit) {
-  // Halves of units to the even one, and numbers around 2^52 and 2^61.
+  // Half units round to even; also numbers around 2^52 and 2^61.
   const float unit = 0x1p-44f;
   const std::vector<float> values = {0.5f * unit, 1.5f * unit, -2.5f * unit, 0.75f * unit,
                                      256.0f,      -300.5f,     131071.0f,    -0.0f};
@@ -202,10 +202,10 @@ TEST_P(State, RoundsStochasticallyAsTheCpu) {
   }
 }
 
-// Pieces of 16 bytes, of 4 and of 2.
+// Pieces of 16, 4 and 2 bytes.
 TEST_P(State, CopiesPiecesOfRows) {
   struct Pieces {
-    std::size_t first;  // in elements of two bytes, as all that follows
+    std::size_t first;  // in elements of two bytes, like the following
     std::int64_t dst_stride, src_stride, width, rows;
   };
   for (const Pieces& p : {Pieces{8, 32, 24, 16, 5}, Pieces{2, 12, 10, 6, 7}, Pieces{3, 7, 9, 5, 11},

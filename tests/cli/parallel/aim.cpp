@@ -1,10 +1,10 @@
-// A library that is loaded before all others and ends or stops its process within a chosen call: in
-// the n-th matrix product, or in the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER
-// SIGNAL"; number 0 aims at nothing. Other kinds do no more than disturb: `nap` makes each product
-// take this many microseconds longer (in the place of the signal), `flip` turns a bit of the result
-// of the n-th, `nan` makes its first number one that is not a number, `error` lets the n-th fail,
-// `unsent` the n-th long message, and `mute` sends nothing any more from the n-th on, as a link
-// does that has died. Each rank leaves what it counted in TRIREME_TEST_COUNTS.RANK.
+// A preloaded library that ends or stops its process inside a chosen call: the n-th matrix product
+// or the n-th long message. TRIREME_TEST_AIM is "RANK KIND NUMBER SIGNAL"; number 0 has no target.
+// Other kinds only disturb: `nap` makes each product take this many microseconds longer (given in
+// place of the signal), `flip` flips a bit of the n-th result, `nan` sets its first number to NaN,
+// `error` makes the n-th product fail, `unsent` the n-th long message, and `mute` drops all
+// messages from the n-th on, like a dead link. Each rank writes its counts to
+// TRIREME_TEST_COUNTS.RANK.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace trireme::testing_cli;
 
-constexpr int long_message = 2048;  // bytes: gradients have more, whatever else is sent has less
+constexpr int long_message = 2048;  // bytes: gradients have more, all other messages less
 
 struct Aim {
   const int rank = launched_rank();
@@ -39,7 +39,7 @@ struct Aim {
   }
   ~Aim() {
     const char* file = std::getenv("TRIREME_TEST_COUNTS");
-    // Neither launchers nor supervisors compute anything.
+    // Launchers and supervisors do not compute anything.
     if (!file || products == 0) return;
     char path[4096];
     std::snprintf(path, sizeof path, "%s.%d", file, rank < 0 ? 0 : rank);
@@ -52,7 +52,7 @@ struct Aim {
   void count(std::atomic<long>& counter, const char* what) {
     if (++counter == number && is_of(what) && is_to_happen()) ::kill(::getpid(), signal);
   }
-  // Whether the product that was just counted is the one that another kind aims at.
+  // Returns whether the product just counted is the target of this kind.
   bool hits(const char* what) { return is_of(what) && products == number && is_to_happen(); }
   bool hits_message(const char* what) {
     return is_of(what) && messages == number && is_to_happen();
@@ -64,15 +64,15 @@ Aim& aim() {
   return the;
 }
 
-// As oneDNN's header has it.
+// Matches oneDNN's header.
 struct Argument {
   int kind;
   void* memory;
 };
 constexpr int destination = 17;
 constexpr int runtime_error = 5;
-constexpr int some_error = 16;      // in any MPI
-constexpr int unheard_tag = 31999;  // nothing is sent with it
+constexpr int some_error = 16;      // exists in every MPI
+constexpr int unheard_tag = 31999;  // no message uses it
 
 template <class Function>
 Function real(const char* name) {
@@ -88,7 +88,7 @@ void make_not_a_number(void* data) {
   std::memcpy(data, &value, sizeof value);
 }
 
-// Runs a product and lets happen to it what is aimed at it. spoil(change) changes its result, whose
+// Runs a product and applies the planned fault to it. spoil(change) modifies the result, whose
 // first number has 32 bits.
 template <class Run, class Spoil>
 int product(const Run& run, const Spoil& spoil) {
@@ -105,7 +105,7 @@ int product(const Run& run, const Spoil& spoil) {
 
 extern "C" {
 
-// oneDNN's products: by a primitive, and those for AVX2.
+// oneDNN's products: via a primitive, and the ones for AVX2.
 int dnnl_primitive_execute(const void* primitive, void* stream, int arguments, const void* list) {
   static const auto next =
       real<int (*)(const void*, void*, int, const void*)>("dnnl_primitive_execute");
@@ -133,7 +133,7 @@ int dnnl_sgemm(char a_transposed, char b_transposed, long m, long n, long k, flo
       [&](void (*change)(void*)) { change(c); });
 }
 
-// MPI's handles are integers in one library and pointers in another: all pass through as they are.
+// MPI handles are integers in one library and pointers in another: all pass through unchanged.
 int MPI_Isend(const void* data, int count, void* type, int peer, int tag, void* group,
               void* request) {
   using Send = int (*)(const void*, int, void*, int, int, void*, void*);
@@ -142,7 +142,7 @@ int MPI_Isend(const void* data, int count, void* type, int peer, int tag, void* 
     aim().count(aim().messages, "message");
     if (aim().hits_message("unsent")) return some_error;
     if (aim().is_of("mute") && aim().messages >= aim().number) {
-      // A request that never ends.
+      // A request that never completes.
       using Receive = int (*)(void*, int, void*, int, int, void*, void*);
       static const auto receive = reinterpret_cast<Receive>(::dlsym(RTLD_DEFAULT, "PMPI_Irecv"));
       return receive(nullptr, 0, type, peer, unheard_tag, group, request);

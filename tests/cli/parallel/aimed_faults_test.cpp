@@ -1,12 +1,12 @@
-// Ranks that die or stop at a chosen place of a step: in a forward pass, in a backward pass, in the
-// reduction of gradients. (Saves: faults_test.cpp.)
+// Tests of ranks that die or stop at a chosen point of a step: in a forward pass, in a backward
+// pass, in the reduction of gradients. (For saves, see faults_test.cpp.)
 #include "faults.h"
 
 namespace trireme::testing_cli {
 namespace {
 
-// Each rank of two has four micro-batches in a step; layers are computed forward with a third of
-// the products that a micro-batch takes, the head and the layers back with the rest.
+// Each of the two ranks has four micro-batches per step; the forward pass of the layers takes a
+// third of a micro-batch's products, the head and the backward pass take the rest.
 const Layout layout{2, ""};
 constexpr long steps = 60, micro_batches = 4;
 
@@ -24,7 +24,7 @@ class SlowAimedFaults : public Faults {
          {"TRIREME_TEST_AIM", std::to_string(rank) + " " + kind + " " + std::to_string(number) +
                                   " " + std::to_string(signal)}});
   }
-  // Products and long messages of one step.
+  // Counts the products and long messages of one step.
   void count() {
     Program program = start_aimed("whole", 0, "none", 0, 0);
     ASSERT_EQ(wait_for(program, 600).code, 0) << read("whole.out");
@@ -36,7 +36,7 @@ class SlowAimedFaults : public Faults {
     products_ = products / steps;
     messages_ = messages / steps;
   }
-  // Hits step 7: checkpoints are of every other step, so that step 6 is saved.
+  // Injects a fault into step 7: every other step has a checkpoint, so step 6 is saved.
   void hit(const std::string& kind, long number, int signal, int rank) const {
     Program program = start_aimed("run", rank, kind, number, signal);
     advance(program, "run", 6, 0);
@@ -60,11 +60,11 @@ TEST_F(SlowAimedFaults, InForwardBackwardAndReduction) {
       {"message", 6 * messages_ + messages_ / 2},                          // reduction
   };
   int hits = 0;
-  int stopped = 0;  // one rank or the other: each waits for the watchdog
+  int stopped = 0;  // alternates the rank: each case waits for the watchdog
   for (const auto& [kind, number] : places) {
     for (const auto& [signal, rank] :
          {std::pair{SIGKILL, 0}, {SIGKILL, 1}, {SIGSTOP, stopped++ % 2}}) {
-      // One signal for each place, and each of them once.
+      // The short test covers every place and every signal once.
       if (!long_tests() && hits++ % 4 > 0) continue;
       SCOPED_TRACE(kind + " " + std::to_string(number) + ", signal " + std::to_string(signal) +
                    " to rank " + std::to_string(rank));

@@ -1,4 +1,4 @@
-// Saved on one layout, resumed on another: training continues as if nothing had changed.
+// Tests of saving on one layout and resuming on another: training continues as if uninterrupted.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -7,7 +7,7 @@ namespace {
 class AnyLayout : public Jobs {
  protected:
   // Trains 5 of 12 steps on the first layout and the rest on the second. Data, moments, counters
-  // and random numbers go along, or later losses would differ.
+  // and RNG states must carry over, or later losses would differ.
   std::string move(const Layout& from, const Layout& to, const std::string& more) {
     SCOPED_TRACE(from.text() + " -> " + to.text());
     const std::string dir = "job" + std::to_string(jobs_++);
@@ -31,11 +31,11 @@ class AnyLayout : public Jobs {
     EXPECT_LE(difference, 1e-5) << from.text() << " -> " << to.text();
     EXPECT_EQ(values_of(metrics(dir), "consumed_tokens"),
               values_of(metrics("reference"), "consumed_tokens"));
-    // Rounding differs, and moments of what has hardly a gradient (biases of keys) are all
-    // rounding.
+    // Rounding differs, and moments of parameters with almost no gradient (key biases) are pure
+    // rounding noise.
     EXPECT_LE(largest_tensor_difference(path(dir), path("reference")), 1e-3);
   }
-  // Of weights and moments: the largest difference against the largest number of the tensor.
+  // Largest difference over weights and moments, relative to the tensor's largest number.
   static double largest_tensor_difference(const fs::path& a, const fs::path& b) {
     const auto left = tensors_of(a), right = tensors_of(b);
     if (left.size() != right.size()) return INFINITY;
@@ -60,7 +60,7 @@ class SlowAnyLayout : public AnyLayout {};
 
 const std::string exact = compared_run + "parallel.numerics=exact train.hash_interval=4 ";
 
-// Moments in bf16 too: they are rounded by their places in the model, not on a rank.
+// Includes bf16 moments, which are rounded by their position in the model, not on a rank.
 TEST_F(AnyLayout, FromManyRanksToOneAndBack) {
   const std::string more = exact + "run.precision=bf16 optimizer.moment_dtype=bf16";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -69,7 +69,7 @@ TEST_F(AnyLayout, FromManyRanksToOneAndBack) {
   expect_same_bits({1, ""}, many, more);
 }
 
-// The momentum of whole matrices, and AdamW's moments of everything else.
+// Momentum of whole matrices, and AdamW's moments for all other parameters.
 TEST_F(AnyLayout, StatesOfWholeMatrices) {
   const std::string more = exact + "run.precision=bf16 optimizer.name=muon";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -78,7 +78,7 @@ TEST_F(AnyLayout, StatesOfWholeMatrices) {
   expect_same_bits({1, ""}, many, more);
 }
 
-// A checkpoint does not know how ranks shared sequences.
+// A checkpoint does not record how ranks shared sequences.
 TEST_F(AnyLayout, SharedSequences) {
   const std::string more = exact + "run.precision=bf16 parallel.exact_block=4 ";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -87,7 +87,7 @@ TEST_F(AnyLayout, SharedSequences) {
   expect_same_bits({1, ""}, many, more);
 }
 
-// Experts of one rank, of two and of four.
+// Experts on one rank, on two and on four.
 TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
   const std::string more =
       exact + "run.precision=bf16 model.family=llama moe.num_experts=8 parallel.exact_block=4";
@@ -99,7 +99,7 @@ TEST_F(AnyLayout, ExpertsThatAreDealtOut) {
   expect_same_bits(four, two, more);
 }
 
-// Slices of experts lie side by side in a checkpoint. Their sums differ by roundings.
+// Expert slices are contiguous in a checkpoint. Their sums differ by rounding.
 TEST_F(AnyLayout, ExpertsInSlices) {
   const std::string more = compared_run + "model.family=llama moe.num_experts=4 ";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -108,7 +108,7 @@ TEST_F(AnyLayout, ExpertsInSlices) {
   expect_same_losses(slices, {2, "parallel.expert_tp=2 parallel.zero=3"}, more);
 }
 
-// The weights of norms over all heads are whole in a checkpoint, however ranks share the heads.
+// Weights of norms over all heads are whole in a checkpoint, however ranks share the heads.
 TEST_F(AnyLayout, NormsOfAllHeads) {
   const std::string more = compared_run +
                            "model.family=llama model.num_kv_heads=2 model.qk_norm=true "
@@ -118,7 +118,7 @@ TEST_F(AnyLayout, NormsOfAllHeads) {
   expect_same_losses({4, "parallel.tp=4 parallel.sequence_parallel=true"}, {1, ""}, more);
 }
 
-// A pyramid of experts.
+// Pyramid MoE: layers with different numbers of experts.
 TEST_F(AnyLayout, LayersOfDifferentNumbersOfExperts) {
   const std::string more = exact +
                            "run.precision=bf16 model.family=llama moe.layer_interval=3 "
@@ -129,7 +129,7 @@ TEST_F(AnyLayout, LayersOfDifferentNumbersOfExperts) {
   expect_same_bits({1, ""}, many, more);
 }
 
-// From states in memory to states in files, and back.
+// From states in memory to states in files, and vice versa.
 TEST_F(AnyLayout, StatesInFiles) {
   const std::string more = exact + "run.precision=bf16 ";
   ASSERT_EQ(train_on("reference", {1, more}).code, 0);
@@ -158,7 +158,7 @@ TEST_F(SlowAnyLayout, SameBitsWhereTensorParallelismStays) {
 }
 
 TEST_F(SlowAnyLayout, SameLossesWhereItChanges) {
-  // Every expert takes every token: rounding would give some tokens another expert.
+  // Every expert gets every token: otherwise rounding would route some tokens differently.
   const std::string experts = "model.family=llama moe.num_experts=4 moe.top_k=4 ";
   ASSERT_EQ(train_on("reference", {1, exact + experts}).code, 0);
   const std::string cut = "parallel.tp=2 parallel.sequence_parallel=true ";
@@ -181,7 +181,7 @@ TEST_F(SlowAnyLayout, SameLossesWhereItChanges) {
   }
 }
 
-// 300 tokens are computed as 384, 512 or 512 rows: none of the rows between leave a rank.
+// 300 tokens are padded to 384, 512 or 512 rows: no rank saves the padding rows in between.
 TEST_F(SlowAnyLayout, PaddingOfTheVocabularyIsNotSaved) {
   for (const Layout& layout :
        {Layout{1, ""}, Layout{2, "parallel.tp=2"}, Layout{8, "parallel.tp=4 parallel.zero=3"}}) {

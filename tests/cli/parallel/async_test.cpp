@@ -1,4 +1,4 @@
-// Saves in the background on several ranks: training only waits for the copy, and reports how long.
+// Tests of background saves on several ranks: training waits only for the copy, and reports it.
 #include "jobs.h"
 
 namespace trireme::testing_cli {

@@ -1,4 +1,4 @@
-// Layouts that cannot work: refused before anything else, with one message that says what would
+// Tests of impossible layouts: refused before anything else, with one message that says what would
 // work.
 #include <csignal>
 
@@ -19,7 +19,7 @@ class BadLayout : public Jobs {
     EXPECT_THAT(outcome.out, HasSubstr(what));
     EXPECT_THAT(outcome.out, HasSubstr(instead));
     EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
-    EXPECT_EQ(count_of(outcome.out, "\n"), 1) << outcome.out;  // nothing of mpirun around it
+    EXPECT_EQ(count_of(outcome.out, "\n"), 1) << outcome.out;  // no output of mpirun around it
     EXPECT_FALSE(fs::exists(folder_ / "run"));
   }
 };
@@ -89,7 +89,7 @@ TEST_F(BadLayout, WhereThereIsNoMpirun) {
   EXPECT_THAT(outcome.out, HasSubstr("openmpi-bin"));
 }
 
-// mpirun may wait for ever for processes that are gone, or never start them.
+// mpirun may wait forever for processes that are gone, or never start them.
 TEST_F(BadLayout, AnMpirunThatHangsIsEnded) {
   const auto outcome_with = [&](const std::string& script) {
     write("mpirun", "#!/bin/sh\n" + script);
@@ -113,7 +113,7 @@ TEST_F(BadLayout, AnMpirunThatHangsIsEnded) {
   EXPECT_THAT(read("run/status.json"), HasSubstr("\"done\""));
 }
 
-// Where several MPIs are installed, mpirun may belong to another one than the build.
+// If several MPIs are installed, the first mpirun may belong to a different one than the build.
 TEST_F(BadLayout, AForeignMpirunBeforeTheRightOneIsNotTaken) {
   fs::create_directory(folder_ / "bin");
   write("bin/mpirun", "#!/bin/sh\necho taken\n");
@@ -144,7 +144,7 @@ TEST_F(BadLayout, SignalsThatWereIgnoredStaySo) {
   EXPECT_EQ(code_with(SIG_DFL), -1);  // killed by the signal
 }
 
-// A part of three processors of eight has three threads, and not the two of the smallest part.
+// With three of eight processors, a process uses three threads, not the two of the smallest part.
 TEST_F(BadLayout, ThreadsAreLeftToThePartOfEachProcess) {
   write("mpirun", "#!/bin/sh\necho threads ${TRIREME_THREADS-free}\n");
   fs::permissions(folder_ / "mpirun", fs::perms::owner_all);
@@ -168,7 +168,7 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
   EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
 }
 
-// Without --nproc all ranks find the same fault: one of them reports it.
+// Without --nproc all ranks find the same error: only one of them reports it.
 TEST_F(BadLayout, UnderMpirun) {
   const std::string command = "timeout -s KILL 60 " + mpirun() + " -n 4 " TRIREME_BINARY " train " +
                               path("run.toml") + " run.dir=" + path("run") + " parallel.tp=3 > " +

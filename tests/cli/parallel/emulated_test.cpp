@@ -1,4 +1,4 @@
-// Several ranks, each with an emulated GPU.
+// Tests of jobs of several ranks, each with an emulated GPU.
 #include <cstdlib>
 
 #include "faults.h"
@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A variable of the jobs that a test starts.
+// Sets an environment variable for the jobs that a test starts.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -24,7 +24,7 @@ class Variable {
 
 class EmulatedJobs : public Faults {
  protected:
-  // No send is over before its receive has begun, as between GPUs.
+  // No send completes before its receive has started, as between GPUs.
   const Variable synchronous_{"TRIREME_SYNCHRONOUS_SENDS", "1"};
 
   static constexpr const char* small =
@@ -54,7 +54,7 @@ TEST_F(EmulatedJobs, ExactLayoutsGiveTheSameBits) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
-// Experts on each rank, and distributed; all of Muon's matrices.
+// Experts on every rank, and distributed; all matrices of Muon.
 TEST_F(EmulatedJobs, LayoutsOfExpertsGiveTheSameBits) {
   expect_same_bits({{2, "parallel.zero=3"}, {4, "parallel.ep=2 parallel.pp=2 parallel.zero=1"}},
                    "parallel.numerics=exact run.precision=bf16 model.family=llama "
@@ -62,7 +62,7 @@ TEST_F(EmulatedJobs, LayoutsOfExpertsGiveTheSameBits) {
                    "moe.aux_loss_coeff=0.01 moe.z_loss_coeff=0.001 optimizer.name=muon");
 }
 
-// Latent heads, experts whose results are mixed, and a balance over the whole batch.
+// Latent heads (MLA), residual experts, and load balancing over the global batch.
 TEST_F(SlowEmulatedJobs, LayoutsOfLatentHeadsGiveTheSameBits) {
   expect_same_bits({{2, "parallel.zero=3"}, {2, "parallel.ep=2 parallel.zero=1"}},
                    "parallel.numerics=exact run.precision=bf16 model.family=llama "
@@ -71,7 +71,7 @@ TEST_F(SlowEmulatedJobs, LayoutsOfLatentHeadsGiveTheSameBits) {
                    "moe.residual=true moe.aux_loss=global moe.aux_loss_coeff=0.01");
 }
 
-// Ranks that share sequences, by either kind of attention, and experts.
+// Ranks that share sequences, with either kind of context-parallel attention, and experts.
 TEST_F(EmulatedJobs, SharedSequencesGiveTheSameBits) {
   const std::string more = "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 ";
   expect_same_bits(
@@ -90,7 +90,7 @@ TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
                    "model.family=llama moe.num_experts=4 moe.aux_loss_coeff=0.01");
 }
 
-// To the memory of each GPU's host: states, activations and parts of parameters.
+// Offloads states, activations and parameters to the memory of each GPU's host.
 TEST_F(EmulatedJobs, WhatIsOffloadedGivesTheSameBits) {
   const std::string both = " offload.optimizer=host offload.activations=host";
   expect_same_bits(
@@ -119,7 +119,7 @@ TEST_F(SlowEmulatedJobs, WhatIsOffloadedKnowsNoOrderOfTheQueues) {
                    "parallel.numerics=exact run.precision=bf16");
 }
 
-// Ranks that share a sequence agree on its scale by the device's collectives.
+// Ranks that share a sequence agree on its scale through the device's collectives.
 TEST_F(SlowEmulatedJobs, LayoutsInFp8GiveTheSameBits) {
   expect_same_bits({{2, "parallel.cp=2 parallel.zero=1"}, {2, "parallel.ep=2"}},
                    "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
@@ -127,7 +127,7 @@ TEST_F(SlowEmulatedJobs, LayoutsInFp8GiveTheSameBits) {
                    "fp8.power_of_2_scales=true");
 }
 
-// Bytes that a library multiplies, block by block of exact numerics.
+// 8-bit GEMMs of a library, one per block of exact numerics.
 TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
   const Variable library("TRIREME_EMULATED_LIBRARY", "1.0");
   expect_same_bits({{2, "parallel.cp=2 parallel.zero=1"}, {2, "parallel.zero=3"}},
@@ -138,14 +138,14 @@ TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
               HasSubstr("\"scales\":\"tensorwise\",\"algorithm\":\"first\""));
 }
 
-// Without a library of collectives too.
+// Also works without a collectives library.
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   expect_same_bits({{2, "parallel.zero=3"}}, "parallel.numerics=exact");
   EXPECT_THAT(read("job0.out"), HasSubstr("collectives go by way of the host's memory"));
 }
 
-// Keys and values that pass from rank to rank, with documents and shared heads.
+// Keys and values pass from rank to rank, with packed documents and shared heads.
 TEST_F(EmulatedJobs, ARingLearnsTheSame) {
   const std::string settings = std::string(small) +
                                "model.family=llama model.num_kv_heads=2 model.attention_dropout=0 "
@@ -168,7 +168,7 @@ TEST_F(SlowEmulatedJobs, ARingLearnsTheSame) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   EXPECT_LE(difference_to("reference", {2, "parallel.cp=2"}, settings), 1e-3);
 }
-// By positions of the whole sequence; and scores with a cap.
+// Dropout is drawn by positions in the whole sequence; the scores have a soft cap.
 TEST_F(EmulatedJobs, ARingDropsWhatOneRankDrops) {
   const std::string settings = std::string(small) + two_steps +
                                "model.seq_length=32 model.attention_dropout=0.3 "
@@ -176,7 +176,7 @@ TEST_F(EmulatedJobs, ARingDropsWhatOneRankDrops) {
   ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
   EXPECT_LE(difference_to("reference", {2, settings + "parallel.cp=2"}), 1e-7);
 }
-// Messages that arrive as late as they may.
+// Messages arrive as late as possible.
 TEST_F(SlowEmulatedJobs, ARingHasTheSameBitsWheneverItsMessagesArrive) {
   const std::string settings =
       std::string(small) + two_steps +
@@ -196,7 +196,7 @@ TEST_F(EmulatedJobs, TensorParallelRanksLearnTheSame) {
       1e-4);
 }
 
-// Norms over all heads, of which ranks share those of keys; and capped logits.
+// Norms over all heads, whose key heads are shared by ranks; and capped logits.
 TEST_F(EmulatedJobs, TensorParallelNormsOfAllHeadsLearnTheSame) {
   const std::string settings = std::string(small) +
                                "model.family=llama model.num_kv_heads=2 model.qk_norm=true "
@@ -209,7 +209,7 @@ TEST_F(EmulatedJobs, TensorParallelNormsOfAllHeadsLearnTheSame) {
   }
 }
 
-// Sums of bf16 have the order of the ranks, whoever makes them.
+// bf16 sums are in rank order, whichever implementation computes them.
 TEST_F(EmulatedJobs, TensorParallelBitsDoNotDependOnTheLibrary) {
   const std::string settings = std::string(small) + "parallel.tp=2 run.precision=bf16 ";
   ASSERT_EQ(train_on("library", {2, settings}).code, 0) << read("library.out");
@@ -219,7 +219,7 @@ TEST_F(EmulatedJobs, TensorParallelBitsDoNotDependOnTheLibrary) {
   EXPECT_EQ(first_difference(path("library"), path("host")), "");
 }
 
-// Whoever waits for its GPU notices it.
+// A rank that waits for its GPU notices the stopped rank.
 TEST_F(EmulatedJobs, AStoppedRankIsNamed) {
   Program program = start("run", {2, "parallel.zero=3"},
                           small + exact_ + " train.iters=100000 checkpoint.interval=100000");
@@ -242,7 +242,7 @@ TEST_F(EmulatedJobs, MoreRanksThanGpusAreRefused) {
     EXPECT_THAT(outcome.out, HasSubstr("each of them sees 2 GPUs"));
     EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
   }
-  // One GPU for each rank is how some launchers give them out; that it is not the same is asked.
+  // Some launchers make one GPU visible per rank; the ranks check that they are different ones.
   const Variable devices("TRIREME_EMULATED_DEVICES", "1");
   const Outcome outcome = train_on("two", {2, settings});
   EXPECT_EQ(outcome.code, 2) << outcome.out;

@@ -1,4 +1,4 @@
-// Ranks that die, stop, or fail: the job ends in time, says why, and continues bit for bit.
+// Tests of ranks that die, stop, or fail: the job ends in time, says why, and resumes bit for bit.
 #include <random>
 #include <regex>
 
@@ -20,13 +20,13 @@ TEST_F(Faults, AKilledRankEndsTheJobWhichGoesOn) {
   ASSERT_TRUE(advance(program, "run", 9, 0.001));
   send(program, "run", 3, SIGKILL);
   expect_end(program, "run", end_s);
-  // The launcher's words: Open MPI's, and MPICH's, which names no rank.
+  // The launcher's message: Open MPI's, or MPICH's, which names no rank.
   EXPECT_THAT(read("run.out"), testing::AnyOf(HasSubstr("rank 3"), HasSubstr("Killed (signal 9)")));
   EXPECT_THAT(read("run/status.json"), HasSubstr("\"state\": \"failed\""));
   expect_resumes("run", pipeline, exact_);
 }
 
-// Whichever rank is left to notice it.
+// Any remaining rank may be the one that notices.
 TEST_F(Faults, AWatchdogThatEndsTheJobLeavesItsReasonInTheStatus) {
   for (const int stopped : {0, 1}) {
     SCOPED_TRACE(stopped);
@@ -42,7 +42,7 @@ TEST_F(Faults, AWatchdogThatEndsTheJobLeavesItsReasonInTheStatus) {
   }
 }
 
-// Moments spread over passes, reductions and whatever else a step does.
+// The times are spread over passes, reductions and all other parts of a step.
 TEST_F(SlowFaults, KilledAnywhereItGoesOn) {
   std::mt19937 random(1);
   for (const auto& [layout, reference] :
@@ -90,7 +90,7 @@ TEST_F(SlowFaults, KilledOrStoppedWhileItSavesItKeepsTheCheckpointBefore) {
     const std::string more = exact_ + " checkpoint.async=" + async;
     for (const int signal : {SIGKILL, SIGSTOP}) {
       for (const int rank : {0, 2}) {
-        // A killed first rank, and a stopped one that only the others can speak of.
+        // The short test kills the first rank, and stops one that only the others can report.
         if (!long_tests() && (rank == 2) != (signal == SIGSTOP)) continue;
         SCOPED_TRACE("async " + async + ", signal " + std::to_string(signal) + " to rank " +
                      std::to_string(rank));
@@ -106,7 +106,7 @@ TEST_F(SlowFaults, KilledOrStoppedWhileItSavesItKeepsTheCheckpointBefore) {
   }
 }
 
-// From the first step on: Open MPI 4.1 itself may hang where a rank dies within MPI_Init.
+// Kills start after the first step: Open MPI 4.1 itself may hang if a rank dies in MPI_Init.
 TEST_F(SlowFaults, SurvivesManyKills) {
   std::mt19937 random(3);
   const std::string more = exact_ + " train.iters=200 checkpoint.interval=3 checkpoint.async=true";
@@ -148,7 +148,7 @@ TEST_F(Faults, NumbersThatAreNotFiniteEndTheJobWithTheirPlace) {
   }
 }
 
-// mpirun with different arguments for its two processes.
+// Runs mpirun with different arguments for its two processes.
 class Differing : public Jobs {
  protected:
   Outcome two(const std::string& first, const std::string& second) const {

@@ -1,8 +1,8 @@
-// A library that is loaded before all others and plans a fault of a file for one process, in its
-// n-th call of a kind on files whose paths contain a text. TRIREME_TEST_FILE_FAULT is
-// "RANK CALL NUMBER WHAT TEXT": CALL is open, read, write or sync; WHAT is a signal, or `full` (no
-// space is left), `broken` (an input or output error), or `torn` (half is written, then the process
-// is killed). Each rank leaves how many calls it saw in TRIREME_TEST_FILE_COUNTS.RANK.
+// A preloaded library that injects a file fault into one process, in its n-th call of a kind on
+// files whose path contains a text. TRIREME_TEST_FILE_FAULT is "RANK CALL NUMBER WHAT TEXT": CALL
+// is open, read, write or sync; WHAT is a signal, or `full` (no space left), `broken` (an I/O
+// error), or `torn` (half is written, then the process is killed). Each rank writes the number of
+// calls to TRIREME_TEST_FILE_COUNTS.RANK.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ struct FileFault {
       std::fclose(out);
     }
   }
-  // Whether it happens in this call; signals have come then.
+  // Returns whether the fault happens in this call; signals have been raised by then.
   bool happens(const char* kind, const char* path) {
     if (!here || std::strcmp(kind, call) != 0 || !std::strstr(path, text)) return false;
     if (++calls != number || !is_to_happen()) return false;
@@ -115,7 +115,7 @@ using Open = int (*)(const char*, int, ...);
 
 }  // namespace
 
-// The names with and without 64 are those of programs that ask for long offsets, and of others.
+// Programs use the names with 64 if they request 64-bit offsets, and the others if not.
 extern "C" {
 
 ssize_t write(int fd, const void* data, size_t size) {

@@ -1,5 +1,5 @@
-// The guard against silent corruption in whole runs: it changes no number, names the rank whose
-// products are wrong, and the run resumes from what is sound.
+// Tests of the silent corruption guard in complete runs: it changes no number, names the rank with
+// wrong products, and the run resumes from a sound checkpoint.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -18,7 +18,7 @@ class Guard : public Jobs {
       if (line.find(word) != std::string::npos) found.push_back(line);
     return found;
   }
-  // Of rank 1 in a step.
+  // Returns the number of products of rank 1 in a step.
   long products_of_a_step() const {
     Program counted(job_arguments("counted", {2, ""}, settings_ + " train.eval_iters=0"),
                     path("counted.out"),
@@ -29,7 +29,7 @@ class Guard : public Jobs {
     EXPECT_EQ(wait_for(counted, 600).code, 0);
     return std::strtol(read("counts.1").c_str(), nullptr, 10) / 12;
   }
-  // Runs to the end; the `number`-th product of a rank gets a wrong bit, once in all starts.
+  // Runs to the end; a bit of a rank's `number`-th product is flipped, once over all starts.
   Outcome run_flipped(const std::string& dir, int rank, long number) const {
     const Layout two{2, "train.guard_interval=3"};
     std::vector<std::string> arguments = job_arguments(dir, two, settings_);
@@ -51,17 +51,17 @@ TEST_F(Guard, ChangesNoNumber) {
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_EQ(metrics("guarded"), metrics("whole"));
   EXPECT_EQ(first_difference(path("guarded"), path("whole")), "");
-  // At the steps 3, 6, 9, 12, and before the saves of 4 and 8.
+  // The guard runs at steps 3, 6, 9, 12, and before the saves of 4 and 8.
   EXPECT_EQ(lines_of("guarded/timings.jsonl", "guard_seconds").size(), 6u);
 }
 
 TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
   ASSERT_EQ(train_on("whole", {2, ""}, settings_).code, 0);
   const long products = products_of_a_step();
-  // Of three steps and the beginning of the first check.
+  // The products of three steps and the beginning of the first check.
   const Outcome outcome = run_flipped("run", 1, 3 * products + products / 16);
   EXPECT_EQ(outcome.code, 0) << outcome.out;
-  // Of the rank that found it; the line of the restart repeats it.
+  // The message of the rank that found it; the line about the restart repeats it.
   const auto found = lines_of("run.out", "): silent corruption found after step 3: ranks ");
   ASSERT_EQ(found.size(), 1u) << outcome.out;
   EXPECT_THAT(found[0], HasSubstr("computed the same micro-batch and got other bits"));
@@ -75,7 +75,7 @@ TEST_F(Guard, SaysWhetherWhatItWasResumedFromWasChecked) {
   const long products = products_of_a_step();
   const auto found_after = [&](const std::string& dir, const std::string& before) {
     EXPECT_EQ(train_on(dir, {2, before}, settings_ + " train.exit_interval=4").code, 0);
-    // Of two steps and the beginning of the check after step 6.
+    // The products of two steps and the beginning of the check after step 6.
     EXPECT_EQ(run_flipped(dir, 1, 2 * products + products / 16).code, 0);
     return read(dir + ".out");
   };

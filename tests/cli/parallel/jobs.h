@@ -1,5 +1,5 @@
-// Jobs of several processes, started as a user starts them: a small model, a small corpus, and the
-// comparisons that layouts are held to.
+// Jobs of several processes, started as by a user: a small model, a small corpus, and the
+// comparisons that layouts must pass.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@
 
 namespace trireme::testing_cli {
 
-// This many processes with these settings: "parallel.tp=2 parallel.zero=3".
+// A number of processes with these settings: "parallel.tp=2 parallel.zero=3".
 struct Layout {
   int ranks;
   std::string settings;
@@ -38,20 +38,20 @@ inline bool have_mpirun() {
   return ::access(TRIREME_MPIEXEC, X_OK) == 0;
 }
 
-// What layouts are compared over: a dozen steps with two evaluations, since ranks that share two
-// cores take most of their time to wake each other. The moments, the clipping and the decay of the
-// learning rate show within a few.
+// The run that layouts are compared on: a dozen steps with two evaluations, since ranks that share
+// two cores spend most of their time waking each other. Moments, clipping and learning rate decay
+// show within a few steps.
 constexpr int compared_steps = 12;
 inline const std::string compared_run = "train.iters=12 train.eval_interval=6 ";
 
-// The launcher, for more processes than cores and as root in a container: in variables, which Open
-// MPI understands and others do not mind.
+// Configures the launcher for more processes than cores and for root in a container: in variables,
+// which Open MPI understands and others ignore.
 inline std::string mpirun() {
   return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
          "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe " TRIREME_MPIEXEC;
 }
 
-// The largest relative difference between two lists; infinite where they do not match.
+// Returns the largest relative difference between two lists; infinite if they do not match.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size() || a.empty()) return INFINITY;
   double largest = 0;
@@ -80,8 +80,8 @@ class Jobs : public Workspace {
     write("run.toml", small_model());
   }
 
-  // 8 layers for 8 stages, 4 heads for 4 tensor-parallel ranks, a vocabulary of 300 that no degree
-  // divides.
+  // 8 layers for 8 stages, 4 heads for 4 tensor-parallel ranks, and a vocabulary of 300 that no
+  // degree divides.
   std::string small_model() const {
     return "[run]\nprecision = \"fp32\"\n"
            "[model]\nfamily = \"gpt\"\nnum_layers = 8\nhidden_size = 32\nnum_heads = 4\n"
@@ -103,7 +103,7 @@ class Jobs : public Workspace {
       arguments.insert(arguments.end(), {"--nproc", std::to_string(layout.ranks)});
     return train_arguments(dir, arguments);
   }
-  // Once a rank is dead the launcher kills the others at once, instead of a second later.
+  // When a rank is dead, the launcher kills the others immediately, not a second later.
   Program start(const std::string& dir, const Layout& layout, const std::string& more = "") const {
     return Program(job_arguments(dir, layout, more), path(dir + ".out"),
                    {{"TRIREME_THREADS", "1"},
@@ -123,7 +123,7 @@ class Jobs : public Workspace {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     if (program.running()) {
       ADD_FAILURE() << "the job did not end within " << seconds << " s";
-      program.kill(SIGKILL);  // of the launcher, without which its ranks end too
+      program.kill(SIGKILL);  // kills the launcher; without it its ranks end too
     }
     return program.wait();
   }
@@ -133,7 +133,7 @@ class Jobs : public Workspace {
     return values_of(metrics(dir), "loss");
   }
 
-  // Largest relative difference of the losses of all steps between a layout and an earlier run.
+  // Returns the largest relative difference between the losses of a layout and an earlier run.
   double difference_to(const std::string& reference, const Layout& layout,
                        const std::string& more = "") const {
     const std::string dir = "job" + std::to_string(jobs_++);
@@ -150,7 +150,7 @@ class Jobs : public Workspace {
   mutable int jobs_ = 0;
 };
 
-// A checkpoint in full: names, types, shapes and every byte.
+// Returns a checkpoint in full: names, types, shapes and all bytes.
 inline std::vector<std::pair<std::string, std::string>> tensors_of(const fs::path& path) {
   CheckpointReader reader(path);
   std::vector<std::pair<std::string, std::string>> all;
@@ -166,7 +166,7 @@ inline std::vector<std::pair<std::string, std::string>> tensors_of(const fs::pat
   return all;
 }
 
-// "" if both hold the same bits, else the first tensor that differs.
+// Returns "" if both contain the same bits, else the first tensor that differs.
 inline std::string first_difference(const fs::path& a, const fs::path& b) {
   const auto left = tensors_of(a), right = tensors_of(b);
   if (left.size() != right.size()) return "number of tensors";

@@ -1,5 +1,5 @@
-// Checkpoints on the disks of nodes: a run resumes from them where all are there, and from the
-// shared ones otherwise.
+// Tests of checkpoints on node-local disks: a run resumes from them if all are present, and from
+// the shared ones otherwise.
 #include "faults.h"
 
 namespace trireme::testing_cli {
@@ -16,7 +16,7 @@ class LocalCheckpointsOfRuns : public Faults {
            "checkpoint.local_dir=" +
            path("local");
   }
-  // The folders of the ranks.
+  // Returns the folders of the ranks.
   std::vector<fs::path> ranks() const {
     std::vector<fs::path> found;
     for (const auto& run : fs::directory_iterator(folder_ / "local"))
@@ -24,7 +24,7 @@ class LocalCheckpointsOfRuns : public Faults {
     std::ranges::sort(found);
     return found;
   }
-  // Rank 1 is killed once step `after` is done.
+  // Kills rank 1 once step `after` is done.
   void kill_after(const std::string& dir, std::size_t after) const {
     Program program = start(dir, two_, settings() + " train.iters=30");
     program.runs_until([&] { return values_of(metrics(dir), "loss").size() >= after; });
@@ -37,7 +37,7 @@ class LocalCheckpointsOfRuns : public Faults {
 TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
   ASSERT_EQ(train_on("whole", two_, "train.iters=14 train.eval_iters=0").code, 0);
   ASSERT_EQ(train_on("run", two_, settings() + " train.exit_interval=9").code, 0);
-  // 9 is saved in the run's folder, since it stopped there: as if that had not happened.
+  // Step 9 is saved in the run's folder because the run stopped there: undo that save.
   fs::remove_all(folder_ / "run/checkpoints/step-00000009");
   write("run/checkpoints/latest", "step-00000005\n");
   ASSERT_EQ(ranks().size(), 2u);
@@ -64,7 +64,7 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
   fs::rename(ranks()[1] / "step-00000008", ranks()[1] / "step-00000008.tmp");
   resumes_from("' at step 6");
 
-  again();  // a byte of rank 0's newest is another one
+  again();  // a byte of rank 0's newest checkpoint is changed
   {
     std::fstream shard(ranks()[0] / "step-00000008/shard-00000.safetensors",
                        std::ios::in | std::ios::out | std::ios::binary);
@@ -77,7 +77,7 @@ TEST_F(LocalCheckpointsOfRuns, GoOnAfterTheNewestThatAllRanksHave) {
   fs::remove_all(ranks()[1]);
   resumes_from("checkpoints/step-00000005 at step 5");
 
-  again();  // what they came after is not there any more: the user wants to start over
+  again();  // the shared checkpoints are gone: the user wants to start over
   fs::remove_all(folder_ / "run/checkpoints");
   EXPECT_THAT(train_on("run", two_, settings()).out, Not(HasSubstr("resumed from")));
 }
@@ -95,8 +95,8 @@ TEST_F(LocalCheckpointsOfRuns, AreOfThisLayoutAndThisRunAlone) {
   EXPECT_THAT(restarted.out, Not(HasSubstr("resumed")));
 }
 
-// Another learning rate from the beginning on, in the same folder: the new run saves its own step
-// 5, and nothing that the old one saved after its step 5 counts.
+// The run restarts from scratch in the same folder with another learning rate: it saves its own
+// step 5, and nothing that the old run saved after its step 5 counts.
 TEST_F(LocalCheckpointsOfRuns, OfABranchThatWasLeftAreForgotten) {
   const std::string other = " optimizer.lr=2e-4 optimizer.min_lr=0";
   ASSERT_EQ(train_on("whole", two_, "train.iters=14 train.eval_iters=0" + other).code, 0);
@@ -109,7 +109,7 @@ TEST_F(LocalCheckpointsOfRuns, OfABranchThatWasLeftAreForgotten) {
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");
 }
 
-// Each start dies in its fourth step, one local checkpoint further than the one before it.
+// Each start dies in its fourth step, one local checkpoint further than the previous one.
 TEST_F(LocalCheckpointsOfRuns, AreProgressToTheSupervisor) {
   const std::string eight = settings() + " train.iters=8 checkpoint.interval=100";
   const auto aimed = [&](const std::string& dir, const std::string& aim) {

@@ -1,5 +1,5 @@
-// The memory that layouts save, according to the printed plan; each run checks that it allocated
-// exactly that.
+// Tests of the memory that layouts save, according to the printed plan; each run checks that it
+// allocated exactly that.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -7,7 +7,7 @@ namespace {
 
 class Memory : public Jobs {
  protected:
-  // The regions that a run of one step prints: bytes by name.
+  // Returns the memory regions that a run of one step prints: bytes by name.
   std::map<std::string, double> regions_of(const Layout& layout, const std::string& more) {
     const Outcome outcome = train_on("job" + std::to_string(jobs_++), layout,
                                      "train.iters=1 optimizer.warmup_iters=0 " + more);
@@ -30,7 +30,7 @@ class SlowMemory : public Memory {};
 TEST_F(SlowMemory, ZeroSharesOutStatesGradientsAndParameters) {
   const std::string bf16 = "run.precision=bf16";
   const auto none = regions_of({4, ""}, bf16);
-  // A part may be rounded up to whole lines of a bucket.
+  // A part may be rounded up to whole rows of a bucket.
   const auto expect_quarter = [](double part, double whole) {
     EXPECT_LE(part, 1.03 * whole / 4);
     EXPECT_GE(part, whole / 4);
@@ -49,14 +49,14 @@ TEST_F(SlowMemory, ZeroSharesOutStatesGradientsAndParameters) {
       EXPECT_EQ(own.count("parameters"), 0u);
     }
   }
-  // Hybrid: shared among two, copied twice.
+  // Hybrid: sharded over two ranks, replicated twice.
   auto hybrid = regions_of({4, "parallel.zero=1 parallel.dp_replicate=2"}, bf16);
   EXPECT_NEAR(hybrid["first moments"], none.at("first moments") / 2,
               0.03 * none.at("first moments"));
 }
 
-// 1F1B holds the activations of pp micro-batches on its first rank, V-Half of pp / 2 + 1 on every
-// rank: the longer the pipeline, the closer to half.
+// 1F1B keeps activations of pp micro-batches on its first rank, V-Half of pp / 2 + 1 on every rank:
+// the longer the pipeline, the closer to half.
 TEST_F(SlowMemory, VHalfHoldsHalfOfTheActivations) {
   const std::string model = "model.num_layers=16 train.global_batch_size=16";
   auto usual = regions_of({8, "parallel.pp=8"}, model);

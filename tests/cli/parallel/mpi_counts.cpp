@@ -1,7 +1,7 @@
-// A library that is loaded before all others and counts what its process asks of MPI, and how much
-// memory the program maps for its regions. Each rank leaves its counts in TRIREME_TEST_COUNTS.RANK,
-// one a line: what, the group, calls, bytes. A group is its number, as they were made, and its
-// world ranks, "3:0,1"; copies of the world are "-".
+// A preloaded library that counts its process's calls of MPI, and the memory that the program maps
+// for its regions. Each rank writes its counts to TRIREME_TEST_COUNTS.RANK, one per line: kind,
+// group, calls, bytes. A group is its number in order of creation and its world ranks, "3:0,1";
+// copies of the world are "-".
 #include <dlfcn.h>
 #include <link.h>
 #include <mpi.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// The real functions, under the names that MPI keeps for those who interpose.
+// The real functions, under the names that MPI reserves for its profiling interface.
 template <class Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
@@ -84,7 +84,7 @@ long bytes_of(int count, MPI_Datatype type) {
   return static_cast<long>(count) * size;
 }
 
-// Whether an address is in the program itself, not in a library.
+// Returns whether an address is in the program itself, not in a library.
 bool is_of_program(const void* address) {
   Dl_info info;
   void* map = nullptr;
@@ -131,7 +131,7 @@ int MPI_Irecv(void* data, int count, MPI_Datatype type, int peer, int tag, MPI_C
   return next(data, count, type, peer, tag, group, request);
 }
 
-// What else could move data: none of it may happen in a step.
+// Other functions that could move data: a step must not call any of them.
 #define COUNT_OTHER(name, parameters, arguments) \
   int name parameters {                          \
     counts().add("other", #name, 0);             \
@@ -162,7 +162,7 @@ COUNT_OTHER(MPI_Alltoall,
             (const void* from, int n, MPI_Datatype t, void* to, int m, MPI_Datatype u, MPI_Comm g),
             (from, n, t, to, m, u, g))
 
-// Memory that the program itself maps without a file: its regions.
+// Counts anonymous memory that the program itself maps: its regions.
 void* mmap(void* address, std::size_t bytes, int protection, int flags, int file,
            off_t offset) noexcept {
   if ((flags & MAP_NORESERVE) && (flags & MAP_ANONYMOUS) &&

@@ -1,4 +1,4 @@
-// A rank that computes slowly or wrongly is named: by the check of nodes, and while training.
+// Tests that a rank which computes slowly or wrongly is named, by the node check and in training.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -9,7 +9,7 @@ using testing::Not;
 
 class NodeCheck : public Jobs {
  protected:
-  // `trireme doctor --nodes` on three ranks, one of which is disturbed.
+  // Runs `trireme doctor --nodes` on three ranks, one of which is disturbed.
   Outcome check(const std::string& aim) const {
     const std::string command = "cd " + folder_.string() +
                                 " && TRIREME_THREADS=1 TRIREME_TEST_AIM='" + aim + "' " + mpirun() +

@@ -1,5 +1,5 @@
-// Jobs that are slow to save, suspended, interrupted in every way: they save, and say how they
-// ended.
+// Tests of jobs that are slow to save, suspended, or interrupted in various ways: they save, and
+// report how they ended.
 #include "faults.h"
 
 namespace trireme::testing_cli {
@@ -13,7 +13,7 @@ const Layout two{2, ""};
 
 class JobsLoseNothing : public Faults {
  protected:
-  // Every process of the job: the one that was started, mpirun, the ranks.
+  // Returns every process of the job: the one that was started, mpirun, and the ranks.
   static std::vector<pid_t> processes_of(const std::string& job) {
     std::vector<pid_t> found;
     std::error_code ignored;
@@ -35,7 +35,7 @@ class JobsLoseNothing : public Faults {
                     {"LD_PRELOAD", TRIREME_TEST_FILES},
                     {"TRIREME_TEST_FSYNC_MS", "3000"}});
   }
-  // Nothing of mpirun's own.
+  // Matches output without mpirun's own messages.
   static auto is_clean() {
     return AllOf(Not(HasSubstr("mpirun")), Not(HasSubstr("mpiexec")), Not(HasSubstr("aborted")),
                  Not(HasSubstr("ORTE")), Not(HasSubstr("orte")));
@@ -68,7 +68,7 @@ TEST_F(SlowJobsLoseNothing, AJobThatIsSuspendedGoesOn) {
   EXPECT_EQ(wait_for(program, 60).code, 3) << read("run.out");
 }
 
-// A disk that fails under what is offloaded to it: one message, and the checkpoints stay.
+// A disk fails that the run offloads to: there is one message, and the checkpoints are kept.
 TEST_F(JobsLoseNothing, ADiskThatFailsUnderWhatIsOffloaded) {
   constexpr const char* activations = "offload.activations=file";
   constexpr const char* parameters = "offload.parameters=file parallel.zero=3 run.precision=bf16";
@@ -97,7 +97,7 @@ TEST_F(JobsLoseNothing, ADiskThatFailsUnderWhatIsOffloaded) {
   }
 }
 
-// As systemd and scancel do.
+// systemd and scancel do this.
 TEST_F(JobsLoseNothing, ASigtermToEveryProcessSaves) {
   Program program = start("run", two, long_run_);
   ASSERT_TRUE(advance(program, "run", 5, 0));
@@ -117,7 +117,7 @@ TEST_F(JobsLoseNothing, AStopAsPlannedIsASuccess) {
   EXPECT_THAT(read("run/status.json"), HasSubstr("\"stopped\""));
 }
 
-// At moments from before mpirun is there until after the first steps.
+// Interrupts come at times from before mpirun exists until after the first steps.
 TEST_F(JobsLoseNothing, AnInterruptDuringTheStartIsClean) {
   for (const int wait_ms : {0, 30, 80, 150, 250, 500}) {
     const std::string dir = "run" + std::to_string(wait_ms);
@@ -129,12 +129,12 @@ TEST_F(JobsLoseNothing, AnInterruptDuringTheStartIsClean) {
     EXPECT_THAT(outcome.out, is_clean()) << wait_ms << " ms";
     const auto end = Clock::now() + std::chrono::seconds(20);
     while (!ranks_of(path(dir)).empty() && Clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // being killed
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // still being killed
     EXPECT_TRUE(ranks_of(path(dir)).empty());
   }
 }
 
-// Open MPI's mpirun ends a job whose output nobody reads any more.
+// Open MPI's mpirun ends a job whose output has no reader any more.
 TEST_F(JobsLoseNothing, AReaderThatHasGoneDoesNotEndTheJob) {
   const std::string command =
       "bash -c 'TRIREME_THREADS=1 timeout 100 " TRIREME_BINARY " train --nproc 2 " +

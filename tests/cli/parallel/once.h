@@ -1,5 +1,5 @@
-// For libraries that are loaded before all others and plan a fault: in which process it happens,
-// and that it happens once, however often the job is started again.
+// Helpers for preloaded libraries that inject a fault: in which process it happens, and that it
+// happens only once, however often the job is restarted.
 #pragma once
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 namespace trireme::testing_cli {
 
-// The rank that a launcher gave this process; -1: no launcher started it.
+// Returns the rank that a launcher gave this process; -1 without a launcher.
 inline int launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     if (const char* value = std::getenv(name)) return std::atoi(value);
@@ -18,14 +18,14 @@ inline int launched_rank() {
   return -1;
 }
 
-// A run that no launcher started is its own rank 0.
+// A run without a launcher is rank 0.
 inline bool is_rank(int wanted) {
   const int rank = launched_rank();
   return wanted == (rank < 0 ? 0 : rank);
 }
 
-// TRIREME_TEST_ONCE names a file that does not exist until the fault happens, and then holds the id
-// of the process. Without the variable the fault happens each time.
+// TRIREME_TEST_ONCE names a file that is created when the fault happens, and then contains the
+// process ID. Without the variable the fault happens every time.
 inline bool is_to_happen() {
   const char* path = std::getenv("TRIREME_TEST_ONCE");
   if (!path) return true;

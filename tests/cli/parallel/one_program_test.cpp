@@ -1,5 +1,5 @@
-// A run does what its plan says, as counted between the program and MPI, and between the program
-// and the system: the bytes of a step's messages by kind, and the memory of the regions.
+// Tests that a run matches its plan, as counted between the program and MPI, and between the
+// program and the system: bytes of a step's messages by kind, and the memory of the regions.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -20,17 +20,17 @@ class OneProgram : public Jobs {
       GTEST_SKIP() << "MPI was not found: its calls are not counted";
   }
 
-  // Sizes that divide: elsewhere some ranks send an element more than others, and a plan says the
-  // mean.
+  // Sizes are divisible: otherwise some ranks send one element more than others, while a plan gives
+  // the mean.
   std::string settings_of(const Layout& layout) const {
     return layout.settings +
            " model.num_layers=4 model.hidden_size=128 model.seq_length=64 data.split=100,0,0"
            " train.eval_iters=0 optimizer.warmup_iters=0";
   }
 
-  // What a rank counted in a run of this many steps.
+  // The counts of one rank in a run of this many steps.
   struct Counts {
-    Bytes sent;  // by kind
+    Bytes sent;  // bytes by kind
     double received = 0, sent_in_all = 0, mapped = 0;
     long others = 0;
   };
@@ -50,7 +50,7 @@ class OneProgram : public Jobs {
   }
   static Counts counts_in(const std::string& text, const Layout& layout) {
     Counts counts;
-    std::string last;  // of the groups: that of the totals, which all ranks make together
+    std::string last;  // of the groups: that of the totals, created by all ranks
     for (std::size_t at = 0; (at = text.find("send ", at)) != std::string::npos; at += 5) {
       const std::string group = text.substr(at + 5, text.find(' ', at + 5) - at - 5);
       if (group != "-" && (last.empty() || std::stoi(group) > std::stoi(last))) last = group;
@@ -73,8 +73,8 @@ class OneProgram : public Jobs {
     const std::size_t at = layout.settings.find("parallel." + name + "=");
     return at == std::string::npos ? 1 : std::stol(layout.settings.substr(at + name.size() + 10));
   }
-  // By the places of its members: tensor parallelism is innermost, then context parallelism, and
-  // pipelines are outermost.
+  // Classifies a group by its members' coordinates: tensor parallelism is innermost, then context
+  // parallelism, and pipelines are outermost.
   static std::string kind_of(const std::string& group, const Layout& layout) {
     if (group == "-") return "world";
     std::vector<long> ranks;
@@ -87,7 +87,7 @@ class OneProgram : public Jobs {
     return ranks.front() / share == ranks.back() / share ? "context" : "data";
   }
 
-  // What `plan --program` says that the first rank of each pipeline position sends in a step.
+  // Bytes that the first rank of each pipeline position sends per step, from `plan --program`.
   std::vector<Bytes> planned(const std::string& program) const {
     const std::map<std::string, std::string> kinds = {
         {"totals", "totals"},      {"tensor", "tensor"},         {"pipeline", "pipeline"},
@@ -116,7 +116,7 @@ class OneProgram : public Jobs {
 
   void compare(const Layout& layout) const {
     SCOPED_TRACE(layout.text());
-    fs::remove(path("program.txt"));  // of the layout before, which plan would not replace
+    fs::remove(path("program.txt"));  // the previous layout's file, which plan would not replace
     std::vector<std::string> arguments = {"plan", path("run.toml")};
     for (const std::string& word : words_of(settings_of(layout))) arguments.push_back(word);
     arguments.insert(arguments.end(), {"--ranks", std::to_string(layout.ranks), "--json",
@@ -125,7 +125,7 @@ class OneProgram : public Jobs {
     ASSERT_EQ(plan.code, 0) << plan.out;
     const auto json = nlohmann::json::parse(plan.out);
     const std::vector<Bytes> program = planned(read("program.txt"));
-    // The second step: what a longer run sends more.
+    // The second step's messages: the difference between the two runs.
     const std::vector<Counts> one = count(layout, 1), two = count(layout, 2);
     const int per_stage = layout.ranks / static_cast<int>(program.size());
     double totals = 0, planned_totals = 0;
@@ -133,11 +133,11 @@ class OneProgram : public Jobs {
       const int position = rank / per_stage;
       Bytes sent = two[rank].sent;
       for (auto& [kind, bytes] : sent) bytes -= one[rank].sent.at(kind);
-      EXPECT_EQ(sent["world"], 0);  // start, end and checkpoints are the same
+      EXPECT_EQ(sent["world"], 0);  // startup, end and checkpoints are identical
       totals += sent["totals"];
       Bytes expected = program[position];
       planned_totals += expected["totals"];
-      if (rank % per_stage > 0) continue;  // plans speak of the first ones
+      if (rank % per_stage > 0) continue;  // plans describe only the first ranks
       for (const char* kind : {"world", "totals"}) {
         sent.erase(kind);
         expected.erase(kind);
@@ -149,7 +149,7 @@ class OneProgram : public Jobs {
       EXPECT_EQ(one[rank].mapped, regions) << "rank " << rank;
       EXPECT_EQ(one[rank].others, two[rank].others) << "rank " << rank;
     }
-    EXPECT_NEAR(totals, planned_totals, layout.ranks);  // printed without fractions
+    EXPECT_NEAR(totals, planned_totals, layout.ranks);  // printed as integers
     const auto sum = [](const std::vector<Counts>& ranks, auto member) {
       return std::accumulate(ranks.begin(), ranks.end(), 0.0,
                              [&](double all, const Counts& rank) { return all + rank.*member; });
@@ -160,7 +160,7 @@ class OneProgram : public Jobs {
 };
 class SlowOneProgram : public OneProgram {};
 
-// Every expert takes every row: loads are even, as plans have them.
+// Every expert gets every row: loads are even, as plans assume.
 const std::string even_experts = "model.family=llama moe.num_experts=4 moe.top_k=4 ";
 
 TEST_F(OneProgram, IsPlannedAndRun) {

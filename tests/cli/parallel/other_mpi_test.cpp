@@ -1,4 +1,4 @@
-// The same program under the launchers of both binary interfaces of MPI: the same numbers.
+// Tests that one program gives the same numbers under the launchers of both MPI ABIs.
 #include "jobs.h"
 
 namespace trireme::testing_cli {

@@ -1,4 +1,4 @@
-// The processes of a job, found by what their launcher put into their environment.
+// Finds the processes of a job by the variables that the launcher set in their environment.
 #pragma once
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 namespace trireme::testing_cli {
 
-// Value of a variable in /proc/PID/environ; empty without it.
+// Returns a variable's value in the contents of /proc/PID/environ; empty if it is not set.
 inline std::string variable_of(const std::string& environment, const std::string& name) {
   std::istringstream entries(environment);
   for (std::string entry; std::getline(entries, entry, '\0');) {
@@ -18,7 +18,7 @@ inline std::string variable_of(const std::string& environment, const std::string
   return "";
 }
 
-// Process ids by rank of the job that was started in a run's folder; none before MPI started them.
+// Returns process IDs by rank of the job in a run's folder; empty before MPI has started them.
 inline std::map<int, pid_t> ranks_of(const std::string& job) {
   std::map<int, pid_t> ranks;
   std::error_code ignored;  // processes come and go

@@ -1,4 +1,4 @@
-// With exact numerics the layout does not change a bit: metrics.jsonl and the last checkpoint.
+// Tests that with exact numerics no layout changes a bit of metrics.jsonl and the last checkpoint.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -54,7 +54,7 @@ TEST_F(SameBits, RepresentativeLayouts) {
   compare("run.precision=bf16", {layouts[4], layouts[11]}, 1);
 }
 
-// Every rank reads what lies in its share of the batch, from texts that are tokenized meanwhile.
+// Every rank reads its own share of the batch, from texts that are tokenized on the fly.
 TEST_F(SameBits, TextsInsteadOfTokenFiles) {
   write("more.jsonl", "{\"text\": \"the wind turns.\"}\n{\"text\": \"a rower sees one oar.\"}\n");
   const std::string corpus = "\"" + path("corpus.txt") + "\"";
@@ -63,7 +63,7 @@ TEST_F(SameBits, TextsInsteadOfTokenFiles) {
           {{2, ""}, {4, "parallel.pp=2"}}, 1);
 }
 
-// Sums over blocks of tokens do not know in how many of them a micro-batch has.
+// Sums over blocks of tokens do not depend on how many blocks a micro-batch has.
 TEST_F(SameBits, BlocksOfTokensInMicroBatchesOfAnySize) {
   compare("run.precision=bf16 parallel.exact_block=8",
           {{1, "train.micro_batch_size=4"},
@@ -72,7 +72,7 @@ TEST_F(SameBits, BlocksOfTokensInMicroBatchesOfAnySize) {
           1);
 }
 
-// Ranks that share sequences, by either kind of attention; packed documents among them.
+// Ranks that share sequences, with either kind of attention, including packed documents.
 TEST_F(SameBits, SharedSequences) {
   compare("run.precision=bf16 parallel.exact_block=4 data.reset_attention_mask=true",
           {{2, "parallel.cp=2 parallel.zero=1"},
@@ -107,7 +107,7 @@ TEST_F(SlowSameBits, BlocksOfTokens) {
           {{2, "train.micro_batch_size=4"}, {4, "train.micro_batch_size=2 parallel.zero=2"}}, 2);
 }
 
-// What ranks may split has four leaves, whoever makes them; a run continues on another degree.
+// Operations that ranks may split have four leaves on any layout; a run resumes on another degree.
 TEST_F(SlowSameBits, TensorParallelDegrees) {
   compare("run.precision=bf16 parallel.exact_block=4 parallel.exact_leaves=4",
           {{2, "parallel.tp=2"},
@@ -123,7 +123,7 @@ TEST_F(SlowSameBits, TensorParallelDegrees) {
   EXPECT_EQ(first_difference(path("parts"), path("whole")), "");
 }
 
-// Two micro-batches on four stages; slots and messages are planned for no more.
+// Two micro-batches on four stages; slots and messages are planned for just two.
 TEST_F(SameBits, FewerMicroBatchesThanStages) {
   compare("train.micro_batch_size=2 train.global_batch_size=4",
           {{4, "parallel.pp=4 parallel.schedule=1f1b"},
@@ -200,7 +200,7 @@ TEST_F(SlowSameBits, DataRanksAgainstAccumulation) {
           {{2, ""}, {4, ""}, {8, ""}, {8, "parallel.zero=1 parallel.dp_replicate=2"}}, 1);
 }
 
-// Messages between stages grow with them.
+// Messages between stages grow with the sequences.
 TEST_F(SlowSameBits, WhileSequencesGrow) {
   compare(
       "curriculum.schedule=fixed_linear curriculum.min_length=4 curriculum.length_step=4 "
@@ -212,7 +212,7 @@ TEST_F(SlowSameBits, WhileSequencesGrow) {
       1);
 }
 
-// Steps of 2, 4, ... 20 micro-batches on four stages: each number has its own schedule.
+// Steps of 2, 4, ... 20 micro-batches on four stages: each count has its own schedule.
 TEST_F(SlowSameBits, WhileTheBatchGrows) {
   const std::string ramp =
       "train.iters=0 train.samples=350 train.rampup_batch_size=[2,2,200] "

@@ -1,4 +1,4 @@
-// Every layout trains as one process does: losses of all steps within 1e-5.
+// Tests that every layout trains as one process does: losses of all steps within 1e-5.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -14,7 +14,7 @@ class SameLoss : public Jobs {
     ASSERT_EQ(train_on("reference", {1, model}).code, 0) << read("reference.out");
     const std::vector<double> expected = losses("reference");
     ASSERT_EQ(expected.size(), static_cast<std::size_t>(compared_steps));
-    ASSERT_LT(expected.back(), 0.8 * expected.front());  // it learns, so that updates matter
+    ASSERT_LT(expected.back(), 0.8 * expected.front());  // the model learns, so updates matter
     double largest = 0;
     for (const Layout& layout : layouts) {
       const double difference = difference_to("reference", layout, model);
@@ -136,7 +136,7 @@ TEST_F(SlowSameLoss, LlamaOverDataRanks) {
 TEST_F(SlowSameLoss, LlamaOverMixtures) {
   compare(llama + "model.num_kv_heads=4", sample_of(mixtures, 1));
 }
-// In 64 bits: with norms after the layers, rounding in 32 bits grows to 3e-5 within these steps.
+// Uses 64 bits: with norms after the layers, 32-bit rounding errors grow to 3e-5 in these steps.
 TEST_F(SlowSameLoss, NormsOfAllHeadsOverTensorRanks) {
   const std::string olmo2 = llama +
                             "run.precision=fp64 model.norm_placement=output model.qk_norm=true "
@@ -154,7 +154,7 @@ TEST_F(SlowSameLoss, TiedLlama) {
           {tensor_layouts[0], {2, "parallel.pp=2"}, mixtures[3]});
 }
 
-// The loss scale is one for all ranks: they skip the same steps, and find the same scale.
+// All ranks share one loss scale: they skip the same steps, and arrive at the same scale.
 TEST_F(SlowSameLoss, Fp16WithADynamicScale) {
   const std::string fp16 =
       "run.precision=fp16 optimizer.initial_loss_scale=1073741824 optimizer.hysteresis=1 "

@@ -1,5 +1,5 @@
-// What a run does about spikes of its loss: the same whenever it is killed and however it is laid
-// out.
+// Tests of a run's reaction to loss spikes: it does not depend on interruptions or on the
+// layout.
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// With so high a learning rate the loss wavers: a deviation and a half are a spike.
+// The learning rate is so high that the loss fluctuates: 1.2 standard deviations count as a spike.
 class LossSpikesOfRuns : public Jobs {
  protected:
   const std::string often_ =
@@ -17,7 +17,7 @@ class LossSpikesOfRuns : public Jobs {
   const std::string back_ =
       often_ + "train.spike_policy=back train.spike_back_steps=5 checkpoint.interval=4";
 
-  // Interrupted where no checkpoint is due, then where one may have been put off.
+  // Interrupts where no checkpoint is due, then where one may have been postponed.
   void expect_the_same_in_pieces(const std::string& dir, const std::string& settings) const {
     for (const char* stop : {"11", "16", "23"})
       ASSERT_EQ(train_on(dir, {1, ""}, settings + " train.exit_interval=" + stop).code, 0);
@@ -52,7 +52,7 @@ TEST_F(LossSpikesOfRuns, GoBackAlikeInPiecesAndOnRanks) {
   EXPECT_EQ(metrics("ranks"), metrics("whole"));
 }
 
-// Also where the run is interrupted right where it went back, and where a save is put off.
+// Includes interruptions right after a rollback, and postponed saves.
 TEST_F(LossSpikesOfRuns, SaveTheSameStepsInPieces) {
   const auto saves = [&](const std::string& dir) {
     return saved_steps(folder_ / dir / "checkpoints");

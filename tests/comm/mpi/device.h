@@ -13,7 +13,7 @@ inline Device& emulated_gpu() {
   return plugin_device("emulated", {.device = DeviceKind::emulated});
 }
 
-// All ranks of a job on one queue, with so much memory for sums in the order of ranks.
+// All ranks of a job on one queue, with this much memory for sums in rank order.
 struct DeviceRanks {
   explicit DeviceRanks(Transport& job, QueueRole queue = QueueRole::reduce,
                        std::int64_t bytes = 64 << 10)

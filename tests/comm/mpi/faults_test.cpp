@@ -1,5 +1,5 @@
-// Jobs of four MPI processes in which one fails: the job ends in time, with one message that says
-// why.
+// Tests of jobs of four MPI processes in which one fails: the job ends in time, with one message
+// that states the reason.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ struct Outcome {
   double seconds;
   std::string output;
 
-  // Lines of our own, without those of mpirun.
+  // Number of lines printed by us, without those of mpirun.
   int messages() const {
     int count = 0;
     for (std::size_t at = 0; (at = output.find("trireme:", at)) != std::string::npos; ++at) ++count;
@@ -42,7 +42,7 @@ Outcome shell(const std::string& command) {
   return outcome;
 }
 
-// `timeout` ends a job that hangs, with exit code 124.
+// Runs the probe under `timeout`, which ends a hanging job with exit code 124.
 Outcome probe(const std::string& mode, double timeout_s) {
   return shell("timeout -s KILL 40 " TRIREME_MPIRUN " -n 4 " TRIREME_PROBE " " + mode + " " +
                std::to_string(timeout_s));
@@ -106,7 +106,7 @@ TEST(Faults, RanksThatDifferAreRefused) {
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
-// `synchronous`: no send is over before its receive has begun, as between GPUs.
+// `synchronous`: no send completes before its receive has started, as between GPUs.
 Outcome probe_on_gpus(const std::string& mode, double timeout_s) {
   return shell("timeout -s KILL 40 env TRIREME_SYNCHRONOUS_SENDS=1 " TRIREME_MPIRUN
                " -n 4 " TRIREME_PROBE " gpu-" +
@@ -123,7 +123,7 @@ TEST(FaultsOnGpus, AStoppedRankIsNamed) {
   EXPECT_LT(outcome.seconds, 20);
 }
 
-// The library's start has no limit of its own.
+// The library's initialization has no time limit of its own.
 TEST(FaultsOnGpus, ARankThatStopsWhileAGroupIsJoinedIsNamed) {
   const Outcome outcome =
       shell("timeout -s KILL 40 env TRIREME_EMULATED_FAULT='stuck joining' " TRIREME_MPIRUN
@@ -163,7 +163,7 @@ TEST(FaultsOnGpus, AnErrorDoesNotWaitForWhatNeverComes) {
   EXPECT_LT(outcome.seconds, 15);
 }
 
-// A launcher that the MPI library does not know leaves each process alone, with the work of all.
+// A launcher unknown to the MPI library starts each process alone, with the work of the whole job.
 TEST(Faults, AForeignLauncherIsSeenAndSaidOnce) {
   const std::string nobody = "env -u PMI_FD -u PMIX_RANK ";
   for (const std::string variables :

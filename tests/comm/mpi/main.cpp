@@ -1,4 +1,4 @@
-// The checks of collectives among MPI processes: every process runs all tests, in the same order.
+// Tests of collectives on MPI processes: every process runs all tests, in the same order.
 #include <gtest/gtest.h>
 
 #include "comm/collectives.h"
@@ -17,7 +17,7 @@ Transport* job = nullptr;
 TEST(Mpi, KnowsItsPlace) {
   EXPECT_EQ(job->place().size, job->world().size());
   EXPECT_EQ(job->place().rank, job->world().rank());
-  EXPECT_EQ(job->place().local_size, job->place().size);  // all on this machine
+  EXPECT_EQ(job->place().local_size, job->place().size);  // all ranks are on this machine
   EXPECT_FALSE(job->place().host.empty());
 }
 
@@ -53,8 +53,8 @@ TEST(Mpi, RanksThatAgreeGoOn) {
   check_agreement(job->world(), {{"version", 1}, {"configuration", 2}});
 }
 
-// The library's substitute adds in another order than ours, so that it cannot be what gives the
-// bits.
+// The substitute library sums in a different order than ours, so the expected bits cannot come from
+// it.
 TEST(DeviceRanks, KeepTheContractOfACommunicator) {
   for (const QueueRole queue : {QueueRole::compute, QueueRole::reduce}) {
     DeviceRanks ranks(*job, queue);
@@ -80,7 +80,7 @@ TEST(DeviceRanks, AddInSeveralTurnsWhereMemoryIsShort) {
   }
 }
 
-// The host enqueues all of it before any runs.
+// The host enqueues all operations before any of them runs.
 TEST(DeviceRanks, OperationsFollowTheOneRule) {
   DeviceRanks ranks(*job);
   constexpr std::int64_t count = 1000;
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   const auto transport = trireme::open_transport({.timeout_s = 60});
   trireme::job = transport.get();
-  // Only rank 0 prints; the others print failures.
+  // Rank 0 prints everything; the others print only failures.
   if (transport->place().rank != 0) {
     delete testing::UnitTest::GetInstance()->listeners().Release(
         testing::UnitTest::GetInstance()->listeners().default_result_printer());

@@ -1,4 +1,4 @@
-// A job that goes wrong in one of several ways, for faults_test.cpp to watch; or that measures.
+// A job that fails in one of several ways, for faults_test.cpp to watch; or that measures.
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ void reduce_forever(Communicator& world) {
   }
 }
 
-// Work that only a core can do, in pieces; returns something that depends on all of it.
+// Performs compute-bound work in pieces; returns a value that depends on all of it.
 float compute(int pieces) {
   float x = 1;
   for (int piece = 0; piece < pieces; ++piece) {
@@ -46,7 +46,7 @@ float compute(int pieces) {
   return x;
 }
 
-// How long communication and computation take alone, and both at once.
+// Measures the time of communication and computation alone, and of both at once.
 void measure_overlap(Transport& transport) {
   Communicator& world = transport.world();
   constexpr std::int64_t count = 8 << 20;
@@ -77,7 +77,7 @@ void measure_overlap(Transport& transport) {
     work.wait();
     waited.push_back(seconds_since(end));
     both.push_back(seconds_since(begin));
-    // No thread waits or computes: the work of the engine's own thread, and its cost.
+    // No thread waits or computes: only the work of the engine's own thread, and its cost.
     begin = begin_of();
     const double before = processor_seconds();
     work = reduce();
@@ -99,7 +99,7 @@ void measure_overlap(Transport& transport) {
   (void)sink;
 }
 
-// Time of small collectives and messages, one after another.
+// Measures the latency of small collectives and messages, one after another.
 void measure_latency(Transport& transport) {
   Communicator& world = transport.world();
   const int rank = world.rank();
@@ -124,7 +124,7 @@ void measure_latency(Transport& transport) {
   });
 }
 
-// On GPUs, whose queues stand still until a message comes.
+// Runs on GPUs, whose queues block until a message arrives.
 void run_on_devices(Transport& transport, const std::string& mode) {
   testing_comm::DeviceRanks ranks(transport, QueueRole::pipeline);
   const int rank = transport.place().rank, next = rank ^ 1;
@@ -136,7 +136,7 @@ void run_on_devices(Transport& transport, const std::string& mode) {
     ranks.group->send(data + 2048, 1024, DType::u8, peer, "activations").wait();
   };
   if (mode == "gpu-crossed") {
-    // Everybody receives first: no queue comes to its send.
+    // Every rank receives first, so no queue reaches its send.
     receive(next);
     send(next);
   } else if (mode == "gpu-crossed-sends") {
@@ -152,7 +152,7 @@ void run_on_devices(Transport& transport, const std::string& mode) {
       if (step == 3 && rank == 1) raise(SIGSTOP);
     }
   } else if (mode == "gpu-error") {
-    // The others' parts never come; the error is not held up by what waits for them.
+    // The other ranks' parts never arrive; operations that wait for them do not delay the error.
     if (rank == 2) fail("the disk is full");
     ranks.group->all_reduce(data, 512, DType::i64, Reduction::sum, "reduce gradients").wait();
     if (rank == 1) fail("the disk is full as well");
@@ -187,7 +187,7 @@ void run(Transport& transport, const std::string& mode) {
     reduce_forever(world);
   }
   if (mode == "stop-in-transfer") {
-    // Another process stops rank 1 while data flows.
+    // Another process stops rank 1 while data is in transit.
     if (rank == 0) world.receive(&x, 1, DType::f32, 1, "start").wait();
     if (rank == 1) {
       const pid_t self = getpid();
@@ -201,7 +201,7 @@ void run(Transport& transport, const std::string& mode) {
     reduce_forever(world);
   }
   if (mode == "chain") {
-    // Each waits for the next; only the last is to blame.
+    // Each rank waits for the next one; only the last is at fault.
     if (rank + 1 == world.size()) raise(SIGSTOP);
     world.receive(&x, 1, DType::f32, rank + 1, {"activation of micro-batch", 7}).wait();
   }

@@ -1,9 +1,9 @@
-"""Checks by hand that Trireme's files and sample orders are Megatron's own:
+"""Compares Trireme's files and sample orders with Megatron's own; run by hand:
 compare_with_megatron.py TRIREME MEGATRON_LM [SEED [CASES]]
-MEGATRON_LM is a checkout (core 0.12); needs numpy, torch and g++. Its dataset classes run as they
-are, with stand-ins for the few modules around them. Each case builds random files with Megatron's
+MEGATRON_LM is a checkout (core 0.12); needs numpy, torch and g++. Its dataset classes run unchanged,
+with stubs for the few modules around them. Each case builds random files with Megatron's
 builder, compares Trireme's bytes, and compares the tokens of every sample of every split. Cases in
-which Megatron itself stops (it does on splits without documents) are counted apart."""
+which Megatron itself stops (as on splits without documents) are counted separately."""
 import json
 import os
 import random
@@ -52,7 +52,7 @@ def load_megatron(checkout):
 
 
 def build_file(trireme, prefix, rng, dtype):
-    """Random documents by Megatron's builder; the same by `trireme preprocess`, byte by byte."""
+    """Writes random documents with Megatron's builder and `trireme preprocess`, and compares the bytes."""
     from megatron.core.datasets.indexed_dataset import IndexedDatasetBuilder
     builder = IndexedDatasetBuilder(prefix + ".bin", dtype=dtype)
     with open(prefix + ".jsonl", "w") as lines:
@@ -70,7 +70,7 @@ def build_file(trireme, prefix, rng, dtype):
 
 
 def run_case(trireme, folder, rng):
-    """(equal splits, descriptions of different ones)"""
+    """Returns the number of equal splits and descriptions of the different ones."""
     from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
     from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
     prefixes = [f"{folder}/d{i}" for i in range(rng.choice([1, 1, 2, 3, 4]))]
@@ -100,7 +100,7 @@ def run_case(trireme, folder, rng):
         done = subprocess.run([trireme, "data", "samples", folder + "/run.toml", *settings, "--split",
                                name, "--first", "1000000", "--json", "--tokens"],
                               capture_output=True, text=True)
-        # A blend by size may hold less than the run needs: ours says so, Megatron runs dry.
+        # A blend by size may contain less than the run needs: ours reports it, Megatron runs out of data.
         if done.returncode == 2 and (dataset is None or len(dataset) < size):
             equal += 1
             continue
@@ -121,7 +121,7 @@ def main():
     for case in range(cases):
         with tempfile.TemporaryDirectory() as folder:
             reader, writer = os.pipe()
-            child = os.fork()  # Megatron may abort, or loop for ever
+            child = os.fork()  # Megatron may abort, or loop forever
             if child == 0:
                 resource.setrlimit(resource.RLIMIT_CPU, (6, 6))
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes bert_golden.json: BERT sample mappings and samples, by the definition of Megatron's dataset.
+"""Writes bert_golden.json: BERT sample mappings and samples, as Megatron's dataset defines them.
 
 Run with numpy: python3 make_bert_golden.py > bert_golden.json
-The corpus is made by a rule that the test repeats: document d has d * 7 % 11 sentences, sentence s
+The corpus follows a rule that the test repeats: document d has d * 7 % 11 sentences, sentence s
 of it has (d * 31 + s * 17) % 23 + 1 tokens, and token t is 5 + (d * 131 + s * 37 + t * 11) % 55, so
-that ids 5 to 59 occur. Of a vocabulary of 60 ids those from 40 on continue a word; 2 is [CLS],
+that IDs 5 to 59 occur. In the vocabulary of 60 IDs, those from 40 on continue a word; 2 is [CLS],
 3 [SEP], 4 [MASK], 0 [PAD].
 """
 import json

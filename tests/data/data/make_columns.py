@@ -1,4 +1,4 @@
-"""Writes the files of columns that the tests read: python3 make_columns.py (needs pyarrow)."""
+"""Writes the columnar files that the tests read: python3 make_columns.py (needs pyarrow)."""
 from pathlib import Path
 
 import pyarrow as pa

@@ -3,7 +3,7 @@
 
 Run with numpy: python3 make_numpy_golden.py > numpy_golden.json
 The orders follow the definition of Megatron's GPTDataset and BlendedDataset sample by sample and
-document by document, in the plainest way, so that they check our token arithmetic independently.
+document by document, in the simplest way, so that they verify our token arithmetic independently.
 Small arrays are written out, large ones as the CRC-32 of their bytes.
 """
 import json
@@ -92,14 +92,14 @@ def order_case(name, sizes, first, last, length, wanted, seed, sizes_rule=None):
 
 
 def ruled_sizes(count, top):
-    """Lengths that C++ can make too."""
+    """Returns lengths that C++ can reproduce."""
     return [(i * 2654435761 % 2**32) % top for i in range(count)]
 
 
 def blend(weights, size):
     w = np.array(weights, dtype=np.float64)
     w = w / np.sum(w)
-    w = w / np.sum(w)  # upstream normalises the list and, later, the blend again
+    w = w / np.sum(w)  # upstream normalizes the list and, later, the blend again
     taken, which, sample = [0] * len(w), [], []
     for i in range(size):
         lags = [w[d] * max(float(i), 1.0) - float(taken[d]) for d in range(len(w))]

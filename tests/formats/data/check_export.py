@@ -1,5 +1,5 @@
-"""Checks by hand that exported folders load without a complaint in the reference implementation and
-compute the same: check_export.py TRIREME [GPT2_FOLDER BERT_FOLDER], folders with vocab.json and
+"""Checks that exported folders load without warnings in the reference implementation and compute the
+same; run by hand: check_export.py TRIREME [GPT2_FOLDER BERT_FOLDER], folders with vocab.json and
 merges.txt, and with vocab.txt, for the tokenizers. Needs torch and transformers."""
 import json
 import subprocess
@@ -42,7 +42,7 @@ def check_model(trireme, name, folder):
 
 
 def check_tokenizer(trireme, name, vocabulary, folder, reference):
-    """A copy of the reference model with a vocabulary's files beside it, there and back."""
+    """Copies the reference model with a vocabulary's files beside it, there and back."""
     source = folder / "source"
     source.mkdir(parents=True)
     for file in [*(HERE / name).iterdir(), *Path(vocabulary).iterdir()]:

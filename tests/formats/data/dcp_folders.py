@@ -1,5 +1,5 @@
-"""Writes folders of torch.distributed.checkpoint as PyTorch does: by its own writer, from one process
-or from several that each hold a part (DTensor on gloo), with Hugging Face's names of
+"""Writes torch.distributed.checkpoint folders as PyTorch does: with its own writer, from one process
+or from several that each have a part (DTensor on gloo), with the Hugging Face names of
 get_state_dict or torchtitan's (0.3, and before). Used by make_dcp_folders.py and
 tests/reference/test_dcp.py."""
 import os
@@ -33,7 +33,7 @@ def titan_name(name, old=False):
 
 
 def rotated(tensor, name, head_dim, back=False):
-    """Rows of queries and keys: pairs that are rotated together side by side, or half a head apart."""
+    """Reorders query and key rows: from rotary pairs half a head apart to adjacent pairs, or `back`."""
     if not name.endswith(("q_proj.weight", "k_proj.weight")):
         return tensor
     inner = (head_dim // 2, 2) if back else (2, head_dim // 2)
@@ -44,8 +44,8 @@ FUSED = "attention.qkv_linear.w"
 
 
 def fused(flat, config):
-    """A flat state of torchtitan's optimizer, in which queries, keys and values are one parameter: for each head of
-    keys its queries, the keys and the values."""
+    """Returns a flat optimizer state of torchtitan with fused QKV: for each key/value head its queries,
+    the keys and the values."""
     out = {}
     for key, value in flat.items():
         if FUSED not in key:
@@ -60,11 +60,11 @@ def fused(flat, config):
 
 
 def split(flat, config):
-    """The other way."""
+    """Splits fused QKV states: the inverse of fused()."""
     out = {}
     for key, value in flat.items():
         rows = [config.num_attention_heads // config.num_key_value_heads, 1, 1]
-        # Each has steps of its own, which its optimizer counts on.
+        # Each parameter has its own step count, which its optimizer continues.
         parts = [value.clone() if torch.is_tensor(value) else value for _ in rows]
         if FUSED not in key:
             out[key] = value
@@ -78,7 +78,7 @@ def split(flat, config):
 
 
 def huggingface_state(model, optimizer, step):
-    """As programs save that use torch.distributed.checkpoint.state_dict."""
+    """Saves as programs do that use torch.distributed.checkpoint.state_dict."""
     state = {"model": get_model_state_dict(model)}
     if optimizer:
         state["optimizer"] = get_optimizer_state_dict(model, optimizer)
@@ -87,7 +87,7 @@ def huggingface_state(model, optimizer, step):
 
 
 def titan_state(model, optimizer, step, tokens, old=False):
-    """As torchtitan saves: bare names, the optimizer's state flattened, the progress of the run."""
+    """Saves as torchtitan does: bare names, flattened optimizer states, the progress of the run."""
     head_dim = model.config.head_dim
     state = {titan_name(name, old): rotated(tensor, name, head_dim)
              for name, tensor in get_model_state_dict(model).items()}
@@ -113,7 +113,7 @@ def titan_state(model, optimizer, step, tokens, old=False):
 
 
 def spread(state, rank, placements):
-    """The tensors of a state as DTensors of this rank."""
+    """Returns the tensors of a state as DTensors of this rank."""
     if isinstance(state, dict):
         return {key: spread(value, rank, placements) for key, value in state.items()}
     if not isinstance(state, torch.Tensor) or state.dim() == 0:
@@ -136,8 +136,8 @@ def save_part(rank, world, state, folder, shape, kinds, threads, store):
 
 
 def save(state, folder, shape=(), kinds=(), threads=1):
-    """Saves from one process, or from a mesh of `shape` of which each dimension cuts tensors by
-    `kinds`: rows, columns or copies."""
+    """Saves from one process, or from a mesh of `shape`, each dimension of which shards tensors by
+    `kinds`: rows, columns or replicas."""
     if not shape:
         dcp.save(state, storage_writer=dcp.FileSystemWriter(folder, thread_count=threads),
                  no_dist=True)

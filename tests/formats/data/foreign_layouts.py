@@ -1,7 +1,7 @@
-"""Lays the weights of transformers' models out as Meta's Llama and Megatron-LM store them.
+"""Stores the weights of transformers' models in the layouts of Meta's Llama and Megatron-LM.
 
-Follows the formats to the letter without the programs that define them: fairscale's layers cut as
-in Meta's llama/model.py, Megatron's names and cuts as in its legacy models and in megatron-core.
+Follows the formats exactly, without the programs that define them: fairscale's layers sharded as
+in Meta's llama/model.py, Megatron's names and shards as in its legacy models and in megatron-core.
 The files themselves are written by PyTorch. Used for test data and for tests/reference."""
 import argparse
 import enum
@@ -13,7 +13,7 @@ import torch
 
 
 def save_sharded_bin(state, folder, shards):
-    """pytorch_model.bin, or shards with an index, as transformers 4 wrote them."""
+    """Writes pytorch_model.bin, or shards with an index, as transformers 4 did."""
     folder.mkdir(parents=True, exist_ok=True)
     if shards == 1:
         return torch.save(state, folder / "pytorch_model.bin")
@@ -32,7 +32,7 @@ def save_sharded_bin(state, folder, shards):
 # Meta's Llama ------------------------------------------------------------------------------------
 
 def rotate_as_meta(weight, head_dim):
-    """From the halves of a head to pairs that lie side by side."""
+    """Reorders from half-head pairs to adjacent pairs."""
     rows, columns = weight.shape
     return weight.view(rows // head_dim, 2, head_dim // 2, columns).transpose(1, 2).reshape(
         rows, columns)
@@ -48,7 +48,7 @@ META_OTHER = {"model.embed_tokens.weight": "tok_embeddings.weight",
 
 
 def save_meta_llama(state, config, folder, shards, words_by_columns):
-    """`words_by_columns`: as Llama 1 and 2 cut the embedding; Llama 3 cuts its rows."""
+    """`words_by_columns`: the embedding is split by columns as in Llama 1 and 2; Llama 3 splits its rows."""
     folder.mkdir(parents=True, exist_ok=True)
     ranks = [{} for _ in range(shards)]
     for name, tensor in state.items():
@@ -88,13 +88,13 @@ class Cut(enum.Enum):
 
 
 def fused_qkv(query, key, value, groups, version, tp):
-    """[tp] parts of queries, keys and values in the order of a checkpoint_version."""
+    """Returns [tp] parts of queries, keys and values in the order of a checkpoint_version."""
     d = key.shape[0] // groups
     rest = query.shape[1:]
     grouped = torch.cat([query.view(groups, -1, d, *rest), key.view(groups, 1, d, *rest),
                          value.view(groups, 1, d, *rest)], 1)
     parts = []
-    for part in grouped.chunk(tp):  # [groups / tp, 3, d, ...] without groups of queries
+    for part in grouped.chunk(tp):  # [groups / tp, 3, d, ...] without grouped queries
         if version == 0:
             part = part.transpose(0, 1)
         elif version == 1:
@@ -220,7 +220,7 @@ FAMILIES = {"gpt2": (gpt2_layers, gpt2_ends), "llama": (llama_layers, llama_ends
 
 
 def nested(flat, core):
-    """Legacy models are dictionaries in dictionaries down to `encoder` and the like."""
+    """Nests names as legacy models do: dictionaries in dictionaries down to `encoder` and the like."""
     if core:
         return flat
     out = {}
@@ -281,7 +281,7 @@ def megatron_arguments(config, tp, pp, padded, names):
 
 def save_megatron(state, config, folder, tp=1, pp=1, virtual=1, version=3.0, names=LEGACY,
                   iteration=100):
-    """All ranks of one step; `virtual` chunks of layers on each stage of the pipeline."""
+    """Saves all ranks of one step; `virtual` chunks of layers on each pipeline stage."""
     make_layers, make_ends = FAMILIES[config.model_type]
     core, per_chunk = names is CORE, None
     layers = list(make_layers(state, config, names, version, tp))
@@ -303,7 +303,7 @@ def save_megatron(state, config, folder, tp=1, pp=1, virtual=1, version=3.0, nam
         stage, chunk = (0, 0) if place == "first" else (pp - 1, virtual - 1)
         for rank, part in enumerate(cut_for_ranks(tensor, cut, tp)):
             ranks[rank][stage][chunk][name] = part.contiguous().clone()
-            # The last stage has the tied words once more.
+            # The last stage has a second copy of the tied embedding.
             tied = config.tie_word_embeddings and pp > 1
             if tied and name.endswith("word_embeddings.weight"):
                 ranks[rank][pp - 1][virtual - 1][names["tied"]] = part.contiguous().clone()

@@ -1,6 +1,6 @@
 """Writes dcp/<name>/: the Llama of hf/ (make_hf_models.py) as torch.distributed.checkpoint saves it
-(needs torch, transformers and safetensors). Weights are those of the folder in hf/; the optimizer's
-states are numbers that tell parameters and moments apart."""
+(needs torch, transformers and safetensors). Weights are those of the folder in hf/; optimizer
+states are numbers that make parameters and moments distinguishable."""
 import shutil
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def main():
         optimizer.state[parameter]["exp_avg"].copy_(i + count / 65536)
         optimizer.state[parameter]["exp_avg_sq"].copy_(100 + i + count / 65536)
         optimizer.state[parameter]["step"].fill_(3)
-    # The step above decayed the weights.
+    # The step above applied weight decay.
     model = load_weights(model)
     save(huggingface_state(model, optimizer, 5), out / "huggingface", (2,), ("rows",))
     save(titan_state(model, None, 0, 0), out / "titan", (2, 2), ("rows", "columns"))

@@ -1,15 +1,15 @@
 """Writes deepspeed/<name>/: models of hf/ (make_hf_models.py) trained for some steps by DeepSpeed itself
-(needs torch, deepspeed, transformers and safetensors), under the names and with the cuts of
-Megatron-DeepSpeed, which cannot be installed: its modules are followed to the letter in their names
-and in which of them a pipeline has, and its forward pass is replaced by a function of the weights.
+(needs torch, deepspeed, transformers and safetensors), with the names and sharding of
+Megatron-DeepSpeed, which cannot be installed: its module names, and their places in a pipeline, are
+reproduced exactly, and its forward pass is replaced by a function of the weights.
 
     make_deepspeed_folders.py                     # the test data
     make_deepspeed_folders.py FOLDER CASE(json)   # one folder, for tests/reference
 
-A case with `samples`, a file of token sequences, trains a Llama as it is in fp32, saves in the middle, and
+A case with `samples`, a file of token sequences, trains a real Llama in fp32, saves in the middle, and
 writes `losses.json`, the losses of all steps.
 
-`expected.safetensors` holds what DeepSpeed gives for the whole weights in fp32 and the moments, joined over
+`expected.safetensors` contains the full fp32 weights and the moments according to DeepSpeed, joined over
 tensor parallelism, under our names."""
 import argparse
 import json
@@ -43,13 +43,13 @@ OURS = {"self_attention.query_key_value": "attention.qkv", "self_attention.dense
         "tokentype_embeddings": "embedding.token_type"}
 
 
-# Of the heads of BERT, which lie next to the language model.
+# The heads of BERT, which are siblings of the language model.
 HEADS = {"lm_head.dense": "masked_head.dense", "lm_head.layernorm": "masked_head.norm",
          "binary_head": "order_head", "lm_head": "masked_head"}
 
 
 def cut_model(name, tp):
-    """[(module, name in it, our name, cut, parts)]; modules are counted as in a pipeline."""
+    """Returns [(module, name in it, our name, cut, parts)]; modules are numbered as in a pipeline."""
     import transformers
     from safetensors.torch import load_file
     from foreign_layouts import FAMILIES, LEGACY, Cut, cut_for_ranks, pad_words
@@ -110,7 +110,7 @@ class Leaf(torch.nn.Module):
 
 
 class Named(torch.nn.Module):
-    """A module with some parameters under their dotted names."""
+    """A module with the given parameters under their dotted names."""
     def __init__(self, parameters, tensor_rank):
         super().__init__()
         for name, _, parts in parameters:
@@ -122,7 +122,7 @@ class Named(torch.nn.Module):
                 place = getattr(place, key)
             part = parts[tensor_rank].detach().float().clone().contiguous()
             parameter = torch.nn.Parameter(part)
-            # As Megatron marks what ranks of tensor parallelism share.
+            # Marks parameters that tensor-parallel ranks share, as Megatron does.
             parameter.tensor_model_parallel = parameter.model_parallel = \
                 parts[0] is not parts[-1]
             place.register_parameter(last, parameter)
@@ -139,7 +139,7 @@ class Named(torch.nn.Module):
 
 
 class Trained(Named):
-    """... that computes a Llama with them. As Megatron's does, it takes the rows that pad the vocabulary for words."""
+    """A Named that computes a Llama with them. Like Megatron's, it treats the rows that pad the vocabulary as words."""
     def __init__(self, parameters, tensor_rank, config, padded):
         import transformers
         super().__init__(parameters, tensor_rank)
@@ -173,7 +173,7 @@ class Trained(Named):
 
 
 def settings_of(case):
-    # The scale of fp16 grows until it overflows, so that steps are skipped.
+    # The fp16 loss scale grows until it overflows, so that steps are skipped.
     types = {"bf16": {"bf16": {"enabled": True}}, "fp32": {},
              "fp16": {"fp16": {"enabled": True, "initial_scale_power": 13, "loss_scale_window": 1,
                                "hysteresis": 1}}}[case["dtype"]]
@@ -186,7 +186,7 @@ def settings_of(case):
 
 
 def optimizer_of(case, net):
-    """Adam as Megatron makes it: with a group that decays and one that does not, where the case asks for them."""
+    """Creates Adam as Megatron does: with groups with and without weight decay, if the case asks for them."""
     groups = [{"params": list(net.parameters())}]
     if case.get("groups"):
         vectors = [p for name, p in net.named_parameters() if p.dim() == 1 or name.endswith(".bias")]
@@ -201,13 +201,13 @@ def optimizer_of(case, net):
 
 
 def take_any_type():
-    """DeepSpeed refuses fp16 on processors that lack its instructions; PyTorch computes it all the same."""
+    """Allows fp16, which DeepSpeed refuses on CPUs without fp16 instructions, although PyTorch can compute it."""
     from deepspeed.accelerator import get_accelerator
     get_accelerator().is_fp16_supported = lambda: True
 
 
 def states_without_zero(optimizer, parameter):
-    """The weight in fp32 and the moments of Adam that an optimizer has which is not cut."""
+    """Returns the fp32 weight and the Adam moments from an optimizer without sharding."""
     if hasattr(optimizer, "fp32_groups_flat"):
         from torch._utils import _unflatten_dense_tensors as unflatten
         for flat, group in zip(optimizer.fp32_groups_flat, optimizer.fp16_groups):
@@ -277,7 +277,7 @@ def worker(out, case):
                 prefix = {1: "embedding.", 2 + layers: "encoder.final_layernorm.",
                           3 + layers: ""}.get(number, f"encoder.layers.{number - 2}.")
                 name = "output_layer.weight" if name == "lm_head.weight" else name
-                own = number == 4 + layers  # next to the language model
+                own = number == 4 + layers  # a sibling of the language model
                 named.append((name if own else "language_model." + prefix + name, ours, parts))
         net = Trained(named, tensor_rank, config, padded) if case.get("samples") else Named(named, tensor_rank)
         mpu = PipelineParallelGrid(PipeModelDataParallelTopology(1, tp, dp)) if tp > 1 else None
@@ -295,7 +295,7 @@ def worker(out, case):
         else:
             engine.backward(engine(torch.ones(1, 1, dtype=dtype)).float().mean())
             engine.step()
-    # The step is named as Megatron-DeepSpeed names it.
+    # The step's key is named as in Megatron-DeepSpeed.
     state = {"args": argparse.Namespace(**args), "checkpoint_version": 3.0, "iteration": steps,
              "tokens": 0, "universal_checkpoint_info": universal_info(case, config, padded)}
     engine.save_checkpoint(str(out), tag=f"global_step{steps}", client_state=state)
@@ -312,12 +312,12 @@ def worker(out, case):
             else [ours for own, ours, _ in named if own == name]
         names[found[0]] = parameter
     if case["stage"] in (1, 2) and hasattr(engine.optimizer, "_lazy_init_hp_params_optimizer_state"):
-        # DeepSpeed finds the states of parameters after the step of the first group, before others have any.
+        # DeepSpeed links parameter states after the first group's step, before other groups have any.
         engine.optimizer._hp_optimizer_states_linked = False
         engine.optimizer._lazy_init_hp_params_optimizer_state()
     mine = {}
     for ours, parameter in names.items():
-        if case["stage"] == 0 and pp > 1:  # nothing says which layers a stage has
+        if case["stage"] == 0 and pp > 1:  # no file says which layers a stage has
             mine[ours] = parameter.detach().clone()
             continue
         if case["stage"] == 0:
@@ -339,7 +339,7 @@ def worker(out, case):
                           if d == 0 and t == at and name in tensors) for at in range(tp)]
             ours = name.split("_moment.", 1)[-1]
             whole[name] = join([part.float() for part in parts], cuts[ours]).contiguous()
-            # The conversion takes the padding away; that of the third stage knows nothing of it.
+            # The conversion removes the padding, except for ZeRO stage 3, where it does not know of it.
             if case.get("universal") and case["stage"] < 3 and \
                     ours in ("embedding.word.weight", "head.weight", "masked_head.bias"):
                 whole[name] = whole[name][:WORDS].contiguous()
@@ -350,7 +350,7 @@ def worker(out, case):
 
 
 def train(engine, case, data_rank, first, end):
-    """A sample for each rank of data parallelism in each step; the losses of all ranks."""
+    """Trains on one sample per data-parallel rank and step; returns the losses averaged over ranks."""
     samples = json.loads(Path(case["samples"]).read_text())
     losses = []
     for step in range(first, end):
@@ -364,7 +364,7 @@ def train(engine, case, data_rank, first, end):
 
 
 def universal_info(case, config, padded):
-    """What Megatron-DeepSpeed says to the conversion to universal checkpoints."""
+    """Returns the information that Megatron-DeepSpeed gives to the universal checkpoint conversion."""
     pipe = case["pipeline"]
     layers = r"" if pipe else "language_model.encoder.layers."
     final = r"\d+" if pipe else "language_model.encoder.final_layernorm"
@@ -392,7 +392,7 @@ def universal_info(case, config, padded):
 
 
 def save(out, case):
-    """Runs DeepSpeed on as many processes as the case needs."""
+    """Runs DeepSpeed on the number of processes that the case needs."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with socket.socket() as free:

@@ -1,12 +1,12 @@
-"""Writes deepspeed/huggingface_zero<STAGE>/: the models of hf/ (make_hf_models.py) that DeepSpeed itself trained
-for some steps under Hugging Face's names, as its Trainer and accelerate have it (needs torch, deepspeed,
+"""Writes deepspeed/huggingface_zero<STAGE>/: the models of hf/ (make_hf_models.py) trained by DeepSpeed itself
+for some steps under Hugging Face's names, as its Trainer and accelerate do (needs torch, deepspeed,
 transformers and safetensors).
 
     make_deepspeed_huggingface.py                          # the test data
     make_deepspeed_huggingface.py FOLDER STAGE CONFIG RANKS      # one folder, of a model with that config.json
 
-`expected.safetensors` holds what DeepSpeed gives for the whole weights in fp32 and the moments, under
-Hugging Face's names, with `.exp_avg` and `.exp_avg_sq` behind those of the moments."""
+`expected.safetensors` contains the full fp32 weights and the moments according to DeepSpeed, under
+Hugging Face's names, with suffixes `.exp_avg` and `.exp_avg_sq` for the moments."""
 import os
 import shutil
 import socket

@@ -35,7 +35,7 @@ MODELS = {
     "megatron_bert": lambda: tf.MegatronBertForPreTraining(
         tf.MegatronBertConfig(vocab_size=61, max_position_embeddings=24, hidden_size=16,
                               intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)),
-    # Of the eight frequencies one stays, one lies between, six are divided.
+    # Of the eight frequencies, one is kept, one is interpolated, and six are divided.
     "llama3_rope": lambda: llama(rope_theta=500.0, rope_scaling={
         "rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
         "original_max_position_embeddings": 24}),
@@ -45,7 +45,7 @@ MODELS = {
 
 
 def spell_as_before(path):
-    """The keys of rotary positions as transformers wrote them before version 5."""
+    """Renames the rotary keys as transformers wrote them before version 5."""
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
     config["rope_theta"] = rope.pop("rope_theta")
@@ -65,7 +65,7 @@ def main():
     for number, (name, build) in enumerate(MODELS.items()):
         torch.manual_seed(number)
         model = build().eval()
-        for parameter in model.parameters():  # large enough that every part shows in the logits
+        for parameter in model.parameters():  # large enough that every part affects the logits
             with torch.no_grad():
                 parameter.add_(0.2 * torch.randn_like(parameter))
         folder = HERE / name
@@ -74,7 +74,7 @@ def main():
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name == "linear_rope":
             spell_as_before(folder / "config.json")
-        # Scaled positions: beyond the length before scaling.
+        # Scaled positions go beyond the length before scaling.
         ids = torch.randint(0, 61, (1, 40) if "rope" in name else (2, 20))
         golden = {"ids": ids.tolist()}
         with torch.no_grad():

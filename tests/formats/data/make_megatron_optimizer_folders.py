@@ -1,6 +1,6 @@
-"""Writes FOLDER/legacy: a model of megatron-core with random weights and the states of its own optimizer, as
-Megatron-LM saves them with --ckpt-format torch; and FOLDER/weights, FOLDER/exp_avg and FOLDER/exp_avg_sq: what the
-optimizer keeps of each parameter, in fp32, in the place of the model's weights. Needs torch and megatron-core, whose
+"""Writes FOLDER/legacy: a megatron-core model with random weights and the states of its own optimizer, as
+Megatron-LM saves them with --ckpt-format torch; and FOLDER/weights, FOLDER/exp_avg and FOLDER/exp_avg_sq: the
+optimizer's values of each parameter, in fp32, in place of the model's weights. Needs torch and megatron-core, whose
 _get_param_groups, Float16OptimizerWithFloat16Params and FP32Optimizer are run on the CPU.
 
     make_megatron_optimizer_folders.py                     # the test data, megatron_optimizer/, and damaged copies of it
@@ -34,7 +34,7 @@ def make_optimizer(model, dtype):
 
 
 def seed_of(name, parameter, llama, step):
-    """Of a gradient: the same on all ranks that hold the same."""
+    """Returns a gradient's seed: equal on all ranks that share the parameter."""
     from megatron.core import parallel_state
     stage = parallel_state.get_pipeline_model_parallel_rank()
     cut = getattr(parameter, "tensor_model_parallel", False)
@@ -101,13 +101,13 @@ def damage(file, change):
 
 
 def swap_states(optimizer):
-    """The embedding's and the first projection's."""
+    """Swaps the states of the embedding and of the first projection."""
     state = optimizer["optimizer"]["state"]
     state[0], state[1] = state[1], state[0]
 
 
 def swap_weights(optimizer):
-    """Two vectors of one shape."""
+    """Swaps two vectors of equal shape."""
     group = optimizer["fp32_from_fp16_params"][1]
     group[0], group[1] = group[1], group[0]
 

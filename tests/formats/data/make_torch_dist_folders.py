@@ -1,4 +1,4 @@
-"""Writes FOLDER/torch_dist and FOLDER/legacy: the same model of megatron-core with random weights, saved by its
+"""Writes FOLDER/torch_dist and FOLDER/legacy: the same megatron-core model with random weights, saved by its
 own dist_checkpointing, with the states of its own FP32Optimizer, and as Megatron-LM saves it with
 --ckpt-format torch. Needs torch and megatron-core; everything runs on the CPU.
 
@@ -11,7 +11,7 @@ stage), experts with ep (the ranks that have a part of them each; no FOLDER/lega
 ("bfloat16" unless it is told), with bucket, the size of these, and sharding, another form ("fully_reshardable"). With
 dp, FOLDER/distributed is written too: what this optimizer saves with --ckpt-format torch (distrib_optim.pt), or, with
 older "tight" or "buckets", what this script makes of the same states as releases 0.6 and 0.7 and those up to 0.5 laid
-them out. The first moment is half of its weight and the second its square, so that what belongs together can be told."""
+them out. The first moment is half of its weight and the second its square, so that matches can be verified."""
 import argparse
 import contextlib
 import json
@@ -27,8 +27,8 @@ STEP = 3
 
 
 def patch(replace=setattr):
-    """What asks for a GPU is told of the CPU, and random states of GPUs are left alone; by `replace`, which may undo it later."""
-    # PyTorch remembers at its first question which functions `with torch.device(...)` concerns: the true torch.tensor.
+    """Redirects GPU queries to the CPU and leaves GPU RNG states alone, through `replace`, which may undo it later."""
+    # PyTorch records at first use which functions `with torch.device(...)` affects: the real torch.tensor.
     torch.utils._device._device_constructors()
     make_tensor = torch.tensor
     replace(torch.cuda, "current_device", lambda: torch.device("cpu"))
@@ -40,7 +40,7 @@ def patch(replace=setattr):
 
 
 def name_devices():
-    """Types of tensors as on GPUs, which the optimizer asks for."""
+    """Makes tensor types look like those on GPUs, which the optimizer checks."""
     name = torch.Tensor.type
     torch.Tensor.type = lambda self, *to, **how: (
         name(self, *to, **how) if to or how else name(self).replace("torch.", "torch.cuda."))
@@ -93,7 +93,7 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
                 get_gpt_layer_local_spec(normalization=args["normalization"]))
         model = GPTModel(config, spec,
                          position_embedding_type=args["position_embedding_type"], **ends)
-    # What several ranks hold is the same on all of them, as the tied embedding of the last stage is.
+    # Parameters that several ranks share must be equal on all of them, such as the tied embedding of the last stage.
     stage = parallel_state.get_pipeline_model_parallel_rank()
     for name, parameter in model.named_parameters():
         cut = getattr(parameter, "tensor_model_parallel", False)
@@ -121,7 +121,7 @@ def make_optimizer(model):
 
 
 def make_distributed_optimizer(chunks, bucket, dtype):
-    """Of chunks in fp32, which become another type; their weights and moments in fp32 are cut as the buffers are."""
+    """Creates it for fp32 chunks, which become `dtype`; their fp32 weights and moments are split like the buffers."""
     name_devices()
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
@@ -154,7 +154,7 @@ def make_distributed_optimizer(chunks, bucket, dtype):
 
 
 def older_states(chunks, exact, form):
-    """Of releases that began each parameter where the one before it ended."""
+    """Returns states as in releases that placed each parameter directly after the previous one."""
     state = {"buckets_coalesced": True} if form == "tight" else {}
     for number, chunk in enumerate(chunks):
         weights = [exact[number, name].flatten() for name, _ in chunk.named_parameters()][::-1]
@@ -171,7 +171,7 @@ def older_states(chunks, exact, form):
 
 
 def save_distributed(place, optimizer, saved, older):
-    """As Megatron-LM does: one rank of those that share the states writes."""
+    """Saves as Megatron-LM does: one of the ranks that share the states writes."""
     from megatron.core import parallel_state
     file = place / "distrib_optim.pt"
     place.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def processes(case):
 
 
 def run_processes(function, count, *given):
-    """On as many processes, which share what is imported here."""
+    """Runs on multiple processes, which share the imports here."""
     import megatron.core.models.bert.bert_model  # noqa: F401
     import megatron.core.models.gpt  # noqa: F401
     import megatron.core.optimizer  # noqa: F401
@@ -246,7 +246,7 @@ def run_processes(function, count, *given):
 
 
 def fix_hashes():
-    """Names become seeds: Python is started again with the same hashes for all."""
+    """Restarts Python with a fixed hash seed, because names become seeds."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         more = dict(PYTHONHASHSEED="0", OMP_NUM_THREADS="1")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **more})

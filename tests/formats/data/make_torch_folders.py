@@ -1,5 +1,5 @@
-"""Writes torch/<name>/: the models of hf/ (make_hf_models.py) in folders of files of torch.save
-(needs torch, transformers and safetensors). Converted, each must give what the folder in hf/ gives."""
+"""Writes torch/<name>/: the models of hf/ (make_hf_models.py) in folders of torch.save files
+(needs torch, transformers and safetensors). Each must convert to the same result as the folder in hf/."""
 import shutil
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def main():
     out = HERE / "torch"
     shutil.rmtree(out, ignore_errors=True)
     state, config = model("llama")
-    # Ranks share words evenly.
+    # Ranks split the vocabulary evenly.
     even = {name: tensor[:60] if tensor.shape[0] == 61 else tensor
             for name, tensor in state.items()}
     save_meta_llama(even, config, out / "llama_meta", 2, words_by_columns=True)

@@ -1,11 +1,11 @@
 """Writes FOLDER/checkpoint/step-3 with torchtitan's own model, optimizers and checkpoint manager
-(needs torch and torchtitan; runs on the CPU, on some processes). Gradients are random, since torchtitan's attention has no backward on a CPU.
+(needs torch and torchtitan; runs on the CPU, in several processes). Gradients are random: its attention has no CPU backward.
 
     make_torchtitan_folder.py FOLDER CASE(json)         # a case has ranks, fused and tied
     make_torchtitan_folder.py FOLDER CASE(json) load    # loads FOLDER/checkpoint/step-3 instead
 
-FOLDER/expected.pt (loaded.pt) holds the weights and the moments as torchtitan's own adapter gives them to Hugging
-Face, and FOLDER/config.json that of such a model."""
+FOLDER/expected.pt (loaded.pt) contains the weights and the moments as torchtitan's own adapter converts them to Hugging
+Face, and FOLDER/config.json the configuration of such a model."""
 import json
 import os
 import sys
@@ -36,7 +36,7 @@ def model_config(fused, tied):
 
 
 class TrainState:
-    """As torchtitan's trainer saves it."""
+    """Saves as torchtitan's trainer does."""
 
     def __init__(self):
         self.state = {"step": STEPS, "ntokens_seen": STEPS * 4 * LENGTH}
@@ -49,7 +49,7 @@ class TrainState:
 
 
 def huggingface(state, config, adapter):
-    """A state of parameters, split as the model splits its own weights, under Hugging Face's names."""
+    """Returns a state of parameters, split as the model splits its own weights, under Hugging Face's names."""
     from torchtitan.models.common.attention import FusedQKVLinear
 
     class Sizes:
@@ -65,7 +65,7 @@ def whole(tensor):
 
 
 def contents(model, optimizers, config):
-    """{kind: {Hugging Face's name: tensor}} of the weights and both moments."""
+    """Returns {kind: {Hugging Face's name: tensor}} of the weights and both moments."""
     from torchtitan.models.llama3.state_dict_adapter import Llama3StateDictAdapter
     weights = {name: whole(tensor) for name, tensor in model.state_dict().items()}
     out = {"weight": huggingface(weights, config, Llama3StateDictAdapter)}

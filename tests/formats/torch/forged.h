@@ -1,4 +1,4 @@
-// Archives and pickles written by hand, so that a test can make any mistake in them.
+// Hand-written archives and pickles, so that a test can make any mistake in them.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ std::string little(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// One entry of a forged archive. Numbers that differ from the truth are given by hand.
+// One entry of a forged archive. Values that differ from the correct ones are set explicitly.
 struct ForgedEntry {
   std::string name, content;
-  std::uint32_t crc = 0;  // 0: the right one
+  std::uint32_t crc = 0;  // 0: the correct one
   std::uint16_t method = 0, flags = 0;
-  std::string local_name = {};    // in the local header, if it differs
-  std::int64_t claimed = -1;      // bytes, in the directory; -1: the truth
-  std::int64_t local_begin = -1;  // where the directory says that it begins
+  std::string local_name = {};    // in the local header, if different
+  std::int64_t claimed = -1;      // size in the directory; -1: correct
+  std::int64_t local_begin = -1;  // position according to the directory
   bool listed = true;             // in the directory
 };
 
-// A zip archive.
+// Returns a zip archive.
 inline std::string forged_zip(const std::vector<ForgedEntry>& entries) {
   std::string file, directory;
   std::uint16_t listed = 0;
@@ -56,7 +56,7 @@ inline std::string forged_zip(const std::vector<ForgedEntry>& entries) {
   return file + directory + end;
 }
 
-// One of torch.save with the pickle and one storage '0'.
+// Returns an archive of torch.save with the pickle and one storage '0'.
 inline std::string forged_torch(const std::string& pickle, const std::string& storage) {
   return forged_zip({{"archive/data.pkl", pickle},
                      {"archive/byteorder", "little"},
@@ -64,7 +64,7 @@ inline std::string forged_torch(const std::string& pickle, const std::string& st
                      {"archive/version", "3\n"}});
 }
 
-// Parts of pickles: all of one of protocol 2, a text, a class, an integer.
+// Parts of pickles: a complete one of protocol 2, a text, a class, an integer.
 inline std::string pickle_of(const std::string& body) {
   return "\x80\x02" + body + ".";
 }
@@ -81,7 +81,7 @@ inline std::string pickle_integer(std::int64_t value) {
   return "\x8a\x08" + little(value);
 }
 
-// A tensor of f32 from the storage '0': offset, shape, strides and elements of the storage.
+// An f32 tensor of the storage '0': offset, shape, strides and number of elements of the storage.
 struct ForgedTensor {
   std::int64_t offset = 0, count = 4;
   std::vector<std::int64_t> shape{4}, strides{1};

@@ -1,5 +1,5 @@
-// Fuzz target: pickles, alone and in the stream format. Whatever is accepted must be walkable, and
-// its tensors must lie within their storages.
+// Fuzz target for pickles, alone and in the stream format. Accepted values must be traversable, and
+// their tensors must lie within their storages.
 #include "formats/torch/file.h"
 #include "formats/torch/forged.h"
 #include "fuzz/fuzz.h"

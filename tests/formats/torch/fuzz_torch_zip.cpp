@@ -1,4 +1,4 @@
-// Fuzz target: zip archives. Whatever is accepted must tile the file, and storages must lie in it.
+// Fuzz target for zip archives. Entries of accepted ones must tile the file, with storages inside.
 #include <algorithm>
 
 #include "formats/torch/file.h"

@@ -1,5 +1,5 @@
-// Pickles that try to do more than hold weights: each is refused by name, and quickly, before it
-// takes much memory.
+// Tests of pickles that try to do more than store weights: each is rejected by name, and quickly,
+// before it takes much memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,12 +49,12 @@ TEST(Hostile, CallsOfProgramsAreRefusedByName) {
     const std::string stacked = "\x80\x04" + pickle_text(module) + pickle_text(name) + "\x93" +
                                 pickle_text("id") + "\x85R.";
     EXPECT_THAT(refusal(stacked), HasSubstr(module + "." + name));
-    // Naming alone is enough to be refused.
+    // Naming it is enough for rejection.
     EXPECT_THAT(refusal(pickle_of(pickle_global(module, name))), HasSubstr(module + "." + name));
   }
 }
 
-// As states and arguments of training programs hold them next to the weights: nothing is called.
+// Training programs store such states and arguments next to the weights: nothing is called.
 TEST(Hostile, WhatLiesNextToWeightsIsInert) {
   for (const auto& [module, name] : {std::pair{"torch._C", "Generator"},
                                      {"numpy.random._philox", "Philox"},
@@ -94,7 +94,7 @@ TEST(Hostile, OtherWaysToCallAreRefused) {
 }
 
 TEST(Hostile, ChainsOfCallsStayInert) {
-  // The result of a call is no function, so it cannot be called.
+  // The result of a call is not a function, so it cannot be called.
   const std::string made = pickle_global("argparse", "Namespace") + ")R";
   EXPECT_THAT(refusal(pickle_of(made + ")R")), HasSubstr("it calls an object"));
   EXPECT_EQ(refusal(pickle_of(made + "}b")), "accepted");
@@ -108,13 +108,13 @@ TEST(Hostile, DeepAndEndlessValuesAreRefused) {
   EXPECT_THAT(refusal(pickle_of(")" + repeated("\x85", 1000))), HasSubstr("deep within others"));
   EXPECT_THAT(refusal(pickle_of(repeated("]", 1000) + repeated("a", 999))),
               HasSubstr("deep within others"));
-  // A list that holds itself, with a tensor in it.
+  // A list that contains itself, and a tensor.
   const std::string itself =
       "]q\x01h\x01"
       "a" +
       pickle_tensor({}) + "a";
   EXPECT_THAT(refusal(pickle_of(itself)), HasSubstr("contain each other"));
-  // Each holds the one before it twice: 2^40 tensors in a few bytes.
+  // Each tuple contains the previous one twice: 2^40 tensors in a few bytes.
   const std::string doubled = pickle_tensor({}) + repeated("q\x01h\x01\x86", 40);
   EXPECT_THAT(refusal(pickle_of(doubled)), HasSubstr("too many tensors"));
 }

@@ -1,5 +1,5 @@
-// Files that PyTorch wrote (data/make_torch_files.py) give the tensors that PyTorch says are in
-// them.
+// Tests that files written by PyTorch (data/make_torch_files.py) give the tensors that PyTorch
+// reports for them.
 #include "formats/torch/file.h"
 
 #include <gmock/gmock.h>
@@ -109,7 +109,7 @@ TEST(TorchFile, IsToldByLooking) {
   EXPECT_FALSE(is_torch_file(data("make_torch_files.py")));
 }
 
-// A file of the test's own, under a name that it knows.
+// A file of the test's own, under a known name.
 class ForgedFile : public testing::Test {
  protected:
   ~ForgedFile() override { fs::remove(path_); }

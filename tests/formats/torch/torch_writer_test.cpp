@@ -1,5 +1,5 @@
-// Files that are written here are read here, and have the form that PyTorch's reader asks for
-// (tests/reference/test_torch_folders.py loads them there).
+// Tests that written files are read back, and have the form that PyTorch's reader expects
+// (tests/reference/test_torch_folders.py loads them with PyTorch).
 #include "formats/torch/writer.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// zip archives: every rule has an archive that breaks it.
+// Tests of zip archives: every rule has an archive that violates it.
 #include "formats/torch/zip_archive.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Products of experts in fp8 against a plain reference: each expert by itself, each number rounded
+// Tests of fp8 expert GEMMs against a simple reference: each expert separately, each number rounded
 // with the scale of its tile, and sums in double.
 #include "graph/ops/fp8_grouped.h"
 
@@ -24,8 +24,8 @@ struct GroupedRecipe {
   std::int64_t blocks = 1;
 };
 
-// Wider than a block, with an expert of more than a block of rows, one without any, and rows of
-// none at the end.
+// Wider than a block, with one expert with more than a block of rows, one without rows, and rows of
+// no expert at the end.
 GroupedShape shape_with(std::int64_t blocks) {
   return {170, 150, 133, 3, blocks};
 }
@@ -54,7 +54,7 @@ class Fp8Experts : public testing::TestWithParam<GroupedRecipe> {
   using Key = std::pair<std::int64_t, std::int64_t>;
   using Tile = std::function<Key(std::int64_t, std::int64_t)>;
 
-  // Rows [first, first + count), whose tiles are their own.
+  // Rows [first, first + count), with tiles of their own.
   template <class T>
   static Numbers rounded(const std::vector<T>& x, std::int64_t first, std::int64_t count,
                          std::int64_t cols, Fp8Type type, const Tile& tile) {
@@ -85,7 +85,7 @@ class Fp8Experts : public testing::TestWithParam<GroupedRecipe> {
     return blockwise() ? Key(r / 128, c) : Key(0, 0);
   }
 
-  // What all experts make; of the gradient of weights the sum over their blocks.
+  // The results of all experts; for weight gradients, the sums over their blocks.
   template <class T>
   static Numbers reference(Product product, const std::vector<T>& a, const std::vector<T>& b) {
     const auto& [forward, backward] = std::pair(GetParam().forward, GetParam().backward);
@@ -164,11 +164,11 @@ TEST_P(Fp8Experts, EqualsItsDefinition) {
       Numbers dst(static_cast<std::size_t>(count.dst));
       Queue& queue = cpu::queue();
       if (!sums) {
-        std::vector<T> rows(dst.size(), T(9.f));  // those of no expert become zero
+        std::vector<T> rows(dst.size(), T(9.f));  // rows of no expert become zero
         made->run(queue, rows.data(), a.data(), b.data(), offsets.data(), false, workspace);
         std::transform(rows.begin(), rows.end(), dst.begin(), [](T x) { return as_double(x); });
       } else {
-        // Added twice: to zeros and, where groups come whole, to what is there.
+        // Accumulated twice: into zeros and, if groups are not split, into existing values.
         const std::int64_t each = s.out * s.in;
         std::vector<Acc<T>> one(static_cast<std::size_t>(each)), all(dst.size());
         made->run_each(queue, one.data(), a.data(), b.data(), offsets.data(), workspace,

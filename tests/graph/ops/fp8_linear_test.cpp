@@ -1,5 +1,5 @@
-// Linear layers in fp8 against a plain reference: each number is rounded with the scale of its
-// tile, which is told by a key, and products are sums in double.
+// Tests of fp8 linear layers against a simple reference: each number is rounded with the scale of
+// its tile, which a key identifies, and products are summed in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,10 +16,10 @@ namespace {
 
 using namespace testing_ops;
 
-constexpr std::int64_t in = 300, out = 140;  // no multiples of a block
+constexpr std::int64_t in = 300, out = 140;  // not multiples of a block
 using Matrix = std::vector<double>;          // row-major
 
-// `tile(r, c)` names the tile that an element lies in.
+// `tile(r, c)` returns the key of an element's tile.
 template <class Tile>
 Matrix rounded(const double* x, std::int64_t row_count, std::int64_t cols, Fp8Type type, bool power,
                const Tile& tile) {
@@ -54,7 +54,7 @@ class Fp8Linear : public testing::TestWithParam<Recipe> {
                      return blockwise() ? Key(r / 128, c / 128) : Key(0, 0);
                    });
   }
-  // Along columns, or along the rows of a sequence.
+  // Rounds along columns, or along the rows of a sequence.
   static Matrix activations(const double* x, std::int64_t cols, Fp8Type type, bool over_rows) {
     return rounded(x, rows, cols, type, GetParam().power_of_2_scales,
                    [&](std::int64_t r, std::int64_t c) {
@@ -107,7 +107,7 @@ TEST_P(Fp8Linear, EqualsItsDefinition) {
       for (std::int64_t i = 0; i < in; ++i) dw[o * in + i] += dyt[r * out + o] * xt[r * in + i];
   expect_same(run.data(g.gradient_of(w)), dw, "dw");
 
-  // That of the bias is a sum of what was not rounded.
+  // The bias gradient is a sum of unrounded values.
   Matrix dbias(out);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t o = 0; o < out; ++o) dbias[o] += dy[r * out + o];

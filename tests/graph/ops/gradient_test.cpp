@@ -1,4 +1,4 @@
-// Every op that has a gradient rule, by itself, against central differences in double.
+// Tests of every op with a gradient rule, in isolation, against central differences in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ ValueId parameter(Graph& g, Shape shape) {
   return g.parameter({"p" + std::to_string(g.parameters().size()), shape, {}});
 }
 
-// A fresh activation of the segment's input. Ops under test stand between linears: some work in
-// place, and none may do so on what enters or leaves the segment.
+// Returns a new activation of the segment's input. Ops under test are between linears: some work in
+// place, which they must not do on the input or the output of the segment.
 ValueId activation_of(Graph& g, ValueId x, std::int64_t columns) {
   return ops::linear(g, x, parameter(g, {columns, g.value(x).shape.back()}), no_value);
 }
@@ -62,7 +62,7 @@ void build_add_norm(Graph& g) {
   const ValueId bias = kind == NormKind::layer_norm ? parameter(g, {7}) : no_value;
   const auto [sum, normed] =
       ops::add_norm(g, x, delta, parameter(g, {7}), bias, kind, 1e-5, sample_ids(g), dropout);
-  // Both results are used, as in a block.
+  // Both results are used, as in a transformer block.
   g.set_output(ops::add(g, sum, activation_of(g, normed, 7), no_value, no_dropout, seq));
 }
 
@@ -79,7 +79,7 @@ void build_activation(Graph& g) {
   g.set_output(ops::activation(g, activation_of(g, g.segment_input({rows, 4}), 10), kind));
 }
 
-// swiglu with all numbers of its rule; the clamp cuts some gates and some of what they multiply.
+// swiglu with all parameters of its rule; the clamp affects some gates and some of their factors.
 void build_adjusted_gate(Graph& g) {
   ActivationRule rule = ActivationKind::swiglu;
   rule.gate_alpha = 1.7;
@@ -137,7 +137,7 @@ void build_attention(Graph& g) {
   g.set_output(ops::attention(g, qkv, first_visible, ids, a, lengths, scored));
 }
 
-// Two heads: values narrower than queries and keys, or as wide.
+// Two heads: values narrower than queries and keys, or of equal width.
 template <std::int64_t value_dim>
 void build_latent_heads(Graph& g) {
   constexpr LatentAttributes heads{2, 5, 2, value_dim};
@@ -178,7 +178,7 @@ void build_slices(Graph& g) {
   g.set_output(ops::add(g, head, tail, no_value, no_dropout, seq));
 }
 
-// Some rows twice, and the whole value as well.
+// Takes some rows twice, and reads the whole value as well.
 void build_take_rows(Graph& g) {
   const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
   const ValueId taken = ops::gather(g, x, g.batch(BatchInput::predicted_rows, DType::i32, {rows}));
@@ -186,7 +186,7 @@ void build_take_rows(Graph& g) {
       ops::add(g, activation_of(g, taken, 3), activation_of(g, x, 3), no_value, no_dropout, seq));
 }
 
-// --- mixture of experts: four of them, two for each row, with other layers before and after
+// --- mixture of experts: four experts, two per row, with other layers before and after
 struct Router {
   bool sigmoid = false, normalize = true;
   std::int64_t groups = 1, capacity = 0;
@@ -226,7 +226,7 @@ void build_mix_rows(Graph& g) {
   g.set_output(activation_of(g, ops::mix_rows(g, a, b, activation_of(g, x, 2)), 3));
 }
 
-// --- embedding; with first_id 3, ids below it and the last one are other ranks'
+// --- embedding; with first_id 3, IDs below it and the last one belong to other ranks
 template <std::int64_t first_id, bool with_positions, bool with_types = false>
 void build_embedding(Graph& g) {
   const ValueId tokens = g.batch(BatchInput::tokens, DType::i32, {rows});
@@ -260,7 +260,7 @@ void build_cross_entropy(Graph& g) {
 using enum ActivationKind;
 using enum NormKind;
 
-// The two halves of the columns one after the other, in two parts and backwards.
+// Concatenates the two halves of the columns, in two parts and in reverse.
 void build_reorder(Graph& g) {
   ReorderAttributes order{2 * rows, 3, 2, {}};
   for (BlockCopy& copy : order.copies) {
@@ -346,7 +346,7 @@ const std::vector<Case> cases = {
     {"CrossEntropyOfCappedLogits", build_cross_entropy<3, true>},
 };
 
-// Every element of `at` moved a little, against its gradient.
+// Perturbs every element of `at`, and compares with its gradient.
 void check(Interpreter& run, double* at, std::int64_t count, const std::vector<double>& gradient,
            const std::string& what) {
   constexpr double h = 1e-5;
@@ -399,7 +399,7 @@ TEST(OpTable, HasEveryOpWithAGradientRule) {
     one.build(g);
     for (const Node& node : g.forward) seen.insert(node.op);
   }
-  // Collectives need ranks: tests/parallel/tensor_ops_test.cpp and, in tests/train/,
+  // Collectives need ranks: see tests/parallel/tensor_ops_test.cpp and, in tests/train/,
   // context_test.cpp, expert_parallel_test.cpp and exact_leaves_test.cpp.
   for (const OpKind collective :
        {OpKind::grad_all_reduce, OpKind::all_reduce, OpKind::all_gather, OpKind::reduce_scatter,

@@ -1,5 +1,5 @@
-// Runs a small differentiated graph in double without planner and runtime: every value has memory
-// of its own, so that a failure here points to an op.
+// Runs a small differentiated graph in double without planner and runtime: every value has its own
+// memory, so that a failure here points to an op.
 #pragma once
 
 #include <cmath>
@@ -16,13 +16,13 @@
 
 namespace trireme::testing_ops {
 
-// Sizes that all graphs of the table share.
+// Sizes shared by all graphs of the table.
 inline constexpr std::int64_t batch = 2, seq = 5, rows = batch * seq, vocab = 11;
 
 class Interpreter {
  public:
-  // `graph` is differentiated and outlives this. Parameters and the input get random values, batch
-  // inputs and tables sensible ones.
+  // `graph` is differentiated and must outlive this object. Parameters and the input get random
+  // values, batch inputs and tables get plausible ones.
   explicit Interpreter(const Graph& graph) : graph_(graph), memory_(graph.value_count()) {
     for (ValueId id = 0; id < graph.value_count(); ++id) {
       if (graph.is_view(id)) continue;
@@ -33,7 +33,7 @@ class Interpreter {
     }
   }
 
-  // The sum of all outputs, each times a fixed number, or of all weighted losses.
+  // Returns the sum of all outputs, each times a fixed number, or of all weighted losses.
   double objective() {
     run(graph_.forward);
     if (graph_.output() == no_value) return weighted_losses();
@@ -69,7 +69,7 @@ class Interpreter {
       for (int i = 0; i < Node::max_inputs; ++i) in[i] = address(node.inputs[i]);
       for (int i = 0; i < Node::max_outputs; ++i) out[i] = address(node.outputs[i]);
       constexpr int layer = 3;
-      constexpr bool accumulate = true;  // gradients of weights begin as zeros
+      constexpr bool accumulate = true;  // weight gradients start at zero
       const std::int64_t scratch =
           op.workspace ? op.workspace(cpu::this_machine(), graph_, node) : 0;
       std::vector<std::byte> workspace(static_cast<std::size_t>(scratch + memory_alignment));
@@ -146,7 +146,7 @@ class Interpreter {
       case BatchInput::first_visible:  // the second document begins at the third position
         set(std::int32_t{}, [](std::uint64_t i) { return i % seq < 2 ? 0 : 2; });
         break;
-      case BatchInput::lengths:  // of the first sequence, two positions are padding
+      case BatchInput::lengths:  // the first sequence ends with two padding positions
         set(std::int32_t{}, [](std::uint64_t i) { return i == 0 ? seq - 2 : seq; });
         break;
       case BatchInput::segments:

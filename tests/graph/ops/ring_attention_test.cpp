@@ -1,4 +1,4 @@
-// What a ring sends is under way while it computes.
+// Tests that a ring's sends are in flight while it computes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Writes down what runs on it.
+// A device that records what runs on it.
 class NotingDevice final : public testing_device::WrappedDevice {
  public:
   explicit NotingDevice(std::vector<std::string>& notes) : notes_(notes) {}
@@ -29,7 +29,7 @@ class NotingDevice final : public testing_device::WrappedDevice {
   std::vector<std::string>& notes_;
 };
 
-// Ranks that all have what the first one has; messages arrive when they are waited for.
+// Ranks that all have the data of the first one; messages arrive when they are waited for.
 class NotingGroup final : public RankGroup {
  public:
   NotingGroup(int size, std::vector<std::string>& notes) : size_(size), notes_(notes) {}
@@ -73,7 +73,7 @@ class NotingGroup final : public RankGroup {
   std::vector<std::string>& notes_;
 };
 
-// What the op that takes these inputs does on the first of this many ranks.
+// Returns what the op with these inputs does on the first of `ranks` ranks.
 std::vector<std::string> notes_of(int ranks, bool backward) {
   std::vector<std::string> notes;
   NotingDevice device(notes);

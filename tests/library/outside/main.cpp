@@ -1,5 +1,5 @@
-// A program outside of the project: trains, catches errors, destroys everything and trains again,
-// all in one process. Run with a folder that it may fill; exit code 0 if everything is as promised.
+// An external program: trains, catches errors, destroys everything and trains again, all in one
+// process. Its argument is a folder to fill; exit code 0 means that everything works as promised.
 #include <trireme/trireme.h>
 #include <trireme/trireme.hpp>
 
@@ -32,7 +32,7 @@ void expect_error(const Body& body, trireme::ExitCode code, const std::string& p
   expect(false, "an error with '" + part + "', found none");
 }
 
-// Counts up; sample `broken` has a token that there is not.
+// A dataset that counts up; sample `broken` contains an invalid token.
 class Counting final : public trireme::Dataset {
  public:
   explicit Counting(std::int64_t broken = -1) : broken_(broken) {}
@@ -49,7 +49,7 @@ class Counting final : public trireme::Dataset {
   std::int64_t broken_;
 };
 
-// The blocks of a Llama, said again.
+// The blocks of a Llama, defined a second time.
 class Again final : public trireme::Family {
  public:
   trireme::Value block(trireme::Layers& l, trireme::Value x, int) const override {
@@ -96,7 +96,7 @@ trireme::TrainerOptions options(std::int64_t broken = -1) {
   return given;
 }
 
-// Losses of the steps up to `until`, after which it saves.
+// Trains up to step `until`, saves, and returns the losses.
 std::vector<double> train(const trireme::Config& config, std::int64_t until,
                           const trireme::TrainerOptions& given) {
   trireme::Job job(config);
@@ -162,7 +162,7 @@ void expect_status(trireme_status found, trireme_status status, const std::strin
              std::to_string(found) + ": " + trireme_last_error());
 }
 
-// The interface in C: handles that come and go, and a checkpoint of the runs above.
+// Tests the C interface: creating and releasing handles, and a checkpoint of the runs above.
 void check_c(const std::string& folder) {
   expect(trireme_c_version() == TRIREME_C_VERSION, "the version of the interface in C");
   for (int i = 0; i < 1000; ++i) {

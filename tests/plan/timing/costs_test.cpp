@@ -1,4 +1,4 @@
-// Times of kernels and messages, against the same by hand.
+// Tests of kernel and message times against values computed by hand.
 #include "plan/timing/costs.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Product, TakesItsFlopsWhereTilesFillTheUnits) {
   EXPECT_DOUBLE_EQ(product_seconds(fast_memory(), {256, 256, 256}), 2.0 * 256 * 256 * 256 / 1e12);
 }
 
-// A row more needs two tiles more, and a second wave for them.
+// One more row needs two more tiles, and a second wave for them.
 TEST(Product, TakesWholeTilesAndWholeWaves) {
   const MachineSpeed machine = fast_memory();
   EXPECT_DOUBLE_EQ(product_seconds(machine, {257, 256, 256}),
@@ -34,7 +34,7 @@ TEST(Product, IsSlowerWhereTheInnerDimensionIsShort) {
   EXPECT_DOUBLE_EQ(product_seconds(machine, {256, 256, 256}), 2 * 2.0 * 256 * 256 * 256 / 1e12);
 }
 
-// One tile of a long sum leaves three units idle: four parts of it do not.
+// A single tile with a long sum leaves three units idle, so split-K uses four parts.
 TEST(Product, IsCutAlongALongInnerDimension) {
   EXPECT_NEAR(product_seconds(fast_memory(), {128, 128, 4096}), 2.0 * 128 * 128 * 4096 / 1e12,
               1e-9);
@@ -51,7 +51,7 @@ TEST(Work, TakesAsLongAsMemoryOrTilesNeed) {
   EXPECT_DOUBLE_EQ(costs.work({.kind = RecordedWork::Kind::copy, .bytes = 50}), 100 + 7);
 }
 
-// What is fitted to another stack is how fast its products are; memory has been measured.
+// Only GEMM speed is fitted to another stack; memory bandwidth has been measured.
 TEST(Work, OfAnotherStackMovesMemoryAtItsRate) {
   MachineSpeed machine = slow_machine();
   Stack stack = own_stack();
@@ -106,8 +106,8 @@ TEST(Message, HasHalfTheRateAtItsHalfSizeAndBelow) {
   EXPECT_DOUBLE_EQ(seconds(1e6), (1 + 1e-4) * 5e5 / 10);
 }
 
-// A node has 4 cards of 0.5. A group of all its devices has them all; of eight groups, of which
-// each has one device of every node, each has an eighth.
+// A node has 4 NICs of 0.5. A group of all its devices uses all of them; of eight groups with one
+// device per node each, every group gets an eighth.
 TEST(Message, BetweenNodesSharesTheCards) {
   const MachineSpeed machine = slow_machine();
   const CostModel costs(machine, own_stack(), 1, false);

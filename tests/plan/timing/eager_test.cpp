@@ -1,4 +1,4 @@
-// What another stack runs instead of a layer's recorded work, against the same by hand.
+// Tests of another stack's work in place of a layer's recorded work, against values by hand.
 #include "plan/timing/eager.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void add_product(Record& record, std::int64_t columns, std::int64_t in) {
   record.end_op(0, 0);
 }
 
-// The forward pass of a layer of Llama, four queries to each key.
+// The forward pass of a Llama layer with four queries per key.
 Record layer() {
   Record record;
   record.begin({});
@@ -64,7 +64,7 @@ TEST_F(Eager, KernelsMoveWhatPyTorchMoves) {
   EXPECT_DOUBLE_EQ(seconds(work(0)), 36 * elements);
   EXPECT_DOUBLE_EQ(seconds(work(4)), (36 + 6) * elements) << "with the sum before it";
   EXPECT_DOUBLE_EQ(seconds(work(6)), 10.0 * rows * inner);
-  // Queries and keys there and back in fp32; keys and values are repeated for all queries.
+  // Queries and keys are converted to fp32 and back; keys and values are repeated for all queries.
   EXPECT_DOUBLE_EQ(seconds(work(2)), rows * (20.0 * (hidden + keys) + 4 * (hidden + keys)));
   stack.fused_norm = true;
   EXPECT_DOUBLE_EQ(seconds(work(4)), (4 + 6) * elements);
@@ -76,7 +76,7 @@ TEST_F(Eager, ProductsOfTheirOwnReadTheirInputEach) {
   EXPECT_DOUBLE_EQ(seconds(work(1)), product(hidden, hidden) + 2 * product(keys, hidden));
   EXPECT_DOUBLE_EQ(seconds(work(5)), 2 * product(inner, hidden));
   EXPECT_DOUBLE_EQ(seconds(work(7)), product(hidden, inner)) << "one product";
-  // Their input gradients are summed, where nothing is fused by a kernel of its own.
+  // Their input gradients are summed; in eager mode, without fusion, by a separate kernel.
   RecordedWork gradient{.kind = RecordedWork::Kind::product,
                         .name = "product of the input gradient",
                         .product = {rows, hidden, 2 * inner}};

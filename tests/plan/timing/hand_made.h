@@ -1,4 +1,4 @@
-// Machines and records with round figures.
+// Machines and records with round numbers.
 #pragma once
 
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace trireme::testing_timing {
 
-// Moves a byte per second and computes 1e12 flops per second, four tiles of 128 x 128 at a time.
+// Moves one byte per second and computes 1e12 flop/s, four tiles of 128 x 128 at a time.
 inline MachineSpeed slow_machine() {
   MachineSpeed machine;
   machine.memory_bytes = 1e9;
@@ -25,7 +25,7 @@ inline MachineSpeed slow_machine() {
   return machine;
 }
 
-// Enough memory to read and write that a product's time is that of its tiles.
+// Memory so fast that the time of a GEMM is that of its tiles.
 inline MachineSpeed fast_memory() {
   MachineSpeed machine = slow_machine();
   machine.memory_rate = 1e15;

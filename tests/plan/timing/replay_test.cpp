@@ -1,4 +1,4 @@
-// Replays of steps that are made by hand.
+// Tests of replays of hand-made steps.
 #include "plan/timing/replay.h"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ TEST(Replay, OverlapsMessagesWithKernels) {
     record.add(kernel(3));
     record.add_wait(number);
     if (sent > 20) record.add(kernel(0.5));
-    // After the first kernel 2 or 5 seconds of the message next to 3 of a kernel.
+    // After the first kernel, 2 or 5 seconds of the message overlap with 3 of a kernel.
     EXPECT_DOUBLE_EQ(seconds_of(record), expected);
   }
 }
 
-// Sums of gradients and gathered parameters have the same links to share.
+// Gradient reductions and parameter gathers share the same links.
 TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
   for (const auto& [second, expected] : {std::pair{0, 2.0}, {1, 2.0}, {2, 1.0}}) {
     Record record;
@@ -44,8 +44,8 @@ TEST(Replay, RunsMessagesOfAGroupInOrderAndGroupsSideBySide) {
   }
 }
 
-// Copies from and to the host continue next to kernels, in both directions at once; what is read
-// comes after what was written.
+// Copies from and to the host overlap with kernels, in both directions at once; reads come after
+// the writes of the same data.
 TEST(Replay, OverlapsCopiesWithTheHost) {
   const auto copy = [](RecordedWork::Kind kind, double bytes) {
     return RecordedWork{.kind = kind, .name = "copy", .bytes = bytes};
@@ -62,7 +62,7 @@ TEST(Replay, OverlapsCopiesWithTheHost) {
   turned.add_operation(copy(store, 2));
   turned.add_wait(turned.add_operation(copy(load, 3)));
   EXPECT_DOUBLE_EQ(seconds_of(turned), 5);
-  // Of a file nothing is hidden: its host waits.
+  // With a file, nothing is hidden: the host waits.
   Record file;
   file.add(copy(load, 3));
   file.add(kernel(4));
@@ -78,7 +78,7 @@ TEST(Replay, RepeatsPieces) {
   EXPECT_DOUBLE_EQ(seconds_of(record), 10);
 }
 
-// A piece on its own: messages that it waits for count, a host that is late does not.
+// A piece in isolation includes the messages that it waits for, but not a late host.
 TEST(Replay, TimesPiecesAlone) {
   Record record;
   record.add_group(group_of("tensor", {0, 1}));
@@ -94,7 +94,7 @@ TEST(Replay, TimesPiecesAlone) {
   EXPECT_DOUBLE_EQ(times.at({}).host, 200);
 }
 
-// A stack that waits for every bucket hides none of them.
+// A stack that waits for every bucket overlaps none of them.
 TEST(Replay, OfAStackThatBlocksHidesNothing) {
   Record record;
   record.add_group(group_of("shard", {0, 1}));
@@ -118,7 +118,7 @@ TEST(Replay, IsLateWhereTheHostIs) {
   EXPECT_DOUBLE_EQ(step.end.path[static_cast<std::size_t>(TimeKind::host)], 8);
 }
 
-// The record of a stage in a 1F1B schedule, whose passes forward take a second and back two.
+// The record of a 1F1B stage, whose forward passes take one second and backward passes two.
 Record one_f_one_b(int stage, int stages, int micro_batches) {
   Record record;
   std::vector<int> ranks = ranks_up_to(stages);
@@ -160,8 +160,8 @@ TEST(Replay, HasTheBubbleOfOneForwardOneBackward) {
   }
 }
 
-// Two stages, of which the first sends after a second and then computes for another; the second
-// begins to receive after `late` seconds.
+// Two stages; the first sends after one second and then computes for another; the second starts to
+// receive after `late` seconds.
 double end_of_a_send(double late, Stack::Blocking blocking) {
   const MachineSpeed machine = slow_machine();
   std::vector<Record> records(2);
@@ -182,8 +182,8 @@ double end_of_a_send(double late, Stack::Blocking blocking) {
   return step.ranks[0].end;
 }
 
-// A message takes two seconds here, from when both are there. Whoever waits for a send waits for
-// the receive too.
+// A message takes two seconds here, once both sides are ready. Waiting for a send includes waiting
+// for its receive.
 TEST(Replay, SendsWaitForTheirReceives) {
   using enum Stack::Blocking;
   EXPECT_DOUBLE_EQ(end_of_a_send(0.5, never), 1 + 2 + 1);
@@ -193,8 +193,8 @@ TEST(Replay, SendsWaitForTheirReceives) {
   EXPECT_DOUBLE_EQ(end_of_a_send(4, in_1f1b), 4 + 2 + 1 + 1);
 }
 
-// Two stages. The second has a pass of three seconds, of weight gradients or of another kind,
-// before it receives what the first has sent after one; the message takes two.
+// Two stages. The second runs a pass of three seconds, of weight gradients or of another kind,
+// before it receives what the first sent after one second; the message takes two.
 double end_of_an_early_receive(const WorkKey& before, bool early) {
   std::vector<Record> records(2);
   for (int r = 0; r < 2; ++r) {
@@ -221,8 +221,8 @@ TEST(Replay, ReceivesEarlyBeforeAPassOfWeightGradients) {
   EXPECT_DOUBLE_EQ(end_of_an_early_receive(backward, true), 3 + 2);
 }
 
-// Two stages of two ranks each: half of the message goes from rank to rank, and the receivers
-// gather both halves.
+// Two stages of two ranks each: each rank sends half of the message, and the receivers gather both
+// halves.
 TEST(Replay, SharesWhatIsSentAmongTheTensorGroup) {
   std::vector<Record> records(2);
   for (int r = 0; r < 2; ++r) {
@@ -231,7 +231,7 @@ TEST(Replay, SharesWhatIsSentAmongTheTensorGroup) {
     records[r].add_group(group_of("tensor", {2 * r, 2 * r + 1}));
   }
   records[0].add_message(message(MessageKind::send, 1, 40, 1));
-  // What the second stage sends back says how large a message is.
+  // The second stage's reply determines the size of a message.
   records[1].add_wait(records[1].add_message(message(MessageKind::receive, 1, 0, 0)));
   records[1].add_message(message(MessageKind::send, 1, 40, 0));
   records[0].add_wait(records[0].add_message(message(MessageKind::receive, 1, 0, 1)));
@@ -245,8 +245,8 @@ TEST(Replay, SharesWhatIsSentAmongTheTensorGroup) {
   EXPECT_DOUBLE_EQ(seconds(), 2 * (20 / 5.0 + 20 / 10.0));
 }
 
-// A pass adds its gradients to those of the passes before, unless they are summed over ranks each
-// time.
+// A pass accumulates its gradients into those of earlier passes, unless they are reduced over ranks
+// each time.
 TEST(Replay, AddsUpGradientsThatNoProductAddsUp) {
   Stack stack = own_stack();
   stack.accumulation_traffic = 6;
@@ -267,7 +267,7 @@ TEST(Replay, AddsUpGradientsThatNoProductAddsUp) {
   EXPECT_DOUBLE_EQ(seconds(1) - seconds(3), 3 * 6 * 10 * 20);
 }
 
-// Ranks of several positions begin a common sum when the last of them is there.
+// Ranks of several positions start a joint reduction when the last of them is ready.
 TEST(Replay, MeetsOnOtherPositions) {
   const MachineSpeed machine = slow_machine();
   std::vector<Record> records(2);

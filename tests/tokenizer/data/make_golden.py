@@ -4,11 +4,11 @@
     pip install tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3
     python make_golden.py
 
-Each *.golden.json holds a small tokenizer.json, trained here, and what the reference makes of a list
-of texts: ids, ids and types with special tokens, ids and types of pairs, and decoded texts. The
-SentencePiece files are a .model and the same for it; tiktoken.golden.json holds a file of ranks. The
-reference trainers depend on the order of hash tables: a second run makes other vocabularies, with
-golden values that belong to them.
+Each *.golden.json contains a small tokenizer.json, trained here, and the reference's results for a list
+of texts: IDs, IDs and types with special tokens, IDs and types of pairs, and decoded texts. The
+SentencePiece files are a .model and its results; tiktoken.golden.json contains a file of ranks. The
+reference trainers depend on the order of hash tables: a second run creates other vocabularies, with
+golden values to match.
 """
 import base64
 import json
@@ -38,7 +38,7 @@ BYTES = [f"<0x{i:02X}>" for i in range(256)]
 
 
 def texts(special, count=60):
-    """Texts that mix prose, special tokens and characters that pre-tokenizers tell apart."""
+    """Returns texts that mix prose, special tokens and characters that pre-tokenizers distinguish."""
     draw = random.Random(len(special))
     words = " ".join(PROSE).split(" ")
     pools = ["aAsSrReEvVlLdDmMtTéÉßſàñÅK\u0301", "  \n\r\t\u0085\u00a0\u2028\u3000", "'\".,!?-_<>|()[]{}’°👍",
@@ -149,7 +149,7 @@ def byte_level_family():
         pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     model = byte_level_model(split, 450)
-    # Without these merges only a look-up of the whole piece finds some tokens.
+    # Without these merges, some tokens can only be found by looking up the whole piece.
     model["merges"] = [merge for i, merge in enumerate(model["merges"]) if i % 7]
     model["ignore_merges"] = True
     size = len(model["vocab"])

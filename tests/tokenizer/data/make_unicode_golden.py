@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes unicode.golden.json: what Hugging Face's library makes of characters.
+"""Makes unicode.golden.json: the results of Hugging Face's library for single characters.
 
     pip install tokenizers==0.23.3 xxhash
     python make_unicode_golden.py
 
-For each normalizer hashes (XXH3) of the normal forms of pages of characters; for each pre-tokenizer
-hashes of one digit per character, how many pieces it makes of the character between two letters.
+For each normalizer, hashes (XXH3) of the normal forms of pages of characters; for each pre-tokenizer,
+hashes of one digit per character: the number of pieces that it gives for the character between two letters.
 """
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import xxhash
 from tokenizers import Tokenizer
 
-BEFORE, AFTER = "a\u0345", "\u0334b"  # marks that change places with most others
+BEFORE, AFTER = "a\u0345", "\u0334b"  # combining marks that are reordered with most others
 
 NORMALIZERS = [{"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents")]
 NORMALIZERS += [{"type": "BertNormalizer", "clean_text": part == 0, "handle_chinese_chars": part == 1,
@@ -24,7 +24,7 @@ PRE_TOKENIZERS = [{"type": "Digits", "individual_digits": True},
 
 
 def pages():
-    """The planes where most characters are, then ideographs and a part of the rest."""
+    """Yields the planes with most characters in full, then parts of ideographs and the rest."""
     for begin, end, step in [*((c, c + 0x800, 1) for c in range(0, 0x20000, 0x800)),
                              (0x2B700, 0x30000, 1), (0x20000, 0x110000, 61)]:
         yield [chr(c) for c in range(begin, end, step) if not 0xD800 <= c < 0xE000]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checks of what was compiled, against kernels that break each of their rules."""
+"""Tests of the checks on compiled kernels, with kernels that violate each of their rules."""
 
 import dataclasses
 import unittest

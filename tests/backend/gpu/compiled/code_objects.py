@@ -1,4 +1,4 @@
-"""Reads what the compilers of GPUs made: the code objects of an image, and what each of their kernels takes."""
+"""Reads the output of GPU compilers: the code objects of an image, and the resources of their kernels."""
 
 import re
 import struct
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Kernel:
-    name: str  # as the linker knows it
-    threads: int  # of a block, at most
-    registers: int  # vector registers of a thread; on AMD with those for sums
-    sums: int  # those of them that are AMD's accumulation registers
-    scratch: int  # bytes of a thread in device memory: what spills, and arrays that no register can hold
-    shared: int  # bytes of a block that are known when it is compiled
+    name: str  # the mangled name
+    threads: int  # maximum per block
+    registers: int  # vector registers per thread; on AMD including those for accumulation
+    sums: int  # number of them that are AMD's accumulation registers
+    scratch: int  # bytes per thread in device memory: spills, and arrays that do not fit registers
+    shared: int  # static shared memory per block, in bytes
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Elf:
         return [(name, i) for i, name in enumerate(self.names) if name.startswith(prefix)]
 
     def symbols(self):
-        """The names of symbols by their number."""
+        """Maps symbol indices to names."""
         index = self.names.index(".symtab")
         content, strings = self.content(index), self.headers[index][6]
         return [self.text(strings, struct.unpack_from("<I", content, at)[0]) for at in range(0, len(content), 24)]
@@ -51,7 +51,7 @@ class Elf:
 
 # --- NVIDIA ---
 
-# Attributes of .nv.info: format 4 has a size and that many bytes, format 3 two bytes in place; others are shorter forms.
+# Attributes of .nv.info: format 4 has a size and that many bytes, format 3 has two inline bytes; others are shorter.
 REGISTERS, FRAME, MOST_THREADS = 0x2F, 0x11, 0x05
 
 
@@ -76,7 +76,7 @@ def cubin(architecture, data):
         own = dict(attributes(elf.content(index)))
         shared = [elf.headers[i][5] for s, i in elf.sections(".nv.shared.") if s == ".nv.shared." + name]
         if int(architecture[3:]) >= 90 and shared:
-            shared[0] -= 1024  # what the system takes of every block is in the section there
+            shared[0] -= 1024  # the section includes what the system reserves in every block
         x, y, z = own[MOST_THREADS]
         result.kernels[name] = Kernel(
             name, x * y * z, of_all[REGISTERS, name], 0, of_all.get((FRAME, name), 0), sum(shared)
@@ -88,7 +88,7 @@ ZSTD, LZ4 = 0x8000, 0x2000
 
 
 def fat_binary(image):
-    """The cubins and the PTX of an image of NVIDIA's: (kind, architecture, bytes)."""
+    """Yields the cubins and the PTX of an NVIDIA image: (kind, architecture, bytes)."""
     at, end = struct.unpack_from("<H", image, 6)[0], len(image)
     while at < end:
         kind, _, header = struct.unpack_from("<HHI", image, at)
@@ -109,7 +109,7 @@ def fat_binary(image):
 
 
 def message(data, at):
-    """One value of MessagePack, of the kinds that metadata use, and where it ends."""
+    """Decodes one MessagePack value, of the kinds used in metadata; returns it and its end."""
     code = data[at]
     at += 1
     if code < 0x80:
@@ -146,7 +146,7 @@ def amd_object(architecture, data):
     code = set(elf.symbols())
     for k in metadata["amdhsa.kernels"]:
         if k[".name"] not in code:
-            continue  # described, but not there
+            continue  # declared, but not defined
         result.kernels[k[".name"]] = Kernel(
             k[".name"],
             k[".max_flat_workgroup_size"],
@@ -159,7 +159,7 @@ def amd_object(architecture, data):
 
 
 def bundle(image):
-    """The entries of a bundle of clang's: (target, bytes)."""
+    """Yields the entries of a clang offload bundle: (target, bytes)."""
     if not image.startswith(b"__CLANG_OFFLOAD_BUNDLE__"):
         raise ValueError("not a bundle, or a compressed one")
     at = 32
@@ -179,14 +179,14 @@ def code_objects(image):
 
 
 def plain_names(names):
-    """The names as the source has them: norm_kernel<bf16, 64>."""
+    """Returns the names as in the source: norm_kernel<bf16, 64>."""
     names = list(names)
     shown = subprocess.run(["c++filt"], input="\n".join(names), stdout=subprocess.PIPE, text=True, check=True).stdout
     result = {}
     for name, text in zip(names, shown.splitlines()):
         text = re.sub(r"trireme::|gpu::|\(anonymous namespace\)::|^void ", "", text)
         text = re.sub(r"\((Owner|unsigned char)\)", "", text)
-        depth = 0  # the parameters begin at the first parenthesis outside of template arguments
+        depth = 0  # parameters begin at the first parenthesis outside of template arguments
         for i, c in enumerate(text):
             depth += (c == "<") - (c == ">")
             if c == "(" and depth == 0:

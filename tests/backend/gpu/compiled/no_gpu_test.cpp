@@ -1,4 +1,4 @@
-// The plug-ins of the vendors on a machine without their GPUs: they load, and say so in one
+// Tests of the vendors' plug-ins on a machine without their GPUs: they load, and report that in one
 // message.
 #include <gmock/gmock.h>
 

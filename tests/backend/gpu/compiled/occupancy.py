@@ -1,8 +1,8 @@
-"""How full a processor can get with a kernel: the share of its waves that registers and static shared memory allow.
+"""Computes a kernel's occupancy: the percentage of a processor's waves that registers and static shared memory allow.
 
-Dynamic shared memory is not counted: its size is an argument of each launch. NVIDIA's figures are those of the table of
-compute capabilities in the CUDA C++ Programming Guide; AMD's those of LLVM's AMDGPU backend (AMDGPUBaseInfo.cpp, IsaInfo)
-and of the ISA manuals of CDNA 2, CDNA 3 and RDNA 3.
+Dynamic shared memory is not counted: its size is an argument of each launch. NVIDIA's numbers are from the table of
+compute capabilities in the CUDA C++ Programming Guide; AMD's from LLVM's AMDGPU backend (AMDGPUBaseInfo.cpp, IsaInfo)
+and from the ISA manuals of CDNA 2, CDNA 3 and RDNA 3.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 @dataclass
 class Processor:
     wave: int
-    waves: int  # that fit
-    blocks: int  # that fit
-    registers: int  # of 32 bits
-    register_step: int  # what a wave gets of them is a multiple of this
+    waves: int  # maximum resident waves
+    blocks: int  # maximum resident blocks
+    registers: int  # number of 32-bit registers
+    register_step: int  # allocation granularity per wave
     shared: int  # bytes
-    block_shared: int  # bytes that each block takes beyond its own
+    block_shared: int  # bytes that each block takes in addition to its own
 
 
 KIB = 1024
@@ -28,18 +28,18 @@ PROCESSORS = {
     # A compute unit: four SIMDs with 8 waves and 512 registers of 64 lanes each.
     "gfx90a": Processor(64, 32, 32, 4 * 512 * 64, 8 * 64, 64 * KIB, 0),
     "gfx942": Processor(64, 32, 32, 4 * 512 * 64, 8 * 64, 64 * KIB, 0),
-    # A work group processor: four SIMDs with 16 waves and 1536 registers of 32 lanes each.
+    # A workgroup processor: four SIMDs with 16 waves and 1536 registers of 32 lanes each.
     "gfx1100": Processor(32, 64, 32, 4 * 1536 * 32, 24 * 32, 128 * KIB, 0),
 }
 
 
 def occupancy(architecture, kernel):
-    """In percent, rounded down."""
+    """Returns the occupancy in percent, rounded down."""
     p = PROCESSORS[architecture]
     waves = -(-kernel.threads // p.wave)
     step = p.register_step
     per_wave = -(-kernel.registers * p.wave // step) * step
-    # Registers lie in four parts, and a wave's in one of them.
+    # The register file has four parts, and a wave's registers are in one of them.
     by_registers = 4 * (p.registers // 4 // per_wave) // waves if per_wave else p.blocks
     shared = kernel.shared + p.block_shared
     by_shared = p.shared // shared if shared else p.blocks

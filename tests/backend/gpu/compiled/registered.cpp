@@ -1,11 +1,11 @@
-// Which kernels the host's code asks the runtime for: linked to the objects of a plug-in in the
-// runtime's place, it writes down what they register when a program starts. Each call of ours is a
-// twin for the two vendors.
+// Records which kernels the host code registers: linked to a plug-in's objects in place of the
+// vendor's runtime, it writes down what they register when a program starts. Each of our functions
+// has a twin for the other vendor.
 //
 //   registered FOLDER
 //
-// FOLDER/N.image has the code objects of a file, bundled as the vendor does, FOLDER/N.kernels
-// names.
+// FOLDER/N.image contains a file's code objects in the vendor's bundle; FOLDER/N.kernels contains
+// the names.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +21,7 @@ struct Image {
   std::vector<std::string> kernels;
 };
 
-// A function's own, because registration comes before main().
+// A function-local static, because registration happens before main().
 std::vector<Image>& images() {
   static std::vector<Image> all;
   return all;
@@ -34,13 +34,13 @@ T read_at(const char* p, std::size_t offset) {
   return value;
 }
 
-// A fat binary of NVIDIA: a header of 16 bytes says how many follow it.
+// Size of an NVIDIA fat binary: a header of 16 bytes gives the number of bytes that follow.
 std::size_t size_of_cuda(const char* image) {
   return read_at<std::uint16_t>(image, 6) + read_at<std::uint64_t>(image, 8);
 }
 
-// A bundle of clang: 24 bytes of name, the count of entries, and for each its offset, its size and
-// the length of the target's name, which follows.
+// Size of a clang bundle: 24 bytes of magic, the number of entries, and for each entry its offset,
+// its size and the length of the target's name, which follows.
 std::size_t size_of_hip(const char* image) {
   std::size_t end = 0, at = 32;
   for (auto left = read_at<std::uint64_t>(image, 24); left > 0; --left) {
@@ -55,7 +55,7 @@ std::size_t size_of_hip(const char* image) {
 void** begin(const void* wrapper, std::size_t (*size)(const char*)) {
   const auto* const image = read_at<const char*>(static_cast<const char*>(wrapper), 8);
   images().push_back({{image, image + size(image)}, {}});
-  return reinterpret_cast<void**>(images().size());  // a handle, nothing that can be read
+  return reinterpret_cast<void**>(images().size());  // an opaque handle, never dereferenced
 }
 void add(void** handle, const char* name) {
   images().at(reinterpret_cast<std::size_t>(handle) - 1).kernels.emplace_back(name);
@@ -63,7 +63,7 @@ void add(void** handle, const char* name) {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names are the vendors'.
+// NOLINTBEGIN(bugprone-reserved-identifier): the vendors define these names.
 extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper) {
   return begin(wrapper, size_of_cuda);

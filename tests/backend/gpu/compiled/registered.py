@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every kernel that the host registers is in every code object of its file, and that all architectures
-are there. A launch of a kernel that is missing fails when it is needed, without a word from the compiler.
+"""Checks that every kernel that the host registers is in every code object of its file, and that no architecture
+is missing. Launching a missing kernel fails only at run time, without any warning from the compiler.
 
 usage: registered.py REGISTERED ARCHITECTURE...
 """
@@ -12,7 +12,7 @@ from resources import images
 
 
 def missing(objects, registered, architectures):
-    """What an image lacks, in words."""
+    """Returns descriptions of what an image lacks."""
     names = plain_names(registered)
     for architecture in architectures:
         found = [o for o in objects if o.architecture == architecture]

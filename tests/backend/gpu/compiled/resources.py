@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares what the kernels take with the tables in ../resources, one for each architecture, or writes the tables.
+"""Compares the kernels' resources with the tables in ../resources, one per architecture, or writes the tables.
 
 usage: resources.py REGISTERED TABLES COMPILER [--update]
 
-REGISTERED is the program that writes down a plug-in's images; COMPILER is the text that names the compiler with its
+REGISTERED is the program that extracts a plug-in's images; COMPILER is the text that names the compiler and its
 version. A table of another compiler is not compared: exit code 77.
 """
 
@@ -17,13 +17,13 @@ from code_objects import Kernel, code_objects, plain_names
 from occupancy import occupancy
 
 COLUMNS = ["kernel", "threads", "registers", "sums", "scratch", "shared", "occupancy"]
-GROWTH = 1.1  # beyond which a kernel fails
-# No scratch at all is allowed to attention with heads of the usual sizes in 16 bits.
+GROWTH = 1.1  # a kernel fails beyond this
+# 16-bit attention with common head sizes must not use any scratch memory.
 NEVER_SPILLS = re.compile(r"^(forward|backward)_kernel<(bf16|f16), (64|128)\b")
 
 
 def images(registered):
-    """(image, names of its kernels) of each file of a plug-in."""
+    """Yields (image, kernel names) for each file of a plug-in."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([registered, folder], check=True)
         for path in sorted(pathlib.Path(folder).glob("*.image")):
@@ -31,7 +31,7 @@ def images(registered):
 
 
 def measure(registered):
-    """{architecture: {plain name: Kernel}}"""
+    """Returns {architecture: {plain name: Kernel}}."""
     measured = {}
     for image, _ in images(registered):
         for code in code_objects(image):
@@ -50,7 +50,7 @@ def write_table(path, compiler, architecture, kernels):
 
 
 def read_table(path):
-    """The compiler, and {plain name: Kernel}."""
+    """Returns the compiler, and {plain name: Kernel}."""
     compiler, head, *rows = path.read_text().splitlines()
     if head.split("\t") != COLUMNS:
         raise ValueError("%s has other columns than %s" % (path, COLUMNS))
@@ -59,7 +59,7 @@ def read_table(path):
 
 
 def compare(architecture, table, kernels):
-    """What is worse than the table, in words."""
+    """Returns descriptions of what is worse than in the table."""
     for name in sorted(table.keys() ^ kernels.keys()):
         yield "%s: %s" % (name, "is not in the table" if name in kernels else "is in the table alone")
     for name, now in sorted(kernels.items()):

@@ -1,5 +1,5 @@
-// Calls of cuBLASLt: the library's own descriptors are read back, and what they say is computed on
-// the host. Nothing of the library's kernels is tested.
+// Tests of cuBLASLt calls: the library's own descriptors are read back, and what they specify is
+// computed on the host. The library's kernels are not tested.
 #include <gtest/gtest.h>
 
 #if TRIREME_TEST_CUBLASLT
@@ -15,9 +15,9 @@ namespace trireme::gpu::lt {
 namespace {
 
 constexpr std::uint64_t answer_mark = 0x5ca1ab1e;
-char stream_place;  // its address is the stream
+char stream_place;  // its address stands for the stream
 
-// What the substitute reads descriptors with.
+// The functions with which the substitute reads descriptors.
 struct Readers {
   decltype(&cublasLtMatmulDescGetAttribute) description;
   decltype(&cublasLtMatrixLayoutGetAttribute) layout;
@@ -41,7 +41,7 @@ Value attribute(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceA
   return value;
 }
 
-// A stored matrix as its descriptor describes it.
+// A stored matrix as its descriptor specifies it.
 struct Stored {
   explicit Stored(cublasLtMatrixLayout_t layout) {
     const auto read = [&](cublasLtMatrixLayoutAttribute_t which, auto& value) {
@@ -102,8 +102,8 @@ double load(const void* data, std::uint32_t type, std::int64_t index) {
   });
 }
 
-// What an element of a matrix of bytes is multiplied by, as NVIDIA documents the modes: its columns
-// are what is summed over.
+// Scale of an element of an 8-bit matrix, as NVIDIA documents the modes: sums run along its
+// columns.
 struct Scales {
   std::int32_t mode;
   const float* values;
@@ -150,7 +150,7 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
   EXPECT_LE(most, static_cast<std::uint64_t>(library_workspace));
   EXPECT_EQ(attribute<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK),
             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  // Columns begin where their leading dimension lets them.
+  // The alignment of columns follows from their leading dimension.
   const auto expect_aligned = [&](cublasLtMatrixLayout_t layout,
                                   cublasLtMatmulPreferenceAttributes_t which) {
     const Stored matrix(layout);
@@ -226,7 +226,7 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t description, cons
       scales(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
   const Scales right_scales =
       scales(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
-  if (are_bytes(left.type)) {  // the only order that Ada and Hopper have
+  if (are_bytes(left.type)) {  // the only layout that Ada and Hopper support
     EXPECT_TRUE(a_transposed && !b_transposed);
     EXPECT_EQ(of(std::int8_t{}, CUBLASLT_MATMUL_DESC_FAST_ACCUM), 0);
     EXPECT_FALSE(adds_bias && result.type == CUDA_R_32F);
@@ -244,7 +244,7 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t description, cons
                left_scales.of(left, s, i) * right_scales.of(right, s, j) *
                load(b, right.type, b_transposed ? right.index(j, s) : right.index(s, j));
       sum *= scale;
-      // With beta 0 the library does not read C.
+      // With beta = 0 the library does not read C.
       if (kept != 0) sum += kept * load(c, before.type, before.index(i, j));
       if (adds_bias)
         sum += load(bias, static_cast<std::uint32_t>(bias_type), static_cast<std::int64_t>(i));
@@ -285,7 +285,7 @@ TEST_F(CublasLt, CallsSayWhatTheProductsMean) {
   expect_all_products(*library_, true);
 }
 
-// Bytes that are no NaN, and scales of about 1.
+// 8-bit values without NaN, and scales of about 1.
 struct Bytes {
   Bytes(const Fp8Matrix& matrix, std::uint64_t seed)
       : bytes_(matrix.count(), 0), scales_(matrix.scales(), seed) {
@@ -334,7 +334,7 @@ void expect_bytes(ProductLibrary& library, const ProductKey& key, bool accumulat
 
 TEST_F(CublasLt, CallsSayWhatProductsOfBytesMean) {
   const auto e4m3 = Fp8Type::e4m3, e5m2 = Fp8Type::e5m2;
-  // Of one block and of several, in each size.
+  // One block and several in each dimension.
   for (const LinearShape& shape :
        {LinearShape{16, 32, 48}, LinearShape{64, 16, 32}, LinearShape{256, 16, 144},
         LinearShape{16, 272, 16}, LinearShape{16, 144, 272}})
@@ -383,7 +383,7 @@ TEST_F(CublasLt, AlgorithmsAreTextsThatItUnderstandsAgain) {
   for (std::string wrong :
        {std::string(), answer.substr(2), "zz" + answer.substr(2), std::string(answer.size(), '0')})
     EXPECT_FALSE(product->use(wrong)) << wrong;
-  // One that wants more workspace than is planned.
+  // An algorithm that needs more workspace than planned.
   std::string greedy = answer;
   greedy.replace(7 * 16, 8, "ffffffff");
   EXPECT_FALSE(product->use(greedy));

@@ -1,5 +1,5 @@
-// Products of linear layers from their definition, in double, and operands in the host's memory
-// whose ends a substitute of a library checks.
+// GEMMs of linear layers by definition, in double, and operands in host memory whose bounds a
+// library substitute checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace trireme::gpu {
 
-// What substitutes may read and write: where each operand begins, and its bytes.
+// The memory that substitutes may access: the start of each operand, and its size in bytes.
 inline std::map<const std::byte*, std::int64_t>& operands() {
   static std::map<const std::byte*, std::int64_t> all;
   return all;
@@ -30,7 +30,7 @@ inline bool lies_in_an_operand(const void* p, std::int64_t bytes) {
   return at + bytes <= begin + size;
 }
 
-// Random elements, at a multiple of 64 bytes as all values of a run.
+// Random elements, aligned to 64 bytes as all values of a run are.
 template <class T>
 class Operand {
  public:
@@ -61,7 +61,7 @@ class Operand {
   std::unique_ptr<T, decltype(&std::free)> memory_;
 };
 
-// A queue that does everything at once.
+// A queue that executes everything immediately.
 class HostQueue final : public Queue {
  public:
   void copy(void* dst, const void* src, std::int64_t bytes) override {
@@ -74,8 +74,8 @@ class HostQueue final : public Queue {
   void synchronize() override {}
 };
 
-// Runs a product of a library on the host and compares it with the definition in kernels.h. T is
-// the type of the operands, C that of the result.
+// Runs a library's GEMM on the host and compares it with the definition in kernels.h. T is the type
+// of the operands, C that of the result.
 template <class T, class C>
 void expect_product(ProductLibrary& library, const ProductKey& key, bool accumulate,
                     double tolerance) {
@@ -115,7 +115,7 @@ void expect_product(ProductLibrary& library, const ProductKey& key, bool accumul
   }
 }
 
-// Sixty shapes of which most are odd.
+// Returns sixty shapes, most of them odd.
 inline std::vector<LinearShape> sixty_shapes() {
   std::vector<LinearShape> shapes = {{1, 1, 1},    {1, 64, 1},   {16, 16, 16}, {32, 64, 48},
                                      {64, 16, 96}, {1, 40, 200}, {130, 8, 8},  {8, 8, 130}};
@@ -125,7 +125,7 @@ inline std::vector<LinearShape> sixty_shapes() {
   return shapes;
 }
 
-// All shapes, products and types, with and without bias and sum; `both`: also with both.
+// Tests all shapes, products and types, with and without bias and sum; `both`: also with both.
 inline void expect_all_products(ProductLibrary& library, bool both) {
   for (const LinearShape& shape : sixty_shapes()) {
     for (const Product product : {Product::forward, Product::input_grad, Product::weight_grad}) {

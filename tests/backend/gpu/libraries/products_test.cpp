@@ -1,4 +1,4 @@
-// Who computes a product: the library as it answers or as a record says, or the own kernel.
+// Tests of what computes a GEMM: the library by its own choice or by a record, or our kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,17 +24,17 @@ std::shared_ptr<const LinearProduct> own(DType compute, Product product, const L
   return cpu::device().linear(compute, product, shape);
 }
 
-// A library that computes as the CPU does, and what tests change about it.
+// A library that computes as the CPU does, with behavior that tests can change.
 struct Habits {
   enum class Fault { none, doubles, gives_nan, fails };
   Fault fault = Fault::none;
   Product faulty_product = Product::weight_grad;
   DType faulty_type = DType::bf16;
   bool without_bias = false;            // it has no algorithm for products with a bias
-  bool takes = true;                    // operands where they lie
-  bool has_bytes = false;               // it multiplies bytes in fp8
-  Fp8Bytes faulty_bytes = {};           // of products of bytes
-  std::vector<std::string> calls = {};  // the algorithm of each
+  bool takes = true;                    // accepts operands where they are
+  bool has_bytes = false;               // supports 8-bit GEMMs in fp8
+  Fp8Bytes faulty_bytes = {};           // 8-bit GEMMs with wrong results
+  std::vector<std::string> calls = {};  // the algorithm of each call
 };
 
 class PretendedProduct final : public LibraryProduct {
@@ -69,7 +69,7 @@ class PretendedProduct final : public LibraryProduct {
   std::string algorithm_;
 };
 
-// Of bytes, with results in fp32 and bf16.
+// An 8-bit GEMM, with results in fp32 and bf16.
 class PretendedBytes final : public LibraryProduct {
  public:
   PretendedBytes(Habits& habits, const ProductKey& key) : habits_(habits), key_(key) {}
@@ -129,7 +129,7 @@ class OneProducts : public testing::Test {
  protected:
   static constexpr LinearShape shape{4, 8, 16};
 
-  // Runs a product of that shape in fp32.
+  // Runs a GEMM of that shape in fp32.
   void run(const LinearProduct& product, bool bias = false, bool accumulate = false) {
     std::vector<float> x(4 * 16, 1), weight(8 * 16, 1), b(16, 1), result(8 * 16, 0);
     std::vector<std::byte> workspace(1 << 20);
@@ -185,7 +185,7 @@ TEST_F(OneProducts, LeaveOperandsThatLieElsewhereToTheOwnKernel) {
   EXPECT_THAT(habits_.calls, ElementsAre("first"));
 }
 
-// As hipBLASLt and rocBLAS: the second has what the first lacks, and a record says which it was.
+// Like hipBLASLt and rocBLAS: the second supports what the first lacks; a record tells them apart.
 TEST_F(OneProducts, TakeTheSecondLibraryWhereTheFirstHasNoAlgorithm) {
   Habits second;
   habits_.without_bias = true;
@@ -315,7 +315,7 @@ TEST_F(SlowBytesInProducts, AreComparedWithTheHostsSums) {
                                     record_name(bytes.scales) + ") in " +
                                     std::string(name_of(type)) + ": differs from the host's sums"));
     EXPECT_FALSE(products.fp8_linear(type, product, shape, bytes)->computes(false));
-    // Others continue.
+    // Other types are unaffected.
     const Fp8Bytes other{e4m3, e4m3, Fp8Recipe::tensorwise};
     EXPECT_TRUE(products.fp8_linear(type, product, shape, other)->computes(false));
   }
@@ -341,12 +341,12 @@ TEST_F(SelfCheck, SwitchesOffWhatIsWrongAndSaysSo) {
   EXPECT_EQ(products_.signature(), "a library 1.0, own weight_grad in bf16");
 
   habits_.calls.clear();
-  run(*products_.linear(DType::f32, Product::weight_grad, shape));  // a class of its own
+  run(*products_.linear(DType::f32, Product::weight_grad, shape));  // another class of products
   EXPECT_EQ(habits_.calls.size(), 1u);
   products_.linear(DType::bf16, Product::weight_grad, shape);
   const ProductKey key{Product::weight_grad, false, DType::bf16, 4, 8, 16};
   EXPECT_EQ(products_.choices().algorithms.at(key), own_algorithm);
-  // Not even a record brings it back.
+  // A record does not bring it back either.
   LibraryChoices record = recorded("first");
   record.algorithms[key] = "first";
   products_.take(record);

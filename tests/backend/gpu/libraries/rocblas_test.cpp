@@ -1,4 +1,4 @@
-// Calls of rocBLAS: a substitute computes on the host what their arguments say.
+// Tests of rocBLAS calls: a substitute computes on the host what their arguments specify.
 #include <gtest/gtest.h>
 
 #if TRIREME_TEST_ROCBLAS
@@ -11,13 +11,13 @@
 namespace trireme::gpu::rocblas {
 namespace {
 
-// What was set on the handle.
+// The settings of the handle.
 struct Handle {
   hipStream_t stream = nullptr;
   rocblas_atomics_mode atomics = rocblas_atomics_allowed;
   std::size_t workspace = 0;
 } handle_place;
-char stream_place;  // its address is the stream
+char stream_place;  // its address stands for the stream
 
 template <class Body>
 auto with_type(rocblas_datatype type, const Body& body) {
@@ -77,7 +77,7 @@ rocblas_status set_workspace(rocblas_handle, void* memory, std::size_t bytes) {
   return rocblas_status_success;
 }
 
-// Column by column, as in rocBLAS's own documentation of gemm_ex.
+// Column-major, as in rocBLAS's documentation of gemm_ex.
 rocblas_status multiply(rocblas_handle, rocblas_operation a_operation,
                         rocblas_operation b_operation, rocblas_int m, rocblas_int n, rocblas_int k,
                         const void* alpha, const void* a, rocblas_datatype a_type, rocblas_int lda,
@@ -96,7 +96,7 @@ rocblas_status multiply(rocblas_handle, rocblas_operation a_operation,
   EXPECT_EQ(c_type, d_type);
   const bool a_transposed = a_operation == rocblas_operation_transpose;
   const bool b_transposed = b_operation == rocblas_operation_transpose;
-  // What the library itself refuses.
+  // Arguments that the library itself rejects.
   if (lda < (a_transposed ? k : m) || ldb < (b_transposed ? n : k) || ldc < m || ldd < m)
     return rocblas_status_invalid_size;
   const float scale = *static_cast<const float*>(alpha), kept = *static_cast<const float*>(beta);

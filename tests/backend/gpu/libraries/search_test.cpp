@@ -1,4 +1,4 @@
-// Where the libraries of vendors are found, and what is said where they are not.
+// Tests of where vendor libraries are found, and of the messages if they are not.
 #include "backend/gpu/libraries/search.h"
 
 #include <dlfcn.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A machine in a folder: files that can be loaded are copies of a library of the system.
+// A machine in a folder: loadable files are copies of a system library.
 class Search : public testing::Test {
  protected:
   void SetUp() override {
@@ -83,7 +83,7 @@ TEST_F(Search, TakesTheFolderThatTheUserNamesFirst) {
   install("mine/libpreferred.so.13");
   variables_["TRIREME_GPU_LIBRARY_PATH"] = in_root("mine");
   EXPECT_EQ(find_library({"libpreferred.so.13"}, places_).path, in_root("mine/libpreferred.so.13"));
-  // Also before the system's own.
+  // Takes precedence over the system's own, too.
   install("mine/libm.so.6");
   EXPECT_EQ(find_library({"libm.so.6"}, places_).path, in_root("mine/libm.so.6"));
 }

@@ -1,6 +1,6 @@
-// A program with one mistake of those that GPU code invites, named by its first argument, or with
-// none ("none"). The layer of the emulated GPU that is meant for the mistake has to stop the
-// program; without a mistake it prints "right".
+// A program with one typical mistake of GPU code, named by its first argument, or none ("none").
+// The layer of the emulated GPU that guards against the mistake must stop the program; without a
+// mistake it prints "right".
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -42,7 +42,7 @@ GPU_KERNEL(threads) twice(float* to, const float* from) {
   for_each(count, [=](std::int64_t i) { to[i] = 2 * from[i]; });
 }
 
-// Every block writes what only one may.
+// Every block writes what only one block may write.
 GPU_KERNEL(threads) all_blocks_write(float* to) {
   if (thread_index() == 0) to[0] = static_cast<float>(block_index().x);
 }
@@ -57,7 +57,7 @@ GPU_KERNEL(threads) load_unaligned(float* to, const float* from) {
   to[0] = load_pack(from + 1).v[0];
 }
 
-// Adds up one element more than there is.
+// Sums one element too many.
 GPU_KERNEL(threads) read_unwritten_shared(float* to) {
   Row& row = shared_memory<Row>();
   if (thread_index() + 1 < threads) row.value[thread_index()] = 1;
@@ -73,7 +73,7 @@ struct Memory {
 
 constexpr Launch all{.blocks = {4}, .threads = threads};
 
-// Two streams: one makes `a`, the other reads it, and then the first writes it again.
+// Uses two streams: the first computes `a`, the second reads it, and then the first overwrites it.
 void hand_over(const Memory& m) {
   GpuQueue first, second;
   trireme::Event made, read;
@@ -88,7 +88,7 @@ void hand_over(const Memory& m) {
   second.synchronize();
 }
 
-// Another rank that answers at once, with what was sent to it last.
+// A peer rank that responds immediately with the data sent to it last.
 class Echo final : public HostMessages {
  public:
   std::unique_ptr<Transfer> start(std::span<const Message> messages) override {
@@ -106,7 +106,7 @@ class Echo final : public HostMessages {
   std::vector<char> last_;
 };
 
-// A collective on a queue of its own, between two kernels of the compute queue.
+// Runs a collective on a separate queue, between two kernels of the compute queue.
 void reduce(const Memory& m) {
   const CollectiveTable& library = emulated::substitute_collectives();
   GpuQueue compute, queue;

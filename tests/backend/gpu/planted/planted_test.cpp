@@ -1,5 +1,5 @@
-// Mistakes that were planted on purpose: the emulated GPU stops at each of them. Races need a build
-// with ThreadSanitizer, and are found there whatever order happened to run.
+// Tests that the emulated GPU stops at each deliberate mistake. Races need a build with
+// ThreadSanitizer, which finds them whatever order threads happened to run in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ CommandOutcome run(const std::string& arguments) {
 
 struct Mistake {
   const char* name;
-  const char* message;  // null: a race
+  const char* message;  // null for a race
 };
 
 class Planted : public ::testing::TestWithParam<Mistake> {};

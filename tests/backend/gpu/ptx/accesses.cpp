@@ -1,4 +1,4 @@
-// Loads, stores, atomic operations and cp.async.
+// Implements loads, stores, atomic operations and cp.async.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace trireme::ptx {
 namespace {
 
-// The address slot of loads and stores.
+// The slot with the address of loads and stores.
 constexpr std::size_t address_slot = 15;
 
 std::uint64_t address_of(Warp& w, const Instruction& i, int l) {
@@ -19,11 +19,11 @@ std::uint64_t address_of(Warp& w, const Instruction& i, int l) {
   return base + static_cast<std::uint64_t>(i.number);
 }
 
-// T: what lies in memory. R: the register.
+// T: the type in memory. R: the register type.
 template <Space space, class T, class R>
 void load(Warp& w, const Instruction& i) {
   const std::size_t bytes = sizeof(T) * i.count;
-  // All at first: a register of the address may be one of the results.
+  // Resolves all addresses first: an address register may also be one of the results.
   const std::byte* from[lanes];
   for_active(
       w, [&](int l) { from[l] = bytes_at<space>(w, l, address_of(w, i, l), bytes, Use::read); });
@@ -53,7 +53,7 @@ template <Space space, class T, class R>
 Run access(bool loads) {
   return loads ? load<space, T, R> : store<space, T, R>;
 }
-// body<space>() for a space.
+// Calls body<space>() for a state space.
 template <class T, class R>
 Run in_space(Space space, bool loads) {
   switch (space) {
@@ -104,7 +104,7 @@ Space space_of(const Decoding& d) {
   return Space::generic;
 }
 
-// --- atomic operations: lanes one after another, so any order gives the same integers ---
+// --- atomic operations: lanes run one after another; integers do not depend on the order ---
 
 enum Atomic : std::uint8_t { add, least, largest, bit_and, bit_or, bit_xor, exchange, compare };
 
@@ -154,7 +154,7 @@ void nothing(Warp&, const Instruction&) {}
 bool decode_accesses(Decoding& d) {
   const bool loads = d.name() == "ld" || d.name() == "ldu";
   if ((d.name() == "membar" || d.name() == "fence")) {
-    d.to.run = nothing;  // a warp's accesses take place at once
+    d.to.run = nothing;  // a warp's accesses happen immediately
     return true;
   }
   if ((!loads && d.name() != "st") ||

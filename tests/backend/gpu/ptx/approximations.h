@@ -1,6 +1,6 @@
-// What the processor only approximates: the function in double precision, pushed off by a part of
-// the error that NVIDIA documents (PTX ISA, "Floating Point Instructions"), which depends on the
-// argument alone. So results that are right by luck of better approximations do not pass.
+// Functions that the hardware only approximates: computed in double precision and perturbed by part
+// of the error bound that NVIDIA documents (PTX ISA, "Floating Point Instructions"), depending only
+// on the argument. Results that happen to be right with better approximations thus fail.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace trireme::ptx::approximated {
 
-// In [-1, 1], by the bits of the argument.
+// Returns a perturbation in [-1, 1] from the bits of the argument.
 inline double push_of(float x) {
   const std::uint32_t mixed = (std::bit_cast<std::uint32_t>(x) ^ 0x9e3779b9u) * 0x85ebca6bu;
   return static_cast<double>(static_cast<std::int32_t>(mixed ^ mixed >> 15)) * 0x1p-31;
@@ -17,7 +17,7 @@ inline double push_of(float x) {
 inline float canonical_nan(float x) {
   return x != x ? std::bit_cast<float>(0x7fffffffu) : x;
 }
-// What is exact stays exact: powers of two and their reciprocals, 0 and infinity.
+// Exact results stay exact: powers of two and their reciprocals, 0 and infinity.
 inline float off(double exact, double error) {
   const auto nearest = static_cast<float>(exact);
   if (nearest == exact || !std::isfinite(nearest)) return canonical_nan(nearest);
@@ -55,7 +55,7 @@ struct Cosine {
 struct HyperbolicTangent {
   static float of(float x) { return off_relative(std::tanh(double{x}), x, 0x1p-11); }
 };
-// Two units in the last place.
+// An error of two units in the last place.
 struct Quotient {
   static float of(float a, float b) { return off_relative(double{a} / b, a, 0x1p-23); }
 };

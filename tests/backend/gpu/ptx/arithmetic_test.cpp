@@ -1,4 +1,4 @@
-// What single instructions compute.
+// Tests of the results of single instructions.
 #include <cmath>
 #include <limits>
 
@@ -8,7 +8,7 @@
 namespace trireme::ptx {
 namespace {
 
-// "0f3F800000"
+// Formats a float like "0f3F800000".
 std::string literal(float x) {
   char text[16];
   std::snprintf(text, sizeof text, "0f%08X", std::bit_cast<std::uint32_t>(x));
@@ -55,7 +55,7 @@ TEST(Floats, RoundAsAsked) {
   EXPECT_EQ(of_floats("add.rp.f32", {1, tiny}), std::nextafter(1.0f, 2.0f));
   EXPECT_EQ(of_floats("add.rm.f32", {1, -tiny}), std::nextafter(1.0f, 0.0f));
   EXPECT_EQ(of_floats("add.rz.f32", {-1, tiny}), -std::nextafter(1.0f, 0.0f));
-  // The product alone rounds to 1: only a fused sum sees the rest.
+  // The product alone rounds to 1: only a fused multiply-add keeps the rest.
   const float a = 1 + 0x1p-12f, b = 1 - 0x1p-12f;
   EXPECT_EQ(of_floats("fma.rn.f32", {a, b, -1}), -0x1p-24f);
   EXPECT_EQ(of_floats("fma.rm.f32", {1 + 0x1p-23f, 1, 0x1p23f}), 0x1p23f + 1);
@@ -117,7 +117,7 @@ TEST(Conversions, RoundSaturateAndExtend) {
   EXPECT_EQ(result("mov.u32 %r2, 300;\ncvt.sat.u8.u32 %r0, %r2;"), 0xffu);
   EXPECT_EQ(float_result("mov.s64 %rd2, -16777217;\ncvt.rn.f32.s64 %f0, %rd2;"), -16777216.0f);
   EXPECT_EQ(float_result("cvt.sat.f32.f32 %f0, 0f40000000;"), 1);
-  // 1 + 2^-8 lies between two numbers of bf16, 1 + 2^-11 between two of fp16: to the even one.
+  // 1 + 2^-8 is halfway between two bf16 numbers, 1 + 2^-11 between two fp16 ones: ties to even.
   EXPECT_EQ(result("cvt.rn.bf16.f32 %rs0, 0f3F808000;\ncvt.u32.u16 %r0, %rs0;"), 0x3f80u);
   EXPECT_EQ(result("cvt.rn.f16.f32 %rs0, 0f3F801000;\ncvt.u32.u16 %r0, %rs0;"), 0x3c00u);
   EXPECT_EQ(result("cvt.rn.f16.f32 %rs0, 0f7FC00000;\ncvt.u32.u16 %r0, %rs0;"), 0x7fffu);

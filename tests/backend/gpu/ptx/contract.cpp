@@ -1,4 +1,4 @@
-// Products whose factors still hold what they held, and sums that use them.
+// Tracks products whose factors are unchanged, and fuses the sums that use them.
 #include "backend/gpu/ptx/contract.h"
 
 #include <map>
@@ -43,7 +43,7 @@ class Contraction {
       return;
     }
   }
-  // Of whatever the statement may write: all registers of its first operand.
+  // Forgets products of overwritten registers: all those of the statement's first operand.
   void forget_results(const Statement& s) {
     if (s.operands.empty()) return;
     const std::string& results = s.operands[0];
@@ -54,7 +54,7 @@ class Contraction {
     });
   }
   static bool names(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;  // "%f1" in "%f12": forgets too much, never less
+    return text.find(part) != std::string::npos;  // "%f1" also matches "%f12": on the safe side
   }
 
   KernelText& kernel_;

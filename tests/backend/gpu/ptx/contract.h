@@ -1,12 +1,12 @@
-// What ptxas may make of a product and a sum that name no rounding: one fused operation.
+// Contraction that ptxas may apply to a product and a sum without explicit rounding.
 #pragma once
 
 #include "backend/gpu/ptx/text.h"
 
 namespace trireme::ptx {
 
-// Turns "mul.f32 x, a, b; add.f32 d, x, c" within a piece of straight code into a fused product
-// and sum, everywhere; the product stays for others. Gives how many there were.
+// Turns every "mul.f32 x, a, b; add.f32 d, x, c" within a basic block into a fused multiply-add;
+// the product is kept for other uses. Returns the number of fusions.
 int contract(KernelText& kernel);
 
 }  // namespace trireme::ptx

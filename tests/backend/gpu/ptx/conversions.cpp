@@ -1,4 +1,4 @@
-// cvt: between integers, between floats, and from one to the other, with every rounding.
+// Implements cvt: between integers, between floats, and between both, with every rounding.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace trireme::ptx {
 namespace {
 
-// A cvt, taken apart once.
+// A decoded cvt.
 struct Conversion {
   Type to, from;
-  int to_bytes, from_bytes;  // of the registers, which may be wider
+  int to_bytes, from_bytes;  // sizes of registers, which may be wider
   char rounding;             // 'n' nearest, 'z' to zero, 'm' down, 'p' up
   bool saturate, flush;
 };
@@ -66,14 +66,14 @@ void set_bits(Warp& w, std::uint32_t at, int bytes, int l, std::uint64_t value) 
       w.slot<std::uint64_t>(at)[l] = value;
   }
 }
-// The lowest bits of value, extended by its sign or by zeros.
+// Returns the lowest bits of value, sign-extended or zero-extended.
 std::int64_t extended(std::uint64_t value, Type type) {
   const int unused = 64 - type.bits;
   if (type.kind == 's') return static_cast<std::int64_t>(value << unused) >> unused;
   return static_cast<std::int64_t>(value << unused >> unused);
 }
 std::int64_t clamped(std::int64_t value, Type from, Type to) {
-  const bool huge = from.kind != 's' && value < 0;  // beyond 2^63
+  const bool huge = from.kind != 's' && value < 0;  // above 2^63
   if (to.kind == 's') {
     const std::int64_t largest = std::numeric_limits<std::int64_t>::max() >> (64 - to.bits);
     if (huge || value > largest) return largest;
@@ -136,7 +136,7 @@ double value_of(Warp& w, const Instruction& i, const Conversion& c, int l) {
   return c.flush ? flushed(x) : x;
 }
 
-// NaN becomes 0, what is too large the largest.
+// NaN becomes 0, values that are too large become the largest integer.
 void float_to_integer(Warp& w, const Instruction& i) {
   const Conversion c = unpack(i.number);
   const double above = std::ldexp(1.0, c.to.kind == 's' ? c.to.bits - 1 : c.to.bits);
@@ -174,7 +174,7 @@ void integer_to_float(Warp& w, const Instruction& i) {
   });
 }
 
-// Single precision of a double, rounded as asked.
+// Returns a double as single precision, rounded as requested.
 float narrowed(double x, char rounding) {
   const auto f = static_cast<float>(x);
   const double back = f;
@@ -197,14 +197,14 @@ void float_to_float(Warp& w, const Instruction& i) {
       const float f = canonical(narrowed(x, c.rounding));
       w.slot<float>(i.at[0])[l] = c.flush ? flushed(f) : f;
     } else {
-      const auto f = static_cast<float>(x);  // of single precision before
+      const auto f = static_cast<float>(x);  // was single precision before
       const std::uint16_t bits = c.to.kind == 'x' ? std::bit_cast<std::uint16_t>(bf16(f))
                                                   : std::bit_cast<std::uint16_t>(f16(f));
       w.slot<std::uint16_t>(i.at[0])[l] = f != f ? nan_of_16_bits : bits;
     }
   });
 }
-// To a whole number that stays a float: cvt.rni.f32.f32.
+// Rounds to an integer that stays a float: cvt.rni.f32.f32.
 void float_to_whole(Warp& w, const Instruction& i) {
   const Conversion c = unpack(i.number);
   for_active(w, [&](int l) {
@@ -227,7 +227,7 @@ bool is_float(Type type) {
   return type.kind == 'f' || type.kind == 'x';
 }
 
-// The letter of the rounding, and whether it is to a whole number.
+// Returns the rounding letter, and sets whether to round to an integer.
 char rounding_of(const Decoding& d, bool& to_whole) {
   to_whole = d.has("rni") || d.has("rzi") || d.has("rmi") || d.has("rpi");
   if (d.has("rz") || d.has("rzi")) return 'z';

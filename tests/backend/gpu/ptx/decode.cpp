@@ -1,4 +1,4 @@
-// The register file of a kernel, control flow, and the choice among what can be decoded.
+// A kernel's register file, control flow, and the choice among decoders.
 #include "backend/gpu/ptx/decode.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::int64_t aligned(std::int64_t at, std::int64_t align) {
   return (at + align - 1) / align * align;
 }
 
-// "0f3F800000", "0d3FF0000000000000", "-5", "0x7f", "12U"
+// Parses "0f3F800000", "0d3FF0000000000000", "-5", "0x7f", "12U".
 std::uint64_t number_of(const std::string& text) {
   const bool is_float = text.size() > 2 && text[0] == '0' &&
                         (text[1] == 'f' || text[1] == 'F' || text[1] == 'd' || text[1] == 'D');
@@ -34,7 +34,7 @@ std::uint64_t number_of(const std::string& text) {
   return value;
 }
 
-// Lays variables out one after another and says where each begins.
+// Lays out variables consecutively and records the address of each.
 std::int64_t lay_out(const std::vector<Variable>& variables, std::int64_t top, std::uint64_t base,
                      std::map<std::string, std::uint64_t>& symbols) {
   for (const Variable& v : variables) {

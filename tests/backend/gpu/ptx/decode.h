@@ -1,5 +1,5 @@
-// From the text of a kernel to a program: operands become places in the register file, an operation
-// with its types becomes the function that runs it.
+// Decodes a kernel's text into a program: operands become slots of the register file, and an
+// operation with its types becomes the function that runs it.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace trireme::ptx {
 
-// Addresses of the variables of a module, in global and constant memory.
+// Addresses of a module's variables in global and constant memory.
 using Addresses = std::map<std::string, std::uint64_t>;
 
-// Throws std::runtime_error with kernel, line and text for an instruction that is not known.
+// Throws std::runtime_error with kernel, line and text for an unknown instruction.
 Program decode(const ModuleText& module, const KernelText& kernel, const Addresses& globals);
 
-// Places of the values of a kernel. Every value has 32 lanes of its width; a predicate is a mask.
+// Slots of a kernel's values. Every value has 32 lanes of its width; a predicate is a mask.
 class Slots {
  public:
   Slots(const KernelText& kernel, std::map<std::string, std::uint64_t> symbols, Program& program)
       : kernel_(kernel), symbols_(std::move(symbols)), program_(program) {}
 
-  // Of a register, a special register, a number or the address of a variable, as `bytes` wide
-  // elements. Throws std::runtime_error if the register has another width.
+  // Returns the slot of a register, a special register, a number or a variable's address, with
+  // elements of `bytes` bytes. Throws std::runtime_error if the register has another width.
   std::uint32_t of(const std::string& operand, int bytes);
   std::uint32_t of_predicate(const std::string& operand);
-  // 0 if it is no register.
+  // Returns 0 if the operand is not a register.
   int register_bytes(const std::string& operand) const;
   const std::map<std::string, std::uint64_t>& symbols() const { return symbols_; }
 
@@ -45,7 +45,7 @@ class Slots {
   std::map<std::pair<std::uint64_t, int>, std::uint32_t> constants_;
 };
 
-// One statement on its way to an instruction.
+// A statement that is being decoded into an instruction.
 struct Decoding {
   const Statement& statement;
   Slots& slots;
@@ -55,9 +55,9 @@ struct Decoding {
   Type type() const { return type_of(statement.operation.back()); }
   Type type_before() const { return type_of(statement.operation[statement.operation.size() - 2]); }
   bool has(std::string_view modifier) const;
-  // Whether no modifier but these stands between the name and the last `types` parts.
+  // Returns whether all modifiers between the name and the last `types` parts are among these.
   bool only(std::initializer_list<std::string_view> modifiers, int types = 1) const;
-  // Sets operand `k` of the instruction to operand `k` of the statement.
+  // Maps operand `k` of the statement to operand `k` of the instruction.
   void operand(int k, int bytes) {
     to.at[static_cast<std::size_t>(k)] = slots.of(operand_text(k), bytes);
   }
@@ -65,13 +65,13 @@ struct Decoding {
     to.at[static_cast<std::size_t>(k)] = slots.of_predicate(operand_text(k));
   }
   const std::string& operand_text(int k) const;
-  // "{%f1, %f2}" or "%f1"
+  // Splits "{%f1, %f2}" or "%f1".
   std::vector<std::string> vector_text(int k) const;
-  // Sets the address of "[%rd1+8]" as operand `slot` and the offset as `number`.
+  // Stores the address of "[%rd1+8]" as operand `slot` and the offset as `number`.
   void address(int k, std::size_t slot);
 };
 
-// Each sets to.run and the operands of what it knows; false for all else.
+// Each sets to.run and the operands if it knows the operation, and returns false otherwise.
 bool decode_integers(Decoding&);
 bool decode_floats(Decoding&);
 bool decode_predicates(Decoding&);

@@ -1,4 +1,4 @@
-// What lanes of a warp do together: shuffles, votes, barriers of the warp.
+// Implements operations across the lanes of a warp: shuffles, votes, warp barriers.
 #include <array>
 
 #include "backend/gpu/ptx/decode.h"
@@ -74,7 +74,7 @@ bool decode_vote(Decoding& d) {
   } else {
     d.predicate(0);
   }
-  // Negated in the text: !%p1
+  // The operand is negated in the text: !%p1
   if (d.operand_text(1)[0] == '!') return false;
   d.predicate(1);
   d.operand(2, 4);

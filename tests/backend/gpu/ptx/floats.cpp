@@ -1,5 +1,5 @@
-// Arithmetic of floats. Sums, products, quotients and roots are IEEE's; NaN of single precision is
-// always the same, as on the processor. Approximations are off by what NVIDIA's document allows.
+// Implements float arithmetic. Sums, products, quotients and roots follow IEEE; single-precision
+// NaN is canonical, as on the hardware. Approximations deviate by NVIDIA's documented bounds.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -73,7 +73,7 @@ struct Absolute {
     return std::fabs(a);
   }
 };
-// A number where one of the two is NaN; -0 is less than 0.
+// Returns the other number if one of the two is NaN; -0 is less than 0.
 template <bool largest>
 struct Extreme {
   template <class T>
@@ -84,7 +84,7 @@ struct Extreme {
     return (a < b) == largest ? b : a;
   }
 };
-// NaN where one of the two is.
+// Returns NaN if one of the two is NaN.
 template <bool largest>
 struct ExtremeOrNaN {
   template <class T>
@@ -99,11 +99,11 @@ struct CopySign {
   }
 };
 
-// --- single precision, not rounded to nearest ---
+// --- single precision with directed rounding ---
 
 enum class Rounding { down, up, to_zero };
 
-// hi + lo exactly, as the nearest float that the rounding allows.
+// Returns hi + lo, computed exactly, as the float that the rounding mode requires.
 template <Rounding rounding>
 float rounded(double hi, double lo) {
   float f = static_cast<float>(hi);
@@ -115,7 +115,7 @@ float rounded(double hi, double lo) {
   if (!down && (as_double < hi || (as_double == hi && lo > 0))) f = std::nextafter(f, infinity);
   return f;
 }
-// The rest that the sum of two doubles drops.
+// Returns the rounding error of the sum of two doubles.
 double rest_of(double a, double b, double sum) {
   const double from_b = sum - a;
   return (a - (sum - from_b)) + (b - from_b);
@@ -145,7 +145,7 @@ struct DirectedMultiply {
 float flushed(float x) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
 }
-// .ftz: numbers that are not normal are zeros.
+// .ftz: subnormal numbers become zero.
 template <class F>
 struct Flushed {
   template <class... T>
@@ -153,7 +153,7 @@ struct Flushed {
     return flushed(F::of(flushed(x)...));
   }
 };
-// .sat: to [0, 1]; NaN becomes 0.
+// .sat: clamps to [0, 1]; NaN becomes 0.
 template <class F>
 struct Saturated {
   template <class... T>

@@ -1,4 +1,4 @@
-// Arithmetic and bits of integers.
+// Implements integer arithmetic and bit operations.
 #include <bit>
 #include <type_traits>
 
@@ -70,7 +70,7 @@ struct MultiplyWide {
     return Add::of(of(a, b), c);
   }
 };
-// Of 0, all bits, as the processor does; of the smallest by -1, itself.
+// Division by 0 gives all ones, as on the hardware; the smallest number divided by -1 gives itself.
 struct Divide {
   template <class T>
   static T of(T a, T b) {
@@ -135,7 +135,7 @@ struct Not {
     return static_cast<T>(~a);
   }
 };
-// Distances beyond the width are the width.
+// Shift distances are clamped to the width.
 struct ShiftLeft {
   template <class T>
   static T of(T a, std::uint32_t by) {
@@ -150,7 +150,7 @@ struct ShiftRight {
     return by >= width ? T{0} : static_cast<T>(a >> by);
   }
 };
-// The upper or the lower half of two words that are shifted together.
+// Returns the upper or the lower half of two words that are shifted together.
 struct FunnelLeft {
   static std::uint32_t of(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
     return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << (by & 31) >> 32);
@@ -206,7 +206,7 @@ struct PermuteBytes {
     for (int i = 0; i < 4; ++i) {
       const std::uint32_t selector = selectors >> 4 * i & 15;
       std::uint32_t byte = both >> 8 * (selector & 7) & 0xff;
-      if (selector & 8) byte = byte & 0x80 ? 0xff : 0;  // its sign
+      if (selector & 8) byte = byte & 0x80 ? 0xff : 0;  // replicates its sign
       result |= byte << 8 * i;
     }
     return result;
@@ -233,7 +233,7 @@ struct ReverseBits {
   }
 };
 
-// Any function of three bits, by its table.
+// Computes any function of three bits from its truth table.
 void logic_of_three(Warp& w, const Instruction& i) {
   const auto *a = w.slot<std::uint32_t>(i.at[1]), *b = w.slot<std::uint32_t>(i.at[2]),
              *c = w.slot<std::uint32_t>(i.at[3]);
@@ -246,7 +246,7 @@ void logic_of_three(Warp& w, const Instruction& i) {
   });
 }
 
-// body(T{}) with an integer of as many bits as the type; null if these are none of 16, 32 and 64.
+// Calls body(T{}) with an unsigned integer of the type's width; null unless 16, 32 or 64 bits.
 template <class Body>
 Run for_bits(Type type, const Body& body) {
   if (type.bits == 16) return body(std::uint16_t{});
@@ -254,7 +254,7 @@ Run for_bits(Type type, const Body& body) {
   if (type.bits == 64) return body(std::uint64_t{});
   return nullptr;
 }
-// The same with the type's own.
+// The same with the type's own signedness.
 template <class Body>
 Run for_integer(Type type, const Body& body) {
   if (type.kind != 's') return for_bits(type, body);
@@ -277,7 +277,7 @@ Run ternary(Type type) {
   return for_integer(type, []<class T>(T) -> Run { return apply<F, T, T, T, T>; });
 }
 
-// How many operands of the type's width there are after the result, and that of the result.
+// Sets `sources` operands of the type's width after the result, whose width may differ.
 bool finish(Decoding& d, Run run, int sources, int result_bytes = 0, int last_bytes = 0) {
   const int bytes = d.type().bytes();
   d.to.run = run;

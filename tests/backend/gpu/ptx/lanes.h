@@ -1,4 +1,4 @@
-// How an operation on values becomes one on all lanes of a warp.
+// Applies operations on values to all lanes of a warp.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace trireme::ptx {
 
-// d[l] = f(l) for the active lanes; f is called for all, so it must bear what lies there.
+// d[l] = f(l) for active lanes; f runs for all lanes, so it must tolerate inactive lanes' values.
 template <class D, class F>
 inline void set(Warp& w, std::uint32_t at, const F& f) {
   D* const d = w.slot<D>(at);
@@ -28,7 +28,7 @@ inline void set_predicate(Warp& w, std::uint32_t at, Mask value) {
   *p = (*p & ~w.active) | (value & w.active);
 }
 
-// Bit l is f(l).
+// Sets bit l to f(l).
 template <class F>
 inline Mask mask_of(const F& f) {
   std::uint8_t bytes[lanes];

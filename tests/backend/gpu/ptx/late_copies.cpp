@@ -1,5 +1,5 @@
-// cp.async: copies from global to shared memory that arrive as late as the program allows, which
-// is when a thread waits for them; with another order of the launch, some arrive at once.
+// Implements cp.async: copies from global to shared memory that arrive as late as allowed, which is
+// when a thread waits for them; with another launch order, some arrive immediately.
 #include <cstring>
 
 #include "backend/gpu/ptx/decode.h"
@@ -19,7 +19,7 @@ void arrive_now(Warp& w, const LateCopy& copy) {
               copy.read);
 }
 
-// Reading fewer bytes than a copy has is allowed at addresses that have no more.
+// Checks both addresses; a copy that reads fewer bytes than it writes needs only those to exist.
 void check(Warp& w, const LateCopy& copy) {
   bytes_at<Space::shared>(w, copy.lane, copy.to, copy.bytes, Use::write);
   if (copy.read > 0) bytes_at<Space::global>(w, copy.lane, copy.from, copy.bytes, Use::read);
@@ -51,7 +51,7 @@ void start(Warp& w, const Instruction& i) {
 void commit(Warp& w, const Instruction&) {
   for_active(w, [&](int l) { ++w.committed[static_cast<std::size_t>(l)]; });
 }
-// All but the newest `number` groups of the active lanes.
+// Completes all but the newest `number` groups of the active lanes.
 void wait_for_groups(Warp& w, const Instruction& i) {
   std::size_t kept = 0;
   for (const LateCopy& copy : w.copies) {

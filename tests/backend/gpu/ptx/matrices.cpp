@@ -1,6 +1,6 @@
-// ldmatrix and mma.sync. The layouts are those of NVIDIA's "PTX ISA", section "Warp-level matrix
+// Implements ldmatrix and mma.sync. Layouts follow NVIDIA's "PTX ISA", section "Warp-level matrix
 // instructions". A sum of sixteen products and the addend is computed in double precision and
-// rounded once; the processor's own order and rounding are not documented.
+// rounded once; the hardware's own order and rounding are not documented.
 #include <bit>
 #include <cstring>
 
@@ -12,8 +12,8 @@
 namespace trireme::ptx {
 namespace {
 
-// Lane l names row l % 8 of matrix l / 8 and gets, of each matrix, two neighbors of row l / 4; of
-// the transposed matrix with `transposed`.
+// Lane l gives the address of row l % 8 of matrix l / 8 and receives, from each matrix, two
+// adjacent elements of row l / 4; with `transposed`, of the transposed matrix.
 void load_matrices(Warp& w, const Instruction& i) {
   constexpr std::size_t address_slot = 15;
   const int matrices = i.count;
@@ -57,7 +57,7 @@ double element(std::uint32_t pair, int half) {
   return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(half ? pair >> 16 : pair)));
 }
 
-// D = A B + C of 16 x 8 elements and 16 steps. Operands: 0 to 3 D, 4 to 7 A, 8 and 9 B, 10 to 13 C.
+// D = A B + C with 16 x 8 elements and 16 steps. Operands: 0-3 D, 4-7 A, 8 and 9 B, 10-13 C.
 template <class T>
 void multiply(Warp& w, const Instruction& i) {
   double a[16][16], b[16][8], c[16][8];

@@ -1,4 +1,4 @@
-// Reserved addresses, storage, and a table of what is live.
+// Reserves addresses and storage, and tracks live bytes.
 #include "backend/gpu/ptx/memory.h"
 
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   const std::size_t pages = (bytes + page - 1) / page;
   if (used_ + bytes > limit_ || top_ + (pages + 1) * page > reserved) return nullptr;
   const std::uint64_t offset = top_;
-  top_ += (pages + 1) * page;  // one between two allocations is never live
+  top_ += (pages + 1) * page;  // one page between two allocations is never live
   std::memset(storage_ + offset, 0xff, bytes);
   for (std::size_t i = 0; i < pages; ++i)
     live_[offset / page + i] = static_cast<std::uint16_t>(std::min(page, bytes - i * page));
@@ -51,7 +51,7 @@ bool DeviceMemory::release(void* memory) {
   const std::size_t pages = (found->second + page - 1) / page;
   std::fill_n(live_ + offset / page, pages, std::uint16_t{0});
   used_ -= found->second;
-  // Whole pages of the system go back to it; their addresses stay dead.
+  // Returns whole pages to the operating system; their addresses stay dead.
   constexpr std::uint64_t system_page = 4096;
   const std::uint64_t first = (offset + system_page - 1) / system_page * system_page;
   const std::uint64_t last = (offset + pages * page) / system_page * system_page;

@@ -1,4 +1,4 @@
-// Moves, and registers that are put together or taken apart.
+// Implements moves, and packing and unpacking of registers.
 #include "backend/gpu/ptx/decode.h"
 #include "backend/gpu/ptx/lanes.h"
 
@@ -11,7 +11,7 @@ void move(Warp& w, const Instruction& i) {
   set<T>(w, i.at[0], [&](int l) { return a[l]; });
 }
 
-// Of `count` narrow registers, the first lowest.
+// Packs `count` narrow registers, the first one lowest.
 template <class T, class Part>
 void join(Warp& w, const Instruction& i) {
   set<T>(w, i.at[0], [&](int l) {
@@ -57,7 +57,7 @@ bool decode_parts(Decoding& d, const std::vector<std::string>& parts) {
   return d.to.run != nullptr;
 }
 
-// Generic addresses: those of global memory are themselves, the other kinds have windows.
+// Generic addresses: global addresses are unchanged, the other spaces have windows.
 template <bool to_generic>
 void convert_address(Warp& w, const Instruction& i) {
   const auto* a = w.slot<std::uint64_t>(i.at[1]);

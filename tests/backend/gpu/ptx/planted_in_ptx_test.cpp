@@ -1,5 +1,5 @@
-// Mistakes planted in the PTX of real kernels: the tests of the kernels, or the interpreter while
-// they run, have to find each.
+// Tests that bugs planted in the PTX of real kernels are detected, by the kernels' tests or by the
+// interpreter that runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ namespace {
 struct Mistake {
   const char* name;
   const char* plant;    // TRIREME_PTX_PLANT
-  const char* test;     // that runs the kernel
-  const char* message;  // of the interpreter; null: the test fails by its numbers
+  const char* test;     // the test that runs the kernel
+  const char* message;  // of the interpreter; null: results are wrong
 };
 
 class PlantedInPtx : public ::testing::TestWithParam<Mistake> {};
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"shift_by_too_much", "AdamStep|, 5;|1|, 15;", update, "an allocation of"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
-// What is planted is there: without it the same tests pass.
+// Control: the same tests pass without the planted bugs.
 TEST(PlantedInPtx, NothingIsFoundWhereNothingIsPlanted) {
   for (const char* test : {product, attention, norm, update})
     EXPECT_THAT(run_planted("no kernel has this name|x|1|y", test),

@@ -1,4 +1,4 @@
-// Comparisons, predicates and what is chosen by them.
+// Implements comparisons, predicates and selections.
 #include <cmath>
 
 #include "backend/gpu/ptx/decode.h"
@@ -12,7 +12,7 @@ enum class Order { eq, ne, lt, le, gt, ge };
 template <Order order, class T>
 bool holds(T a, T b) {
   if constexpr (order == Order::eq) return a == b;
-  if constexpr (order == Order::ne) return a < b || a > b;  // false of NaN
+  if constexpr (order == Order::ne) return a < b || a > b;  // false for NaN
   if constexpr (order == Order::lt) return a < b;
   if constexpr (order == Order::le) return a <= b;
   if constexpr (order == Order::gt) return a > b;
@@ -23,7 +23,7 @@ bool unordered(T a, T b) {
   return a != a || b != b;
 }
 
-// How the comparison continues: with a predicate of before.
+// How a comparison is combined with an earlier predicate.
 enum Combine : std::int64_t { alone, with_and, with_or, with_xor };
 
 void finish(Warp& w, const Instruction& i, Mask result) {
@@ -127,7 +127,7 @@ Run comparison_of(const Decoding& d) {
   return nullptr;
 }
 
-// setp.lt.and.f32 p|q, a, b, c
+// Decodes setp.lt.and.f32 p|q, a, b, c.
 bool decode_comparison(Decoding& d) {
   if (d.name() != "setp" || d.statement.operation.size() < 3) return false;
   d.to.run = comparison_of(d);

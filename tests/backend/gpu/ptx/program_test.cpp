@@ -1,5 +1,5 @@
-// The program as a user runs it, whose plug-in for NVIDIA's GPUs is the substitute: a training on
-// compiled kernels, and what a driver or a GPU can answer.
+// Tests of the program as a user runs it, with the substitute as its NVIDIA plug-in: training on
+// compiled kernels, and errors of a driver or a GPU.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class CudaProgram : public Workspace {
                              "optimizer.warmup_iters=2"});
     return more;
   }
-  // The run fails, with exit code 1 and one message.
+  // Expects a failed run with exit code 1 and a single message.
   void expect_failed(const Outcome& outcome, const std::string& message) const {
     EXPECT_EQ(outcome.code, 1) << outcome.out;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr(message), Not(HasSubstr("terminate"))));
@@ -79,7 +79,7 @@ TEST_F(CudaProgram, EndsWithOneMessageWhenTheGpuIsLostAndGoesOnFromTheCheckpoint
   const std::vector<std::string> settings = short_run({cuda, "checkpoint.interval=2"});
   const Outcome whole = train("whole", settings);
   ASSERT_EQ(whole.code, 0) << whole.out;
-  // In the fifth step or so.
+  // The GPU is lost in about the fifth step.
   expect_failed(train("lost", settings, {{"TRIREME_PTX_LOST_AT", "900"}}),
                 "the GPU is lost to this process");
   const Outcome again = train("lost", settings);

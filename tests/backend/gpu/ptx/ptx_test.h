@@ -1,4 +1,4 @@
-// Kernels written in PTX by a test, and run by the interpreter.
+// Runs kernels that a test writes in PTX on the interpreter.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 
 namespace trireme::ptx {
 
-// Memory of the device for one test.
+// A test's device memory.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes)
@@ -37,13 +37,13 @@ class Buffer {
 };
 
 struct Body {
-  std::string text;         // of the statements
+  std::string text;         // the statements
   std::string shared = "";  // declarations of shared memory
   int threads = 32;
   std::uint64_t order = 0;
 };
 
-// The registers of the kernels of tests. %rd1 holds the address of the buffer, %r1 the thread.
+// Adds the test kernels' registers. %rd1 has the address of the buffer, %r1 the thread index.
 inline std::string kernel_text(const Body& body) {
   return ".version 8.0\n.target sm_80\n.address_size 64\n"
          ".visible .entry test(.param .u64 buffer)\n.maxntid 128, 1, 1\n{\n" +
@@ -54,7 +54,7 @@ inline std::string kernel_text(const Body& body) {
          body.text + "\nret;\n}\n";
 }
 
-// One block.
+// Runs one block.
 inline Count run(const Body& body, const Buffer& buffer) {
   ModuleText module = parse(kernel_text(body));
   parse_body(module.kernels[0]);
@@ -70,7 +70,7 @@ inline Count run(const Body& body, const Buffer& buffer) {
   return run(launch);
 }
 
-// What each thread leaves in %r0.
+// Returns the value of %r0 in each thread.
 inline std::vector<std::uint32_t> results(Body body) {
   const auto count = static_cast<std::size_t>(body.threads);
   const Buffer buffer(4 * count);
@@ -86,7 +86,7 @@ inline float float_result(const std::string& text) {
   return std::bit_cast<float>(result(text + "\nmov.b32 %r0, %f0;"));
 }
 
-// What the interpreter says to a program that is wrong.
+// Returns the interpreter's error for an invalid program.
 inline std::string refusal(const Body& body, const Buffer& buffer) {
   try {
     run(body, buffer);

@@ -1,4 +1,4 @@
-// Warps step by step.
+// Executes warps step by step.
 #include "backend/gpu/ptx/run.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace trireme::ptx {
 namespace {
 
-// Lanes of a warp, which may go different ways: those that are furthest behind run first, so that
-// they meet the others where their ways join.
+// Lanes of a warp may diverge: those that are furthest behind run first, so that they reconverge
+// with the others where their paths join.
 class Stepper {
  public:
   Stepper(Warp& warp, const Program& program, Count& count)
       : w_(warp), program_(program), count_(count) {}
 
-  // Until the warp waits at the block's barrier or all of its lanes have left.
+  // Runs until the warp waits at the block's barrier or all of its lanes have exited.
   void run() {
     while (!w_.groups.empty() && !w_.at_barrier) {
       choose();
@@ -29,7 +29,7 @@ class Stepper {
   int place() const { return place_; }
 
  private:
-  // Takes the group that is furthest behind out of those that wait.
+  // Removes the group that is furthest behind from the waiting ones.
   void choose() {
     auto best = w_.groups.end();
     for (auto g = w_.groups.begin(); g != w_.groups.end(); ++g)
@@ -43,13 +43,13 @@ class Stepper {
     w_.groups.erase(best);
     look_ahead();
   }
-  // Where the next group ahead waits: nobody passes it.
+  // Finds where the next group ahead waits: no group passes it.
   void look_ahead() {
     rendezvous_ = std::numeric_limits<int>::max();
     for (const auto& g : w_.groups)
       if (g.place >= place_) rendezvous_ = std::min(rendezvous_, g.place);
   }
-  // Puts lanes to those that wait at a place.
+  // Adds lanes to those that wait at a place.
   void park(int place, Mask mask, bool stuck) {
     for (auto& g : w_.groups) {
       if (g.place != place) continue;
@@ -89,7 +89,7 @@ class Stepper {
     }
   }
 
-  // False where the group ends here.
+  // Returns false if the group stops here.
   bool control(const Instruction& i, Mask active) {
     switch (i.flow) {
       case Flow::gather:
@@ -110,7 +110,7 @@ class Stepper {
         i.members < 0
             ? all_lanes
             : w_.slot<Mask>(static_cast<std::uint32_t>(i.members))[std::countr_zero(active)];
-    // Lanes that have left cannot come; the matrix units want all.
+    // Exited lanes cannot arrive; the matrix units need all lanes.
     const Mask needed = i.members < 0 ? all_lanes : members & w_.live;
     if ((needed & ~active) != 0) {
       if (active != mask_) throw Fault(std::countr_zero(active), "some lanes pass by");
@@ -173,7 +173,7 @@ class Stepper {
   Mask mask_ = 0;
 };
 
-// Memory of a block that the next one uses again, and the next launch.
+// Block memory that is reused by the next block, and by the next launch.
 struct Storage {
   std::vector<std::byte> registers, shared;
   std::vector<SharedUse> uses;
@@ -295,7 +295,7 @@ class Runner {
       report(w, stepper.place(), fault);
     }
   }
-  // False if all threads have left.
+  // Returns false if all threads have exited.
   bool pass_barrier() {
     int place = -1;
     for (Warp& w : block_.warps) {

@@ -1,4 +1,4 @@
-// Runs a kernel: blocks one after another, warps in turns from barrier to barrier.
+// Runs a kernel: blocks sequentially, warps in turns from barrier to barrier.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace trireme::ptx {
 
-// What ran.
+// Counts of what ran.
 struct Count {
   std::uint64_t warp_instructions = 0, thread_instructions = 0;
 };
 
-// Throws std::runtime_error that names kernel, block, thread, line and statement where the program
-// does what it must not do: an access to memory that is not there, a race in shared memory, a
-// barrier or an exchange that not all reach, a lane read that takes no part.
+// Throws std::runtime_error with kernel, block, thread, line and statement for an illegal
+// operation: an access to nonexistent memory, a race in shared memory, a barrier or an exchange
+// that not all lanes reach, or a read of a lane that does not participate.
 Count run(const Launch& launch);
 
 }  // namespace trireme::ptx

@@ -1,4 +1,4 @@
-// Checks of accesses.
+// Checks memory accesses.
 #include "backend/gpu/ptx/space.h"
 
 #include <cstdio>

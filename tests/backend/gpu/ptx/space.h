@@ -1,4 +1,4 @@
-// Where an address leads: every access is checked against what is there.
+// Resolves addresses: every access is checked against the existing memory.
 #pragma once
 
 #include "backend/gpu/ptx/machine.h"
@@ -12,7 +12,7 @@ enum class Use { read, write };
 [[noreturn]] void fail_access(int lane, const char* what, std::uint64_t address, std::size_t bytes);
 [[noreturn]] void fail_global(int lane, std::uint64_t address, std::size_t bytes, Use use);
 
-// A race between warps: an access to bytes that another warp wrote since the last barrier, or a
+// Detects races between warps: access to bytes that another warp wrote since the last barrier, or a
 // write to bytes that another warp read.
 void note_use(Warp&, int lane, std::size_t offset, std::size_t bytes, Use use);
 
@@ -27,7 +27,7 @@ inline std::byte* shared_at(Warp& w, int lane, std::uint64_t address, std::size_
 
 std::byte* other_at(Warp&, int lane, Space, std::uint64_t address, std::size_t bytes, Use use);
 
-// The bytes behind an address, as this lane sees them. Throws Fault.
+// Returns the bytes at an address as seen by this lane. Throws Fault.
 template <Space space>
 std::byte* bytes_at(Warp& w, int lane, std::uint64_t address, std::size_t bytes, Use use) {
   if (address & (bytes - 1)) fail_access(lane, "not aligned", address, bytes);

@@ -1,4 +1,4 @@
-// A reader of statements: each ends at its semicolon, labels and braces stand alone.
+// Parses statements: each ends at its semicolon; labels and braces are separate.
 #include "backend/gpu/ptx/text.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::string trimmed(std::string_view text) {
   return result;
 }
 
-// At commas outside of brackets.
+// Splits at commas outside of brackets.
 std::vector<std::string> split_operands(std::string_view text) {
   std::vector<std::string> parts;
   int depth = 0;
@@ -55,7 +55,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// Words of a text that blanks separate.
+// Splits a text into words at blanks.
 std::vector<std::string> words(std::string_view text) {
   return split(trimmed(text), ' ');
 }
@@ -89,7 +89,7 @@ class Parser {
           at(".const") || at(".shared") || at(".func")) {
         declaration();
       } else {
-        take_line();  // .version, .target, .address_size and what debuggers read
+        take_line();  // .version, .target, .address_size and debug information
       }
     }
     return std::move(module_);
@@ -106,7 +106,7 @@ class Parser {
       if (text_[position_++] == '\n') ++line_;
   }
 
-  // False at the end of the text.
+  // Returns false at the end of the text.
   bool skip_blanks() {
     for (;;) {
       if (position_ >= text_.size() || next() == '\0') return false;
@@ -123,7 +123,7 @@ class Parser {
     }
   }
   std::string take_line() { return take_to("\n"); }
-  // Up to one of `ends`, which is skipped too; comments are left out.
+  // Reads up to and including one of `ends`, which is not returned; drops comments.
   std::string take_to(std::string_view ends) {
     std::string taken;
     while (position_ < text_.size() && ends.find(next()) == std::string_view::npos) {
@@ -141,7 +141,7 @@ class Parser {
   void declaration() {
     const std::size_t before = position_;
     std::string head;
-    // Either a variable, which ends at a semicolon, or a kernel with its parameters.
+    // Either a variable, which ends at a semicolon, or a kernel with its parameters follows.
     while (position_ < text_.size() && next() != ';' && next() != '(' && next() != '=') {
       head += next();
       advance();
@@ -153,7 +153,7 @@ class Parser {
     variable(take_to(";"));
   }
 
-  // "[.visible] .global .align 4 .b8 name[16] = {1, 2}"
+  // Parses "[.visible] .global .align 4 .b8 name[16] = {1, 2}".
   void variable(const std::string& text) {
     const std::size_t equals = text.find('=');
     Variable v = declared(text.substr(0, equals));
@@ -216,7 +216,7 @@ class Parser {
       k.most_threads = 1;
       for (const std::string& n : split(properties.substr(at + 8), ',')) {
         k.most_threads *= std::stoi(n);
-        if (n.find(' ') != std::string::npos) break;  // the next property
+        if (n.find(' ') != std::string::npos) break;  // start of the next property
       }
     }
     k.body_line = line_;
@@ -274,7 +274,7 @@ class Parser {
       k.statements.push_back(statement(text, line));
     }
   }
-  // ".reg .b32 %r<10>" or ".reg .pred p, q"
+  // Parses ".reg .b32 %r<10>" or ".reg .pred p, q".
   void registers(KernelText& k, const std::string& text) {
     const auto parts = words(text);
     const Type type = type_of(parts.at(1).substr(1));

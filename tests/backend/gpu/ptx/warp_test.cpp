@@ -1,4 +1,4 @@
-// What lanes, warps and memory do together, and what is refused.
+// Tests of interactions of lanes, warps and memory, and of the errors for illegal ones.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(Divergence, LanesMeetAgainBehindLoopsAndBranches) {
-  // Lane l turns l times; then all take part in a shuffle.
+  // Lane l loops l times; then all lanes participate in a shuffle.
   const Body body{
       "mov.u32 %r0, 0;\nmov.u32 %r2, %r1;\n"
       "LOOP:\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra DONE;\n"
@@ -48,7 +48,7 @@ TEST(Shuffles, ReachTheLanesThatTheyName) {
 }
 
 constexpr const char* shared_word = ".shared .align 16 .b8 memory[1024];\n";
-// Each thread leaves its number for the one of the other warp.
+// Each thread stores its index for a thread of the other warp.
 std::string exchange(const std::string& between) {
   return "mov.u32 %r2, memory;\nshl.b32 %r3, %r1, 2;\nadd.u32 %r4, %r2, %r3;\n"
          "st.shared.u32 [%r4], %r1;\n" +
@@ -123,7 +123,7 @@ TEST(Atomics, AddUpOverLanesAndWarps) {
   EXPECT_EQ(*buffer.as<std::int64_t>(), -31);
 }
 
-// Two copies of 16 bytes for each lane, of which the second is cut off by `bytes`.
+// Two 16-byte copies per lane; the second reads no bytes and is filled with zeros.
 std::string copies(const std::string& wait) {
   return "mov.u32 %r2, memory;\nshl.b32 %r3, %r1, 4;\nadd.u32 %r2, %r2, %r3;\n"
          "cp.async.cg.shared.global [%r2], [%rd1], 16;\ncp.async.commit_group;\n"
@@ -148,7 +148,7 @@ TEST(LateCopies, ArriveWhenTheyAreWaitedFor) {
     EXPECT_EQ(after("cp.async.wait_all;", order), (std::vector<std::uint32_t>{101, 0}));
 }
 
-// A product of two tiles, loaded as the elements that backend/gpu/tile_maps.h gives to lanes.
+// Multiplies two tiles, loaded with the lane mapping of backend/gpu/tile_maps.h.
 TEST(Matrices, MultiplyByTheMapsOfTheKernels) {
   using Map = gpu::MmaMap;
   float a[16][16], b[16][16];
@@ -158,7 +158,7 @@ TEST(Matrices, MultiplyByTheMapsOfTheKernels) {
       b[i][j] = static_cast<float>((5 * i + j) % 7 - 3);
   const Buffer buffer(32 * 48);
   auto* const words =
-      buffer.as<std::uint16_t>();  // of each lane: 8 of a, 8 of b, room for 4 floats
+      buffer.as<std::uint16_t>();  // for each lane: 8 of a, 8 of b, room for 4 floats
   for (int l = 0; l < 32; ++l) {
     for (int i = 0; i < 8; ++i) {
       words[24 * l + i] = bf16(a[Map::left_row(l, i)][Map::left_step(l, i)]).bits;

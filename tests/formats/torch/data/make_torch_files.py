@@ -1,5 +1,5 @@
-"""Writes small files with real PyTorch (needs torch and numpy) in this folder, each with the tensors
-that a reader must find in NAME.json: {name: {"type", "shape", "values"}}, values as float64."""
+"""Writes small files with real PyTorch (needs torch and numpy) to this folder, each with its expected
+tensors in NAME.json: {name: {"type", "shape", "values"}}, values as float64."""
 import argparse
 import collections
 import enum
@@ -43,7 +43,7 @@ def write(name, value, **options):
     (HERE / f"{Path(name).name}.json").write_text(json.dumps(expected) + "\n")
 
 
-# Names that real checkpoints hold: the module's __name__ decides what the pickle says.
+# Names that occur in real checkpoints: the module's __name__ determines the pickle's contents.
 def foreign(module, name, base=object, **members):
     made = type(name, (base,), members) if base is not enum.Enum else enum.Enum(name, members)
     made.__module__ = module

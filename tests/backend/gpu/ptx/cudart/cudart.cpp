@@ -1,5 +1,5 @@
-// The functions of CUDA's runtime that the plug-in calls, for a device whose kernels the
-// interpreter of PTX runs.
+// The CUDA runtime functions that the plug-in calls, for a device whose kernels run in the PTX
+// interpreter.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -27,12 +27,12 @@ using namespace trireme::ptx;
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 
-// As CUDA does with cudaErrorNotReady too, which is no error.
+// Records the last error as CUDA does, also for cudaErrorNotReady, which is not an error.
 cudaError_t answer(cudaError_t code) {
   if (code != cudaSuccess) last_error = code;
   return code;
 }
-// body() where the device works; what it throws breaks the device, as a fault of a kernel does.
+// Runs body() on a working device; an exception breaks the device, as a kernel's fault does.
 template <class Body>
 cudaError_t with_device(const Body& body) {
   const std::lock_guard lock(driver_mutex);
@@ -46,7 +46,7 @@ cudaError_t with_device(const Body& body) {
   }
   return answer(driver_state());
 }
-// The same for what waits: a fault may have come up in between.
+// The same for calls that wait: a fault may have occurred in between.
 template <class Body>
 cudaError_t waiting(const Body& body) {
   return with_device([&] {
@@ -55,12 +55,12 @@ cudaError_t waiting(const Body& body) {
   });
 }
 
-// Pinned memory, by its beginning.
+// Pinned memory, keyed by its start.
 std::map<const char*, std::size_t>& pinned() {
   static auto* const blocks = new std::map<const char*, std::size_t>;
   return *blocks;
 }
-// The bytes of device memory or of pinned memory; null for any other.
+// Returns the bytes of device or pinned memory; null for any other memory.
 std::byte* bytes_of(const void* p, std::size_t bytes) {
   DeviceMemory& memory = DeviceMemory::instance();
   const auto address = reinterpret_cast<std::uint64_t>(p);
@@ -78,7 +78,7 @@ std::byte* bytes_of(const void* p, std::size_t bytes) {
   throw std::runtime_error("an asynchronous copy of host memory that is not pinned");
 }
 
-// With the limit of the environment.
+// Applies the limit of the environment variable.
 DeviceMemory& device_memory() {
   DeviceMemory& memory = DeviceMemory::instance();
   static const bool limited =
@@ -97,7 +97,7 @@ void count_launch() {
 
 }  // namespace
 
-// Tests change the order of threads by the same name in every plug-in.
+// Tests change the order of threads through this same name in every plug-in.
 extern "C" __attribute__((visibility("default"))) void trireme_emulated_thread_order(
     std::uint64_t seed) {
   const std::lock_guard lock(driver_mutex);
@@ -239,7 +239,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   return cudaEventCreateWithFlags(event, 0);
 }
-// Speed is nothing that an interpreter could tell: a millisecond.
+// An interpreter cannot measure speed: every interval is one millisecond.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
   return with_device([] { return cudaSuccess; });
@@ -258,7 +258,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return with_device([&] {
     if (has_passed(event->state)) return cudaSuccess;
-    // A device continues by itself: whoever asks again finds that it has.
+    // A real device makes progress by itself: the next query finds it done.
     run_until(*event->state.stream, event->state.position);
     return cudaErrorNotReady;
   });
@@ -272,7 +272,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
             [=] { std::memmove(bytes_of(to, bytes), bytes_of(from, bytes), bytes); });
   });
 }
-// All devices share one memory: a copy between two of them is a copy.
+// All devices share one memory: a copy between two of them is a plain copy.
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
                                 cudaStream_t stream) {
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
@@ -303,7 +303,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = static_cast<int>(setting("TRIREME_PTX_KILOHERTZ", 1));
   return with_device([] { return cudaSuccess; });
 }
-// Takes an error that somebody has left for its own, as vendors' libraries do after theirs.
+// Reports an earlier pending error as its own, as vendor libraries do after their launches.
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 threads, void** arguments,
                              std::size_t shared_bytes, cudaStream_t stream) {
   if (last_error != cudaSuccess) return last_error;

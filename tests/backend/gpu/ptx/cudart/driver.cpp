@@ -1,4 +1,4 @@
-// The state of the driver and its words.
+// The state of the driver and its error texts.
 #include "backend/gpu/ptx/cudart/driver.h"
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ void break_device(cudaError_t code, const std::string& text) {
   broken_text = std::string(error_text(code)) + (text.empty() ? "" : ": ") + text;
 }
 
-// As CUDA says it.
+// Returns CUDA's wording.
 const char* error_text(cudaError_t code) {
   if (code == broken && !broken_text.empty()) return broken_text.c_str();
   switch (code) {

@@ -1,4 +1,4 @@
-// Registration as nvcc's host code does it before main(), and launches.
+// Kernel registration, as nvcc's host code does it before main(), and launches.
 #include "backend/gpu/ptx/cudart/kernels.h"
 
 #include <cstdio>
@@ -22,7 +22,7 @@
 namespace trireme::ptx {
 namespace {
 
-// Limits of a processor of sm_80 (CUDA C++ Programming Guide, "Technical Specifications").
+// Limits of a multiprocessor of sm_80 (CUDA C++ Programming Guide, "Technical Specifications").
 constexpr std::int64_t shared_without_asking = 48 << 10, most_shared = 163 << 10;
 constexpr unsigned most_threads = 1024, most_blocks_y = 65535, most_blocks_x = 0x7fffffff;
 
@@ -31,8 +31,8 @@ constexpr unsigned most_threads = 1024, most_blocks_y = 65535, most_blocks_x = 0
   std::abort();
 }
 
-// The text of the PTX in what nvcc embedded: a header (magic number, sizes), then entries, of
-// which this finds the one that is text.
+// Extracts the PTX text from nvcc's embedded data: a header (magic number, sizes), then entries,
+// one of which is the text.
 std::string ptx_of(const void* registered) {
   struct Wrapper {
     std::uint32_t magic, version;
@@ -56,7 +56,7 @@ std::string ptx_of(const void* registered) {
   return std::string(all.substr(begin, all.find('\0', begin) - begin));
 }
 
-// TRIREME_PTX_PLANT.
+// Applies TRIREME_PTX_PLANT.
 void plant(KernelText& kernel) {
   const char* const setting = std::getenv("TRIREME_PTX_PLANT");
   if (!setting) return;
@@ -207,7 +207,7 @@ void __cudaRegisterFunction(void** module, const char* function, char*, const ch
   trireme::ptx::note_kernel(name);
 }
 
-// What the stubs of nvcc call; this program launches kernels itself and never calls a stub.
+// nvcc's stubs call this; our program launches kernels itself and never calls a stub.
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) {
   return cudaErrorInvalidConfiguration;
 }

@@ -1,4 +1,4 @@
-// The kernels of the program: which PTX belongs to the host's function, and what a launch of it is.
+// The program's kernels: the PTX of each host function, and the work of a launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,15 +7,15 @@
 
 namespace trireme::ptx {
 
-// Packs the arguments now and gives the work that runs the kernel. Throws std::runtime_error for
-// PTX that is not understood, Refused for sizes that a processor of sm_80 does not take.
+// Packs the arguments immediately and returns the work that runs the kernel. Throws
+// std::runtime_error for unsupported PTX, and Refused for sizes that an sm_80 device rejects.
 std::function<void()> prepare_launch(const void* function, dim3 grid, dim3 threads,
                                      void** arguments, std::size_t dynamic_shared_bytes);
 
-// Lets a kernel use more than 48 KiB of shared memory. False if no processor of sm_80 has so much.
+// Allows a kernel more than 48 KiB of shared memory. Returns false if sm_80 does not have so much.
 bool allow_shared_bytes(const void* function, int bytes);
 bool is_kernel(const void* function);
-// What a kernel declares.
+// Returns the shared memory that a kernel declares.
 std::size_t static_shared_bytes(const void* function);
 
 struct Refused {

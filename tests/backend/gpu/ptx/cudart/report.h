@@ -1,4 +1,4 @@
-// What has run: TRIREME_PTX_REPORT names a file that gets a line for every kernel of the program.
+// Report of kernel runs: TRIREME_PTX_REPORT names a file that gets a line per kernel.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace trireme::ptx {
 
-// A kernel that could run.
+// Registers a kernel that could run.
 void note_kernel(const std::string& name);
-// run(), counted.
+// Calls run() and counts it.
 void run_and_report(const Launch& launch);
 
 }  // namespace trireme::ptx

@@ -1,4 +1,4 @@
-// Lazy streams.
+// Lazily executed streams.
 #include "backend/gpu/ptx/cudart/streams.h"
 
 #include <utility>
