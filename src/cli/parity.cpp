@@ -1,4 +1,4 @@
-// `trireme parity`: whether layouts compute the same training steps, and where they part.
+// `trireme parity`: whether layouts compute the same training steps, and where they first differ.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -132,13 +132,13 @@ void run_parity(const ParityArguments& arguments) {
 void add_parity(CLI::App& app) {
   const auto arguments = std::make_shared<ParityArguments>();
   CLI::App* command = app.add_subcommand(
-      "parity", "Compare training steps on several layouts, and name where they part");
+      "parity", "Compare training steps on several layouts, and name the first difference");
   command->footer(
       "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with ranks that are threads "
-      "of this process, and every value is compared with that on one rank: bit by bit where exact numerics promise "
+      "of this process, and every value is compared with that on one rank: bit by bit if exact numerics promise "
       "equal bits, otherwise in fp64, where rounding hides no error.\n"
       "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top of the file's: "
-      "tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel degree (default: the least with which the layout makes sense).\n"
+      "tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel degree (default: the smallest that the layout allows).\n"
       "Exit code: 0 the same up to rounding, 1 a layout differs, 2 wrong input.\n");
   command->add_option("config", arguments->request.file, "Configuration file (TOML)")->required();
   command
