@@ -324,9 +324,8 @@ TEST(HuggingFaceConfig, ModulesOfMultiTokenPrediction) {
   HuggingFaceModel model =
       parse_huggingface_config(deepseek({{"num_nextn_predict_layers", 1}}), "config.json");
   EXPECT_EQ(model.model.mtp_layers, 1);
-  ModelConfig llama = model.model;
-  llama.kv_lora_rank = llama.q_lora_rank = llama.qk_nope_head_dim = llama.qk_rope_head_dim = 0;
-  llama.moe = {};
+  ModelConfig llama = parse_huggingface_config(relative_of_llama("llama", ""), "config.json").model;
+  llama.mtp_layers = 1;
   EXPECT_THAT(refusal_of([&] { huggingface_kind(llama); }), HasSubstr("mtp_layers"));
   EXPECT_EQ(fit_to_names(model, {"model.layers.3.eh_proj.weight"}), "");
   EXPECT_EQ(tied_huggingface_tensor(model, "model.layers.3.embed_tokens.weight"),

@@ -119,9 +119,9 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
 // last one.
 void read_modules(const HuggingFaceReader& json, ModelConfig& m) {
   const char* const key = json.either("num_nextn_predict_layers", "num_mtp_layers");
-  if (!json.has(key)) return;
+  if (!json.has(key) || json[key] == 0) return;
   m.mtp_layers = json.size(key, "mtp_layers");
-  if (m.mtp_layers > 0 && !m.moe.in_layer(m.num_layers - 1)) {
+  if (!m.moe.in_layer(m.num_layers - 1)) {
     json.refuse(key,
                 "the modules have experts there, and here they have the MLP of the last layer, "
                 "which is dense: it must be 0");
