@@ -22,7 +22,7 @@ struct Argument {
 };
 
 // Arguments that determine the model's computation.
-constexpr std::array<Argument, 44> arguments{{
+constexpr std::array<Argument, 55> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -42,6 +42,14 @@ constexpr std::array<Argument, 44> arguments{{
     {"rotary_seq_len_interpolation_factor", "--rotary-seq-len-interpolation-factor"},
     {"use_rope_scaling", "--use-rope-scaling", Word::when_true},
     {"rope_scaling_factor", "--rope-scaling-factor"},
+    {"rotary_scaling_factor", "--rotary-scaling-factor"},
+    {"mscale", "--mscale"},
+    {"mscale_all_dim", "--mscale-all-dim"},
+    {"yarn_original_max_position_embeddings", "--yarn-original-max-position-embeddings"},
+    {"yarn_beta_fast", "--yarn-beta-fast"},
+    {"yarn_beta_slow", "--yarn-beta-slow"},
+    {"yarn_correction_range_round_to_int", "--no-yarn-correction-range-round-to-int",
+     Word::when_false},
     {"normalization", "--normalization"},
     {"norm_epsilon", "--norm-epsilon"},
     {"layernorm_epsilon", "--layernorm-epsilon"},
@@ -49,6 +57,10 @@ constexpr std::array<Argument, 44> arguments{{
      Word::when_true},
     {"swiglu", "--swiglu", Word::when_true},
     {"squared_relu", "--squared-relu", Word::when_true},
+    {"quick_geglu", "--quick-geglu", Word::when_true},
+    {"activation_func_clamp_value", "--activation-func-clamp-value"},
+    {"glu_linear_offset", "--glu-linear-offset"},
+    {"softmax_type", "--softmax-type"},
     {"openai_gelu", "--openai-gelu", Word::when_true},
     {"bias_gelu_fusion", "--no-bias-gelu-fusion", Word::when_false},
     {"add_bias_linear", "--disable-bias-linear", Word::when_false},
@@ -99,15 +111,11 @@ constexpr std::array<Argument, 19> expert_arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 24> refused_arguments{{
+constexpr std::array<Refused, 22> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is the second half of the rows"},
     {"heterogeneous_layers_config_path", "its layers differ from each other"},
-    {"quick_geglu", "its activation is another one"},
-    {"activation_func_clamp_value", "its activation is clamped"},
-    {"glu_linear_offset", "its gate has an offset", "0.0"},
-    {"softmax_type", "its attention has another softmax", "vanilla"},
     {"softmax_scale", "its attention has a scale of its own"},
     {"qk_l2_norm", "its queries and keys are divided by their lengths"},
     {"attention_output_gate", "its attention has a gate"},
@@ -119,6 +127,8 @@ constexpr std::array<Refused, 24> refused_arguments{{
     {"use_mup", "its outputs are scaled by widths"},
     {"retro_add_retriever", "its layers attend to texts that were looked up"},
     {"is_hybrid_model", "not all of its layers are attention"},
+    {"hybrid_layer_pattern", "its tensors have the names of hybrid models"},
+    {"enable_mhc_connections", "its layers have several residual streams"},
     {"hybrid_override_pattern", "not all of its layers are attention"},
     {"moe_latent_size", "its experts read other rows than the model's"},
     {"moe_apply_probs_on_input", "its weights multiply what experts read"},

@@ -49,7 +49,8 @@ bool is_bert(const ModelConfig& m) {
 }
 
 void add_positions(TorchDict& args, const ModelConfig& m) {
-  args.push_back({"position_embedding_type", text_value(theirs(m.position))});
+  const bool yarn = m.rope_scaling == RopeScaling::yarn;
+  args.push_back({"position_embedding_type", text_value(yarn ? "yarn" : theirs(m.position))});
   args.push_back({"add_position_embedding", {true}});
   args.push_back({"rotary_base", whole_or_real(m.rope_base)});
   args.push_back({"rotary_percent", {m.rope_percent}});
@@ -60,12 +61,24 @@ void add_positions(TorchDict& args, const ModelConfig& m) {
                   linear ? whole_or_real(m.rope_scaling_factor) : TorchValue{}});
   args.push_back({"use_rope_scaling", {scaled}});
   args.push_back({"rope_scaling_factor", {scaled ? m.rope_scaling_factor : 8.0}});
+  if (!yarn) return;
+  // The readback detects any other factor.
+  const double even = m.rope_attention_factor == 1 ? 1.0 : 0.0;
+  const TorchDict stretch{{"rotary_scaling_factor", {m.rope_scaling_factor}},
+                          {"mscale", {1.0}},
+                          {"mscale_all_dim", {even}},
+                          {"yarn_original_max_position_embeddings", {m.rope_original_length}},
+                          {"yarn_beta_fast", {m.rope_beta_fast}},
+                          {"yarn_beta_slow", {m.rope_beta_slow}},
+                          {"yarn_correction_range_round_to_int", {m.rope_truncate}}};
+  args.insert(args.end(), stretch.begin(), stretch.end());
 }
 
 void add_layers(TorchDict& args, const ModelConfig& m) {
   const bool grouped = m.num_kv_heads != m.num_heads;
   // With bias fusion, Megatron computes GELU in its tanh form.
   const bool is_tanh = m.activation == MlpActivation::gelu_tanh;
+  const bool is_quick = m.gate_alpha == 1.702;  // the readback detects any other slope
   const TorchDict layers{
       {"num_layers", {m.num_layers}},
       {"hidden_size", {m.hidden_size}},
@@ -81,7 +94,12 @@ void add_layers(TorchDict& args, const ModelConfig& m) {
       {"layernorm_epsilon", {m.norm_eps}},
       {"apply_layernorm_1p", {false}},
       {"apply_residual_connection_post_layernorm", {false}},
-      {"swiglu", {m.activation == MlpActivation::swiglu}},
+      {"swiglu", {m.activation == MlpActivation::swiglu && !is_quick}},
+      {"quick_geglu", {is_quick}},
+      {"activation_func_clamp_value",
+       m.activation_clamp > 0 ? TorchValue{m.activation_clamp} : TorchValue{}},
+      {"glu_linear_offset", {m.gate_offset}},
+      {"softmax_type", text_value(m.attention_sinks ? "learnable" : "vanilla")},
       {"squared_relu", {m.activation == MlpActivation::squared_relu}},
       // BERT's head reads only openai_gelu.
       {"openai_gelu", {is_tanh && (!m.bias || is_bert(m))}},
@@ -155,6 +173,10 @@ void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
   if (is_bert(m) && rotates) refuse_key("model.position = \"rope\"", "its BERT has none such");
   if (is_bert(m) && m.activation != MlpActivation::gelu_erf && !(legacy && is_tanh))
     refuse_key(activation, "the head of its BERT has gelu_erf");
+  const bool gates = m.gate_alpha != 1 || m.gate_offset != 0 || m.activation_clamp > 0;
+  if (legacy && gates) refuse_key("model.gate_alpha", "its legacy models have other gates");
+  if (gates && m.gate_alpha == 1)
+    refuse_key("model.activation_clamp", "only its quick_geglu (model.gate_alpha = 1.702) has it");
   if (legacy && m.attention_window > 0)
     refuse_key(fmt::format("model.attention_window = {}", m.attention_window),
                "its legacy models have none");
@@ -169,6 +191,8 @@ void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
     refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models have 10000");
   if (m.rope_scaling == RopeScaling::llama3)
     refuse_key("model.rope_scaling = \"llama3\"", "its legacy models have none such");
+  if (m.rope_scaling == RopeScaling::yarn)
+    refuse_key("model.rope_scaling = \"yarn\"", "its legacy models have none such");
 }
 
 }  // namespace

@@ -69,6 +69,10 @@ std::string range_problem(const Flag& flag, const std::string& value) {
                      range.empty() ? "finite" : range);
 }
 
+bool is_list(Kind kind) {
+  return kind == Kind::texts || kind == Kind::integers || kind == Kind::numbers;
+}
+
 // Whether Megatron takes an empty text as if the flag was not given. Elsewhere it fails on one, or
 // trains something that the empty text does not say.
 bool is_not_given(const Flag& flag, const std::vector<std::string>& values) {
@@ -87,7 +91,7 @@ std::string normalize(const Flag& flag, std::string& value) {
     value = text;
     return range_problem(flag, value);
   }
-  if (flag.kind == Kind::number) {
+  if (flag.kind == Kind::number || flag.kind == Kind::numbers) {
     const std::string text = number_text(value);
     if (text.empty()) return fmt::format("'{}' is not a number", shown(value));
     value = text;
@@ -157,7 +161,7 @@ class Reader {
     std::vector<std::string> values;
     if (equals != std::string::npos) {
       values.push_back(argument.substr(equals + 1));
-    } else if (!flag || flag->kind == Kind::texts || flag->kind == Kind::integers) {
+    } else if (!flag || is_list(flag->kind)) {
       values = values_ahead(arguments_.size());
     } else if (flag->kind != Kind::none) {
       values = values_ahead(1);
@@ -225,7 +229,8 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
   }
   // Lists of data may be empty because a script's variable is empty.
   if (flag.kind == Kind::texts && flag.fate == Fate::key && values.empty()) return;
-  if (flag.kind != Kind::none && values.empty()) {
+  const bool may_lack_values = flag.kind == Kind::texts && flag.fate == Fate::ignored;
+  if (flag.kind != Kind::none && values.empty() && !may_lack_values) {
     return complaints.add(flag.name, fmt::format("lacks its value ({})", value_text(flag)));
   }
   if (is_harmless(flag, values)) return;

@@ -77,8 +77,14 @@ void read_deepspeed_rest(Draft& draft, const std::string& path, const nlohmann::
 void read_curriculum(Draft& draft, const std::string& path, const nlohmann::json& json);
 // Reads files with the values of --data-path or of --train-data-path and related flags.
 void read_blend_files(Draft& draft, const TranslateOptions& options);
+// Translates --hybrid-layer-pattern to the number of layers, those with experts, and the stages.
+void read_hybrid_pattern(Draft& draft);
 void reconcile(Draft& draft);
 void translate_model(Draft& draft);
+// RoPE scaling of ordinary attention, with model.position = `positions`, and of latent attention.
+void scale_rope(Draft& draft, const std::string& positions);
+void scale_latent_rope(Draft& draft, std::int64_t head_dim);
+bool is_yarn(const Draft& draft);
 void translate_latent(Draft& draft);
 void translate_experts(Draft& draft);
 void translate_fp8(Draft& draft);

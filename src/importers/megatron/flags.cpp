@@ -29,6 +29,7 @@ std::vector<Flag> build_table() {
   add("Logging", logging_flags());
   add("Kernels and the library beneath", kernel_flags());
   add("Megatron-DeepSpeed", deepspeed_flags());
+  add("Other jobs", other_job_flags());
   return table;
 }
 
@@ -55,6 +56,7 @@ void add_all(std::vector<Flag>& flags, Fate fate, const char* why, const char* n
                       : value == "X"       ? Kind::number
                       : value == "TEXT"    ? Kind::text
                       : value == "N..."    ? Kind::integers
+                      : value == "X..."    ? Kind::numbers
                       : value == "TEXT..." ? Kind::texts
                                            : Kind::none;
     flags.push_back({word.substr(0, equals), kind, fate, "", "", "", why});
@@ -108,6 +110,8 @@ std::string value_text(const Flag& flag) {
       return "TEXT";
     case Kind::integers:
       return "N ...";
+    case Kind::numbers:
+      return "X ...";
     case Kind::texts:
       return "TEXT ...";
     case Kind::choice:

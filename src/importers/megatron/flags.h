@@ -1,6 +1,6 @@
 // Megatron's pre-training flags and their translations: one table, used by the parser, the help and
-// docs/from-megatron.md. Names, types and defaults are those of Megatron-LM (core 0.12) and, where
-// noted, of Megatron-DeepSpeed.
+// docs/from-megatron.md. Names, types and defaults are those of Megatron-LM (core 0.12 to
+// 0.20) and, where noted, of Megatron-DeepSpeed.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 namespace trireme::megatron {
 
 // Type of the values after a flag: none, a single value, or any number of values.
-enum class Kind { none, integer, number, text, choice, integers, texts };
+enum class Kind { none, integer, number, text, choice, integers, numbers, texts };
 
 enum class Fate {
   key,      // its value is assigned to a configuration key
@@ -61,5 +61,6 @@ std::vector<Flag> parallel_flags();
 std::vector<Flag> logging_flags();
 std::vector<Flag> kernel_flags();
 std::vector<Flag> deepspeed_flags();
+std::vector<Flag> other_job_flags();
 
 }  // namespace trireme::megatron

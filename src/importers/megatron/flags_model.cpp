@@ -5,6 +5,7 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
+constexpr const char* kOneScale = "learning rates and initial weights do not depend on the width";
 constexpr const char* kOneInit = "all weights are drawn with model.init_std";
 
 }  // namespace
@@ -27,7 +28,7 @@ std::vector<Flag> model_flags() {
            "has an effect only with --group-query-attention"),
       rule("--num-key-value-heads", integer, "model.num_kv_heads", "Megatron-DeepSpeed's name"),
       rule("--position-embedding-type", choice, "model.position",
-           "absent: `learned`; other types are refused", "learned_absolute rope alibi none"),
+           "absent: `learned`; other types are refused", "learned_absolute rope yarn alibi none"),
       rule("--use-rotary-position-embeddings", none, "model.position",
            "as --position-embedding-type rope"),
       rule("--no-position-embedding", none, "model.position",
@@ -62,6 +63,14 @@ std::vector<Flag> model_flags() {
            "`swiglu`; as in BigScience's fork, --ffn-hidden-size is then 4 times --hidden-size "
            "unless it is given",
            "swiglu"),
+      rule("--quick-geglu", none, "model.activation, model.gate_alpha, model.ffn_hidden_size",
+           "`swiglu` with a slope of 1.702; --ffn-hidden-size is then 4 times --hidden-size unless "
+           "it is given"),
+      rule("--activation-func-clamp-value", number, "model.activation_clamp",
+           "with --quick-geglu, or --swiglu and experts"),
+      rule("--glu-linear-offset", number, "model.gate_offset", "with --quick-geglu or --swiglu"),
+      rule("--softmax-type", choice, "model.attention_sinks",
+           "learnable: `true`; off-by-one is not available", "vanilla learnable"),
       rule("--squared-relu", none, "model.activation", "`squared_relu`"),
       rule("--openai-gelu", none, "model.activation", "`gelu_tanh`"),
       rule("--no-bias-gelu-fusion", none, "model.activation",
@@ -89,8 +98,21 @@ std::vector<Flag> model_flags() {
       rule("--v-head-dim", integer, "model.v_head_dim", "absent: 128"),
       rule("--rope-type", choice, "model.rope_scaling",
            "`yarn` by default with --multi-latent-attention", "rope yarn"),
-      rule("--rotary-scaling-factor", number, "model.rope_scaling_factor",
-           "of `yarn`, whose original length is Megatron's 4096; absent: 1"),
+      rule("--rotary-scaling-factor", number, "model.rope_scaling_factor", "of `yarn`; absent: 1"),
+      rule("--yarn-original-max-position-embeddings", integer, "model.rope_original_length",
+           "with --position-embedding-type yarn, as the following ones; absent: 4096"),
+      rule("--yarn-beta-fast", number, "model.rope_beta_fast", "absent: 32"),
+      rule("--yarn-beta-slow", number, "model.rope_beta_slow", "absent: 1"),
+      rule("--yarn-correction-range-round-to-int", none, "model.rope_truncate",
+           "`true`, as absent"),
+      rule("--no-yarn-correction-range-round-to-int", none, "model.rope_truncate", "`false`"),
+      rule(
+          "--hybrid-layer-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
+          "of pretrain_hybrid.py: attention (`*`), each followed by an MLP (`-`) or experts (`E`), and "
+          "the ends of stages (`|`); Mamba and other layers are refused"),
+      rule("--hybrid-override-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
+           "its older name"),
+      rule("--is-hybrid-model", none, "model.num_layers", "only with --hybrid-layer-pattern"),
       rule("--mscale", number, "model.rope_attention_factor",
            "of `yarn`: what rotary tables are multiplied by, with --mscale-all-dim; absent: 1"),
       rule("--mscale-all-dim", number, "model.attention_scale, model.rope_attention_factor",
@@ -112,11 +134,48 @@ std::vector<Flag> model_flags() {
       rule("--mtp-loss-scaling-factor", number, "model.mtp_loss_scale",
            "has an effect only with --mtp-num-layers; absent: 0.1"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
-      refused("--spec", texts, "a module of Python: give the flags that say the same"),
+      rule("--spec", texts, "model.family",
+           "`local`, or that of hybrid models with --hybrid-layer-pattern; other modules of Python "
+           "are refused"),
       refused("--yaml-cfg", text, "bring the flags instead"),
   };
-  add_refused(flags, kOneInit, "--word-embedding-init-std=X --adjust-word-embedding-init");
+  add_refused(
+      flags, kOneInit,
+      "--embedding-init-method-std=X --word-embedding-init-std=X --adjust-word-embedding-init");
   add_refused(flags, kOtherModel, "--decoder-num-layers=N");
+  add_refused(flags, kOtherModel,
+              "--mtp-standalone --mtp-use-repeated-layer --mtp-detach-heads --mtp-hsm "
+              "--mtp-hybrid-override-pattern=TEXT --qk-l2-norm --attention-output-gate "
+              "--experimental-attention-variant=TEXT --enable-mhc-connections "
+              "--heterogeneous-layers-config-path=TEXT "
+              "--heterogeneous-layers-config-encoded-json=TEXT");
+  add_refused(flags, kOneScale, "--use-mup");
+  add_ignored(flags, "has an effect only with --use-mup",
+              "--mup-width-mult=X --mup-base-hidden-size=N --mup-embedding-mult=X "
+              "--mup-output-mult=X --mup-base-head-dim=X --mup-attn-scale-power=X");
+  add_refused(flags, "queries and keys are not clipped", "--qk-clip");
+  add_ignored(flags, "has an effect only with --qk-clip",
+              "--qk-clip-alpha=X --qk-clip-threshold=X");
+  add_ignored(flags, "has an effect only with --experimental-attention-variant",
+              "--dsa-indexer-n-heads=N --dsa-indexer-head-dim=N --dsa-indexer-topk=N "
+              "--dsa-indexer-topk-freq=N --dsa-indexer-skip-topk-offset=N "
+              "--dsa-indexer-loss-coeff=X --dsa-indexer-use-sparse-loss --dsa-kernel-backend=TEXT "
+              "--dsa-indexer-rope-interleaved --no-dsa-indexer-rotate-activation "
+              "--disable-dsa-indexer-rotate-activation --no-dsa-indexer-scoring-relu "
+              "--disable-dsa-indexer-scoring-relu --dsa-indexer-k-norm-epsilon=X "
+              "--dsa-indexer-k-norm-fp32 --linear-conv-kernel-dim=N --linear-key-head-dim=N "
+              "--linear-value-head-dim=N --linear-num-key-heads=N --linear-num-value-heads=N "
+              "--linear-attention-freq=TEXT");
+  add_ignored(flags, "has an effect only with layers of Mamba, which --hybrid-layer-pattern places",
+              "--mamba-state-dim=N --mamba-head-dim=N --mamba-num-groups=N --mamba-num-heads=N "
+              "--gdp-num-householder=N --disable-mamba-mem-eff-path --gdp-cutedsl-kernel "
+              "--gdp-num-chunk-states-to-recompute=N --mamba-training-ssm-states-dtype=TEXT");
+  add_ignored(flags, "has an effect only with --enable-mhc-connections",
+              "--mhc-num-residual-streams=N --mhc-sinkhorn-iterations=N "
+              "--mhc-init-gating-factor=X --mhc-recompute-layer-num=N");
+  add_ignored(flags, "has an effect only with --position-embedding-type mrope or relative",
+              "--mrope-section=N... --relative-attention-num-buckets=N "
+              "--relative-attention-max-distance=N");
   add_ignored(flags, "there is one implementation", "--use-mcore-models --use-legacy-models");
   return flags;
 }

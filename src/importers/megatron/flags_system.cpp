@@ -1,4 +1,4 @@
-// Flags of data, checkpoints, parallelism and logging, and of libraries that Trireme does not use.
+// Flags of checkpoints, parallelism and logging, and of libraries that Trireme does not use.
 #include "importers/megatron/flags_make.h"
 
 namespace trireme::megatron {
@@ -18,106 +18,12 @@ constexpr const char* kNvrx = "the run survives kills by itself: start it again"
 constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
 constexpr const char* kLongSequences =
     "attention in pieces of one rank's sequence is not available";
-constexpr const char* kWeightedSplits =
-    "give the datasets and their weights to --train-data-path, --valid-data-path and "
-    "--test-data-path";
-constexpr const char* kIndexFiles = "the order of samples is always made from the seed";
 // True as long as the CPU is the only device.
 constexpr const char* kHostMemory =
     "the states of the optimizer lie in host memory, as the model does";
 constexpr const char* kTrace = "train.trace_steps writes a trace of the steps";
 
 }  // namespace
-
-std::vector<Flag> data_flags() {
-  using enum Kind;
-  std::vector<Flag> flags = {
-      to_key("--data-path", texts, "data.path"),
-      rule("--split", text, "data.split", "absent: `969, 30, 1` with --data-path"),
-      to_key("--train-data-path", texts, "data.train_path"),
-      to_key("--valid-data-path", texts, "data.valid_path"),
-      to_key("--test-data-path", texts, "data.test_path"),
-      rule("--data-args-path", text, "data.path", "a file with what --data-path would be given"),
-      rule("--per-split-data-args-path", text, "data.train_path, data.valid_path, data.test_path",
-           "a JSON file with the lists `train`, `valid` and `test`"),
-      refused("--multiple-validation-sets", none,
-              "a run evaluates one validation set: give one to --valid-data-path and evaluate the "
-              "others with `trireme eval RUN --data ...`"),
-      refused("--full-validation", none,
-              "an evaluation has a number of iterations: give --eval-iters, or evaluate a whole "
-              "set with `trireme eval`"),
-      refused("--mock-data", none,
-              "mock data is not available; make a dataset with `trireme preprocess`"),
-      refused("--sample-rate", number, "all samples are used", "1.0 1"),
-      refused("--train-data-exact-num-epochs", integer, "give --train-samples"),
-      refused("--data-efficiency-curriculum-learning", none,
-              "only curricula of sequence lengths are available"),
-      refused("--use-dataset-only", text, kOther, "False"),
-      refused("--aml-data-download-path", text, "data lies in files: give their folder"),
-      ignored("--return-data-index", none, "`trireme data samples` lists them"),
-      ignored("--decoder-seq-length", integer, "belongs to a model with a decoder of its own"),
-      ignored("--retriever-seq-length", integer, "belongs to another model"),
-      to_key("--data-cache-path", text, "data.cache_dir"),
-      rule("--tokenizer-type", choice, "data.tokenizer",
-           "absent: pretrain-gpt `gpt2`, pretrain-bert `bert`",
-           "GPT2BPETokenizer=gpt2 BertWordPieceLowerCase=bert BertWordPieceCase=bert_cased "
-           "SentencePieceTokenizer=SentencePieceTokenizer GPTSentencePieceTokenizer=sentencepiece "
-           "Llama2Tokenizer=llama2 TikTokenizer=tiktoken HuggingFaceTokenizer=hf HFTokenizer=hf "
-           "PretrainedFromHF=hf "
-           "NullTokenizer=null"),
-      to_key("--vocab-file", text, "data.vocab_file"),
-      to_key("--merge-file", text, "data.merge_file"),
-      rule("--tokenizer-model", text, "data.tokenizer_model",
-           "a file; with the tokenizers of Hugging Face also a folder with tokenizer.json"),
-      rule("--tokenizer-name-or-path", text, "data.tokenizer_model",
-           "with PretrainedFromHF: a folder with tokenizer.json; models are not downloaded"),
-      ignored("--trust-remote-code", none, "no code of a tokenizer is ever executed"),
-      rule("--vocab-size", integer, "model.vocab_size",
-           "with NullTokenizer, one more for the end of a document; else the tokenizer knows"),
-      refused("--vocab-extra-ids", integer, "the vocabulary is the tokenizer's", "0"),
-      ignored("--tiktoken-pattern", text, "follows from the file (docs/tokenizers.md)"),
-      ignored("--tiktoken-num-special-tokens", integer, "follows from the file"),
-      refused("--tiktoken-special-tokens", texts, "special tokens follow from the file"),
-      turns("--reset-position-ids", "data.reset_position_ids", "true", "false"),
-      turns("--reset-attention-mask", "data.reset_attention_mask", "true", "false"),
-      turns("--eod-mask-loss", "data.eod_mask_loss", "true", "false"),
-      bert_only(to_key("--mask-prob", number, "data.mask_prob", "0.15")),
-      bert_only(to_key("--short-seq-prob", number, "data.short_seq_prob", "0.1")),
-      ignored("--num-dataset-builder-threads", integer, "orders are built by all threads"),
-      ignored("--no-create-attention-mask-in-dataloader", none, "no mask is ever stored"),
-      refused("--dataloader-type", text, "samples come in the order of Megatron's `single`",
-              "single"),
-      refused("--s3-cache-path", text, "data lies in files"),
-      rule("--fim-data", none, "data.fim_rate", "turns fill-in-the-middle on"),
-      rule("--fim-rate", number, "data.fim_rate", "only with --fim-data; absent: 0.5"),
-      rule("--fim-spm-rate", number, "data.fim_spm_rate", "only with --fim-data; absent: 0.5"),
-      rule("--fim-prefix-token", text, "data.fim_prefix_token",
-           "only with --fim-data; absent: `<fim_prefix>`"),
-      rule("--fim-middle-token", text, "data.fim_middle_token",
-           "only with --fim-data; absent: `<fim_middle>`"),
-      rule("--fim-suffix-token", text, "data.fim_suffix_token",
-           "only with --fim-data; absent: `<fim_suffix>`"),
-      ignored("--fim-pad-token", text,
-              "documents that get shorter are filled with end-of-document tokens"),
-      ignored("--fim-eod-token", text, "the tokenizer knows what ends a document"),
-      refused("--fim-no-prefix", text, "every document may be rewritten"),
-  };
-  add_refused(flags, "give its contents to --data-path", "--data-file-list=TEXT");
-  add_refused(flags, kWeightedSplits,
-              "--train-weighted-split-paths=TEXT... --valid-weighted-split-paths=TEXT... "
-              "--test-weighted-split-paths=TEXT... --train-weighted-split-paths-path=TEXT "
-              "--valid-weighted-split-paths-path=TEXT --test-weighted-split-paths-path=TEXT");
-  add_refused(flags, kIndexFiles,
-              "--train-idx-path=TEXT --train-doc-idx-path=TEXT --train-sample-idx-path=TEXT "
-              "--train-shuffle-idx-path=TEXT --train-desc-path=TEXT");
-  add_ignored(flags, "one thread reads ahead (data.prefetch)",
-              "--valid-num-workers=N --num-workers=N");
-  add_ignored(flags, "indexed datasets are always mapped",
-              "--data-impl=TEXT --dataset-impl=TEXT --mmap-warmup --no-mmap-bin-files");
-  add_refused(flags, "whole documents are rewritten",
-              "--fim-split-sample=TEXT --fim-fragment-rate=X");
-  return flags;
-}
 
 std::vector<Flag> checkpoint_flags() {
   using enum Kind;
@@ -157,6 +63,36 @@ std::vector<Flag> checkpoint_flags() {
       "--ckpt-fully-parallel-save --no-ckpt-fully-parallel-save --ckpt-fully-parallel-load "
       "--ckpt-assume-constant-structure --use-persistent-ckpt-worker "
       "--dist-ckpt-strictness=TEXT");
+  add_ignored(flags, "has an effect only with --use-checkpoint-args",
+              "--use-mp-args-from-checkpoint-args --no-use-tokenizer-model-from-checkpoint-args "
+              "--disable-use-tokenizer-model-from-checkpoint-args");
+  add_ignored(flags, "not written",
+              "--save-params-interval=N --save-activations-interval=N "
+              "--save-tokens-per-expert-interval=N --save-wgrads-interval=N "
+              "--save-dgrads-interval=N --no-save-tokenizer-assets "
+              "--disable-save-tokenizer-assets");
+  add_ignored(flags, "checkpoint.keep says how many checkpoints are kept; absent: all",
+              "--save-retain-interval=N");
+  add_ignored(flags, "checkpoints hold the weights in fp32", "--load-main-params-from-ckpt");
+  add_refused(flags, "the step is that of the checkpoint", "--override-ckpt-iteration=N");
+  add_ignored(flags, "checksums are always written and checked",
+              "--no-ckpt-load-validate-sharding-integrity "
+              "--disable-ckpt-load-validate-sharding-integrity --verify-integrity");
+  add_ignored(flags, "has an effect only with --non-persistent-save-interval",
+              "--non-persistent-local-ckpt-algo=TEXT --replication --replication-jump=N "
+              "--replication-factor=N");
+  add_ignored(flags, kCheckpointForm,
+              "--ckpt-convert-update-legacy-dist-opt-format --async-strategy=TEXT "
+              "--async-ckpt-cpu-priority=N --async-ckpt-io-priority=N --async-ckpt-use-cpu-shm "
+              "--ckpt-fully-parallel-load-exchange-algo=TEXT "
+              "--ckpt-fully-parallel-load-per-rank-objects "
+              "--ckpt-fully-parallel-save-process-group=TEXT "
+              "--ckpt-fully-parallel-load-process-group=TEXT --ckpt-pg-tensors-cache-path=TEXT "
+              "--ckpt-pg-tensors-cache-create --no-strict-fsdp-dtensor-load "
+              "--disable-strict-fsdp-dtensor-load --dist-ckpt-save-pre-mcore-014 "
+              "--dist-ckpt-optim-fully-reshardable "
+              "--distrib-optim-fully-reshardable-mem-efficient --dist-ckpt-workers=N "
+              "--ckpt-drop-redundant-extra-state");
   return flags;
 }
 
@@ -240,7 +176,7 @@ std::vector<Flag> parallel_flags() {
   add_ignored(flags, "use train.guard_interval",
               "--check-weight-hash-across-dp-replicas-interval=N");
   add_ignored(flags, kStartup,
-              "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT --disable-gloo-process-groups "
+              "--local-rank=N --local_rank=N --lazy-mpu-init=TEXT... --disable-gloo-process-groups "
               "--nccl-communicator-config-path=TEXT");
   add_refused(
       flags,
@@ -250,6 +186,37 @@ std::vector<Flag> parallel_flags() {
       "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
       "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
       "--rdzv-endpoint=TEXT --rdzv_id=TEXT --rdzv-id=TEXT");
+  add_refused(flags, "give parallel.zero = 3", "--tensor-parallel-num-weight-shards=N");
+  add_ignored(flags, "has an effect only with --tensor-parallel-num-weight-shards",
+              "--gtp-remat-opt-in-modules=TEXT... --gtp-remat-nccl-ub --gtp-expert-remat-nccl-ub");
+  add_ignored(flags, "has an effect only with --hybrid-context-parallel",
+              "--max-seqlen-per-dp-cp-rank=N");
+  add_refused(flags, "ranks that exchange nothing train nothing", "--fake-process-group");
+  add_ignored(flags, "parallel.zero shards within groups of parallel.dp_replicate copies",
+              "--outer-dp-sharding-strategy=TEXT --enable-full-sharding-in-hsdp");
+  add_ignored(flags, "--distributed-timeout-minutes holds for the whole run",
+              "--distributed-timeout-seconds-after-init=N");
+  add_ignored(flags, "a collective that hangs is named by the watchdog",
+              "--flight-recorder-dump-path=TEXT --flight-recorder-trace-buffer-size=N "
+              "--no-flight-recorder-dump-on-timeout --disable-flight-recorder-dump-on-timeout "
+              "--flight-recorder-include-stack-trace --no-flight-recorder-include-only-active "
+              "--disable-flight-recorder-include-only-active "
+              "--no-flight-recorder-extra-dump-on-exec "
+              "--disable-flight-recorder-extra-dump-on-exec");
+  add_ignored(flags, kOverlap,
+              "--pipeline-model-parallel-comm-backend=TEXT --no-tp-comm-bulk-wgrad "
+              "--no-tp-comm-bulk-dgrad --no-tp-comm-overlap-ag --no-tp-comm-overlap-rs "
+              "--no-tp-comm-split-ag --no-tp-comm-split-rs --ep-overlap-early-attn-memory-release "
+              "--high-priority-a2a-comm-stream --symmetric-ar-type=TEXT --use-sharp "
+              "--sharp-enabled-group=TEXT --high-priority-stream-groups=TEXT... "
+              "--disable-symmetric-registration --create-all-gather-group");
+  add_ignored(flags, kBuckets,
+              "--reuse-grad-buf-for-mxfp8-param-ag --disable-align-grad-reduce "
+              "--megatron-fsdp-version=N --no-use-layer-wise-param-layout "
+              "--no-gradient-reduce-div-fusion --keep-fp8-transpose-cache "
+              "--torch-fsdp2-no-reshard-after-forward "
+              "--megatron-fsdp-enable-fine-grained-param-gather "
+              "--megatron-fsdp-max-pool-double-buffer --fsdp-db-use-persist-buf-on-alloc-fail");
   return flags;
 }
 
@@ -290,6 +257,37 @@ std::vector<Flag> logging_flags() {
   add_ignored(flags, "memory is printed before the run, by region",
               "--record-memory-history --memory-snapshot-path=TEXT");
   add_ignored(flags, kNvrx, "--enable-ft-package --calc-ft-timeouts");
+  add_ignored(flags, "not computed",
+              "--log-device-memory-used --log-max-attention-logit --log-energy");
+  add_ignored(flags, "not written",
+              "--moe-routing-trace-path=TEXT --moe-routing-trace-max-training-iters=N "
+              "--moe-routing-trace-capture-logits --moe-routing-trace-capture-hidden-states "
+              "--moe-routing-trace-dump-weights");
+  add_ignored(flags, kTensorBoard, "--disable-log-loss-scale-to-tensorboard");
+  add_ignored(flags, "memory is printed before the run, by region", "--log-memory-interval=N");
+  add_ignored(flags, kTrace,
+              "--pytorch-profiler-collect-shapes --pytorch-profiler-collect-callstack "
+              "--pytorch-profiler-collect-chakra --record-shapes --nvtx-ranges");
+  add_ignored(flags, "--restarts N starts a run again that failed",
+              "--inprocess-restart --inprocess-max-iterations=N "
+              "--inprocess-monitor-thread-interval=X --inprocess-monitor-process-interval=X "
+              "--inprocess-progress-watchdog-interval=X --inprocess-heartbeat-interval=X "
+              "--inprocess-soft-timeout=X --inprocess-hard-timeout=X "
+              "--inprocess-heartbeat-timeout=X --inprocess-barrier-timeout=X "
+              "--inprocess-completion-timeout=X --inprocess-last-call-wait=X "
+              "--inprocess-termination-grace-time=X --inprocess-granularity=TEXT "
+              "--inprocess-active-world-size=N --inprocess-empty-cuda-cache");
+  add_ignored(flags, "nothing is made to fail on purpose",
+              "--error-injection-rate=N --error-injection-type=TEXT --fault-injector-ranks=TEXT "
+              "--fault-injector-num-ranks=N --fault-injector-fault-types=TEXT "
+              "--fault-injector-fault-probabilities=TEXT --fault-injector-fault-delay=X "
+              "--fault-injector-delay-start-iteration=N --fault-injector-mtti-seconds=X "
+              "--fault-injector-offset-seconds=X --fault-injector-seed=N");
+  add_ignored(flags, kNvrx, "--ft-num-warmup-iters=N");
+  add_ignored(flags, "nothing is sent anywhere",
+              "--wandb-entity=TEXT --otel-enabled --otel-service-name=TEXT "
+              "--otel-span-groups=TEXT --run-workload-inspector-server");
+  add_ignored(flags, "`trireme doctor` tests the machine", "--gpu-sniff-test-interval=N");
   return flags;
 }
 
@@ -304,9 +302,20 @@ std::vector<Flag> kernel_flags() {
               "--no-masked-softmax-fusion --no-bias-swiglu-fusion --no-bias-dropout-fusion "
               "--no-rope-fusion --cross-entropy-loss-fusion --cross-entropy-fusion-impl=TEXT "
               "--no-persist-layer-norm --onnx-safe=TEXT --no-clone-scatter-output-in-embedding");
+  add_ignored(
+      flags, kOneDispatch,
+      "--te-rng-tracker --enable-cuda-graph --external-cuda-graph --cuda-graph-scope=TEXT... "
+      "--cuda-graph-warmup-steps=N");
   add_ignored(flags, kOneDispatch,
-              "--te-rng-tracker --enable-cuda-graph --external-cuda-graph --cuda-graph-scope=TEXT "
-              "--cuda-graph-warmup-steps=N");
+              "--cuda-graph-impl=TEXT --inference-rng-tracker --cuda-graph-modules=TEXT...");
+  add_ignored(flags, "the same layout always gives the same bits",
+              "--batch-invariant-mode --batch-invariant-backend=TEXT");
+  add_ignored(flags, "turns on nothing by itself", "--enable-experimental");
+  add_ignored(flags, kKernels,
+              "--flash-attention-version=N --fused-residual-rmsnorm "
+              "--use-transformer-engine-op-fuser --use-grouped-gemm-for-dense-mlp "
+              "--disable-clone-scatter-output-in-embedding --use-te-activation-func "
+              "--mlp-chunks-for-training=N --disable-jit-fuser --mla-down-proj-fusion");
   return flags;
 }
 

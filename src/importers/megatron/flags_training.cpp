@@ -5,6 +5,10 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kRemoved = "Megatron itself no longer takes it";
+constexpr const char* kNoCollector = "there is no garbage collector";
+constexpr const char* kSchedulerOfCheckpoint =
+    "the configuration always decides; leave it out and keep the other flags";
+constexpr const char* kFp8Gradients = "gradients of weights are made in fp8 too";
 constexpr const char* kFp8Delayed =
     "they mean delayed scaling, which is not available: --fp8-format with --fp8-recipe is";
 constexpr const char* kFp8History = "of delayed scaling, which is not available";
@@ -41,6 +45,8 @@ std::vector<Flag> training_flags() {
       to_key("--eval-interval", integer, "train.eval_interval", "1000"),
       rule("--eval-iters", text, "train.eval_iters",
            "absent: `100`; below 0: no evaluation, as in Megatron"),
+      rule("--eval-global-batch-size", integer, "train.eval_iters",
+           "as many iterations of --global-batch-size as have the same samples"),
       refused("--skip-train", none, "use `trireme eval`"),
       ignored("--test-mode", none, "belongs to the tests of Megatron itself"),
       to_key("--seed", integer, "run.seed", "1234"),
@@ -100,8 +106,7 @@ std::vector<Flag> training_flags() {
            "with uniform the size of a group, which is always one layer here"),
       rule("--checkpoint-num-layers", integer, "parallel.recompute_layers",
            "an old name of --recompute-num-layers with uniform"),
-      refused("--recompute-modules", texts, "selective recomputation chooses by itself",
-              "core_attn"),
+      ignored("--recompute-modules", texts, "selective recomputation chooses by itself"),
       ignored("--deterministic-mode", none, "the same layout always gives the same bits"),
       ignored("--train-sync-interval", integer, "ranks cannot run apart"),
       rule("--distribute-saved-activations", none, "parallel.distribute_saved_activations",
@@ -148,10 +153,25 @@ std::vector<Flag> training_flags() {
               "--cpu-offloading-activations");
   add_ignored(flags, "kernels of optimizers are chosen here",
               "--muon-use-syrk --optimizer-cuda-graph");
-  add_ignored(flags, "there is no garbage collector",
-              "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
+  add_ignored(flags, kNoCollector, "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
   add_ignored(flags, "a run that is started again always resumes",
               "--adlr-autoresume --adlr-autoresume-interval=N");
+  add_refused(flags, "weight decay of norms of queries and keys alone is not available",
+              "--apply-wd-to-qk-layernorm --no-weight-decay-cond-type=TEXT");
+  add_refused(flags, kNoSkipping, "--result-rejected-tracker-filename=TEXT");
+  add_refused(flags, "a schedule in phases is not available", "--phase-transition-iterations=TEXT");
+  add_ignored(flags, "a signal always saves before the run ends",
+              "--exit-signal=TEXT --exit-signal-handler-for-dataloader "
+              "--exit-signal-handler-for-training");
+  add_ignored(flags, kNoCollector, "--disable-manual-gc-eval");
+  add_ignored(flags,
+              "evaluations change no weight: they take place every train.eval_interval steps",
+              "--start-eval-at-iter=N");
+  add_ignored(flags, "micro-batches of an evaluation are those of training",
+              "--eval-micro-batch-size=N");
+  add_ignored(flags, "has an effect only with --multiple-validation-sets",
+              "--validation-set-names=TEXT...");
+  add_ignored(flags, "not written", "--dump-param-to-param-group-map=TEXT");
   return flags;
 }
 
@@ -175,8 +195,7 @@ std::vector<Flag> learning_rate_flags() {
               "exponential linear cosine minus_sqrt", "exponential"),
       refused("--warmup", integer, kRemoved),
       refused("--head-lr-mult", number, kOneRate, "1.0"),
-      refused("--use-checkpoint-opt_param-scheduler", none,
-              "the configuration always decides; leave it out and keep the other flags"),
+      refused("--use-checkpoint-opt_param-scheduler", none, kSchedulerOfCheckpoint),
   };
   add_refused(flags, kOneRate, "--decoupled-lr=X --decoupled-min-lr=X");
   add_refused(flags, kNoCooldown,
@@ -184,6 +203,8 @@ std::vector<Flag> learning_rate_flags() {
               "--lr-cooldown-fraction=X --lr_constant_plus_cooldown");
   add_ignored(flags, "the configuration always decides",
               "--override-opt_param-scheduler --override-lr-scheduler");
+  add_refused(flags, kSchedulerOfCheckpoint, "--use-checkpoint-opt-param-scheduler");
+  add_ignored(flags, "the configuration always decides", "--override-opt-param-scheduler");
   return flags;
 }
 
@@ -210,12 +231,14 @@ std::vector<Flag> precision_flags() {
       rule("--num-layers-at-end-in-bf16", integer, "fp8.last_layers_bf16",
            "absent with --first-last-layers-bf16: `1`"),
       refused("--fp8-margin", integer, "scales leave no margin", "0"),
-      refused("--no-fp8-wgrad", none, "gradients of weights are made in fp8 too"),
+      refused("--no-fp8-wgrad", none, kFp8Gradients),
       ignored("--fp8-param-gather", none,
               "weights are gathered in the compute type, and rounded to fp8 where they are used"),
       refused("--fp32-residual-connection", none, "the residual stream has the compute type"),
       ignored("--disable-bf16-reduced-precision-matmul", none, "products accumulate in fp32"),
       ignored("--use-precision-aware-optimizer", none, kStates),
+      refused("--megatron-fsdp-main-params-dtype", text, kMasters, "fp32"),
+      refused("--megatron-fsdp-main-grads-dtype", text, kGradients, "fp32 auto"),
       refused("--main-grads-dtype", text, kGradients, "fp32"),
       refused("--main-params-dtype", text, kMasters, "fp32"),
       refused("--exp-avg-dtype", text, kMoments, "fp32"),
@@ -227,6 +250,22 @@ std::vector<Flag> precision_flags() {
   add_refused(flags, kFp8Delayed, "--fp8-e4m3 --fp8-hybrid");
   add_ignored(flags, kFp8History,
               "--fp8-interval=N --fp8-amax-history-len=N --fp8-amax-compute-algo=TEXT");
+  add_refused(flags, "fp4 is not available", "--fp4-format=TEXT");
+  add_ignored(flags, "has an effect only with --fp4-format",
+              "--fp4-recipe=TEXT --fp4-quantizer-factory=TEXT --fp4-param-gather");
+  add_refused(flags, "the types of all products follow from run.precision and [fp8]",
+              "--kitchen-config-file=TEXT --kitchen-recipe-number=N "
+              "--fp8-quantizer-factory=TEXT --fp8-output-proj --use-kitchen-attention "
+              "--te-precision-config-file=TEXT");
+  add_ignored(flags, "has an effect only with --use-kitchen-attention",
+              "--kitchen-attention-backend=TEXT");
+  add_refused(flags, kFp8Gradients, "--disable-fp8-wgrad");
+  add_ignored(flags, "the loss is always computed in fp32", "--output-logit-dtype=TEXT");
+  add_ignored(flags, "gradients are summed in fp32 unless run.gradient_dtype is bf16",
+              "--ddp-reduce-scatter-with-fp32-accumulation "
+              "--gtp-remat-reduce-scatter-with-fp32-accumulation "
+              "--ddp-param-name-patterns-for-fp32-local-accumulation=TEXT... "
+              "--megatron-fsdp-grad-comm-dtype=TEXT");
   return flags;
 }
 

@@ -218,6 +218,14 @@ std::optional<std::string> text_of_launch(const Launch& launch, const std::strin
   return read_file(file, kLargestFile);
 }
 
+// Whether a flag defines the layers of a hybrid model.
+bool names_layers(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words, [](const std::string& word) {
+    return word.starts_with("--hybrid-layer-pattern") ||
+           word.starts_with("--hybrid-override-pattern");
+  });
+}
+
 Import import_run(const ScriptRun& run, const std::string& name, const ImportOptions& options) {
   const std::vector<Launch> launches = distinct_launches(run);
   if (launches.empty()) script::fail_no_launch(run, name);
@@ -236,6 +244,12 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   result.program = how.program;
   result.toml = to_toml(translation);
   result.launch = script::launch_line(size, options.file);
+  if (launch.hybrid && !names_layers(launch.arguments)) {
+    result.lost.push_back(
+        {launch.script,
+         "has layers of Mamba where --hybrid-layer-pattern does not place others, "
+         "and Trireme does not have them"});
+  }
   result.lost.insert(result.lost.end(), translation.lost.begin(), translation.lost.end());
   result.lost_beyond = translation.lost_beyond;
   result.notes.insert(result.notes.end(), translation.notes.begin(), translation.notes.end());

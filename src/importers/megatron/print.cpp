@@ -87,8 +87,12 @@ checkpoints along.
       text += fmt::format("\n{}:\n", group);
     }
     const std::string value = value_text(flag);
-    text += fmt::format("  {}{}{}\n      {}{}\n", flag.name, value.empty() ? "" : " ", value,
-                        unquoted(fate_text(flag)), flag.required ? "; required" : "");
+    const std::string line = fmt::format("  {}{}{}\n", flag.name, value.empty() ? "" : " ", value);
+    const std::string what =
+        fmt::format("      {}{}\n", unquoted(fate_text(flag)), flag.required ? "; required" : "");
+    // Flags with one meaning share its line.
+    if (text.ends_with(what)) text.erase(text.size() - what.size());
+    text += line + what;
   }
   return text;
 }

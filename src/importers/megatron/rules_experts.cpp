@@ -84,8 +84,18 @@ void router(Draft& draft) {
 
 void balance(Draft& draft) {
   const std::string flag = "--moe-router-load-balancing-type";
+  const std::string coeff = "--moe-aux-loss-coeff";
   const std::string type = draft.has(flag) ? draft.value(flag) : "aux_loss";
   set_if_given(draft, "moe.z_loss_coeff", "--moe-z-loss-coeff");
+  for (const std::string& list : {flag, coeff}) {
+    if (draft.has(list) && draft.line().flags.at(list).size() > 1)
+      return draft.complaints().add(list, "there is one balance loss, with one coefficient");
+  }
+  if (type != "none" && type != "aux_loss" && type != "seq_aux_loss" && type != "global_aux_loss") {
+    return draft.complaints().add(
+        flag,
+        fmt::format("'{}' is not one of aux_loss, seq_aux_loss, global_aux_loss, none", type));
+  }
   if (type == "none") {
     draft.set("moe.aux_loss_coeff", "0.0", flag);
     return;
@@ -137,11 +147,23 @@ void slices(Draft& draft) {
   draft.set("parallel.expert_tp", fmt::format("{}", size), draft.has(flag) ? flag : tensor);
 }
 
-void translate_megatron(Draft& draft) {
-  if (!draft.has("--disable-bias-linear")) {
-    draft.complaints().add("--num-experts",
-                           "experts have no biases here: add --disable-bias-linear");
+// Experts and their router have biases if other layers do.
+void expert_biases(Draft& draft) {
+  if (draft.has("--disable-bias-linear")) return;
+  for (const char* flag :
+       {"--moe-shared-expert-intermediate-size", "--expert-tensor-parallel-size"}) {
+    const bool refuses = draft.has(flag) && draft.value(flag) != "1";
+    if (!refuses) continue;
+    return draft.complaints().add(
+        flag, "goes with experts without biases only, as in Megatron: add --disable-bias-linear");
   }
+  draft.set("moe.linear_bias", "true", kDefault);
+  draft.set("moe.router_bias", "true", kDefault);
+  draft.note("--num-experts", "the router's bias starts at 0, and in Megatron as other weights do");
+}
+
+void translate_megatron(Draft& draft) {
+  expert_biases(draft);
   set_if_given(draft, "moe.top_k", "--moe-router-topk");
   set_if_given(draft, "moe.ffn_hidden_size", "--moe-ffn-hidden-size");
   set_if_given(draft, "moe.shared_ffn_hidden_size", "--moe-shared-expert-intermediate-size");

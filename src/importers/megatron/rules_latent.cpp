@@ -1,51 +1,18 @@
 // Translates flags of latent attention, with Megatron's defaults.
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "config/fields.h"
 #include "importers/megatron/draft.h"
 
 namespace trireme::megatron {
-namespace {
-
-// YaRN's logarithmic growth of scales.
-double yarn_growth(double factor, double mscale) {
-  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
-}
-
-// Sets the factors on RoPE tables and scores.
-void scale_latent_rope(Draft& draft, std::int64_t head_dim) {
-  const std::string flag = "--rotary-scaling-factor";
-  const double factor = draft.number(flag, 1);
-  if (factor < 1) {
-    return draft.complaints().add(
-        flag, fmt::format("{} is below 1, and positions are only stretched", draft.value(flag)));
-  }
-  const double all = yarn_growth(factor, draft.number("--mscale-all-dim", 0));
-  const bool yarn = draft.value("--rope-type") != "rope";
-  if (factor > 1 && yarn) {
-    const double tables = yarn_growth(factor, draft.number("--mscale", 1)) / all;
-    draft.set_text("model.rope_scaling", "yarn",
-                   draft.has("--rope-type") ? "--rope-type" : kLatent);
-    draft.set("model.rope_scaling_factor", draft.value(flag), flag);
-    draft.set("model.rope_original_length", "4096", kDefault);
-    draft.set("model.rope_attention_factor", toml_number(tables), "--mscale and --mscale-all-dim");
-  }
-  if (all == 1) return;
-  draft.set("model.attention_scale",
-            toml_number(all * all / std::sqrt(static_cast<double>(head_dim))),
-            fmt::format("--mscale-all-dim and {}", flag));
-}
-
-}  // namespace
-
 void translate_latent(Draft& draft) {
   if (!draft.has(kLatent)) {
     for (const char* flag : {"--kv-lora-rank", "--q-lora-rank", "--qk-head-dim",
                              "--qk-pos-emb-head-dim", "--v-head-dim", "--rope-type",
                              "--rotary-scaling-factor", "--mscale", "--mscale-all-dim"}) {
-      if (draft.has(flag)) draft.note(flag, fmt::format("has an effect only with {}", kLatent));
+      const bool stretches = std::string(flag).ends_with("scaling-factor") ||
+                             std::string(flag).starts_with("--mscale");
+      if (draft.has(flag) && !(stretches && is_yarn(draft)))
+        draft.note(flag, fmt::format("has an effect only with {}", kLatent));
     }
     return;
   }

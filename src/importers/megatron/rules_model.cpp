@@ -19,6 +19,7 @@ std::string position(Draft& draft, std::string& origin) {
   }
   std::string type = draft.value("--position-embedding-type");
   if (!type.empty()) origin = "--position-embedding-type";
+  if (type == "yarn") return "rope";
   if (type == "rope" || type == "alibi" || type == "none") return type;
   if (draft.has("--no-position-embedding")) {
     origin = "--no-position-embedding";
@@ -29,6 +30,9 @@ std::string position(Draft& draft, std::string& origin) {
 
 // Latent attention has its own RoPE; position embeddings would be added to it.
 std::string latent_position(Draft& draft, std::string& origin) {
+  if (is_yarn(draft))
+    draft.complaints().add("--position-embedding-type",
+                           "latent attention is scaled by --rope-type yarn: give rope");
   const std::string added = position(draft, origin);
   const std::string flag = origin == kDefault ? kLatent : origin;
   if (added == "learned" || added == "alibi") {
@@ -48,6 +52,7 @@ std::string latent_position(Draft& draft, std::string& origin) {
 std::string activation(Draft& draft, std::string& origin) {
   for (const auto& [flag, name] : {std::pair{"--swiglu", "swiglu"},
                                    {"--glu-activation", "swiglu"},
+                                   {"--quick-geglu", "swiglu"},
                                    {"--squared-relu", "squared_relu"},
                                    {"--openai-gelu", "gelu_tanh"}}) {
     if (!draft.has(flag)) continue;
@@ -60,6 +65,54 @@ std::string activation(Draft& draft, std::string& origin) {
     return "gelu_erf";
   }
   return "gelu_tanh";
+}
+
+// Gates as in gpt-oss: steeper, clamped, and with an offset of the gated value.
+void gates(Draft& draft, bool gated) {
+  const std::string quick = "--quick-geglu", clamp = "--activation-func-clamp-value",
+                    offset = "--glu-linear-offset";
+  if (draft.has(quick)) draft.set("model.gate_alpha", "1.702", quick);
+  for (const auto& [flag, key] :
+       {std::pair{clamp, "model.activation_clamp"}, {offset, "model.gate_offset"}}) {
+    if (draft.has(flag) && !gated) {
+      draft.note(flag, fmt::format("no effect without --swiglu or {}, as in Megatron", quick));
+    } else if (draft.has(flag)) {
+      draft.set(key, draft.value(flag), flag);
+    }
+  }
+  if (!gated || !draft.has(clamp)) return;
+  if (draft.number(clamp, 0) <= 0)
+    return draft.complaints().add(clamp, fmt::format("{} is not above 0", draft.value(clamp)));
+  if (draft.has(quick)) return;
+  if (draft.integer("--num-experts", 1) <= 1)
+    draft.complaints().add(clamp,
+                           "goes with --swiglu only where there are experts, as in Megatron");
+  if (draft.number(offset, 0) != 0)
+    draft.complaints().add(offset,
+                           fmt::format("{} goes with {} only, as in Megatron", clamp, quick));
+}
+
+void sinks(Draft& draft) {
+  const std::string flag = "--softmax-type";
+  if (!draft.has(flag)) return;
+  const bool learnable = draft.value(flag) == "learnable";
+  draft.set("model.attention_sinks", learnable ? "true" : "false", flag);
+  if (learnable) draft.note(flag, "sinks start at 0 here, and in Megatron as other weights do");
+}
+
+// Accepts Python modules that only repeat what other flags say.
+void spec(Draft& draft) {
+  const std::string flag = "--spec";
+  if (!draft.has(flag)) return;
+  const std::string words = fmt::format("{}", fmt::join(draft.line().flags.at(flag), " "));
+  const bool hybrid = words == "megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec" ||
+                      words == "megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec";
+  const bool has_pattern =
+      draft.has("--hybrid-layer-pattern") || draft.has("--hybrid-override-pattern");
+  if (words != "local" && !(hybrid && has_pattern))
+    return draft.complaints().add(
+        flag, fmt::format("'{}' is a module of Python: give the flags that say the same", words));
+  draft.note(flag, "the flags say the same");
 }
 
 void heads(Draft& draft) {
@@ -84,39 +137,6 @@ void further_tokens(Draft& draft) {
   } else if (draft.has(scale)) {
     draft.note(scale, fmt::format("has an effect only with {}", modules));
   }
-}
-
-// RoPE scaling for longer sequences; `flag` selects the kind, `factor` the amount.
-void scale_rope(Draft& draft, const char* how, const std::string& flag, const std::string& factor) {
-  const bool given = draft.has(factor);
-  if (given && draft.number(factor, 0) <= 1) {
-    return draft.complaints().add(
-        factor,
-        fmt::format("{} is not above 1, by which frequencies are divided", draft.value(factor)));
-  }
-  draft.set_text("model.rope_scaling", how, flag);
-  draft.set("model.rope_scaling_factor", given ? draft.value(factor) : "8.0",
-            given ? factor : kDefault);
-}
-
-void rope_scaling(Draft& draft, const std::string& positions) {
-  const std::string linear = "--rotary-seq-len-interpolation-factor";
-  const std::string llama3 = "--use-rope-scaling", factor = "--rope-scaling-factor";
-  if (draft.has(factor) && !draft.has(llama3))
-    draft.note(factor, fmt::format("no effect without {}, as in Megatron", llama3));
-  if (draft.integer(linear, 0) == 1) draft.line().flags.erase(linear);
-  draft.contradicts(llama3, linear, "frequencies are scaled in one way");
-  for (const std::string& flag : {linear, llama3}) {
-    if (draft.has(flag) && positions != "rope")
-      draft.note(flag, "no effect without --position-embedding-type rope");
-  }
-  if (positions != "rope") return;
-  if (draft.has(linear)) scale_rope(draft, "linear", linear, linear);
-  if (!draft.has(llama3)) return;
-  scale_rope(draft, "llama3", llama3, factor);
-  draft.set("model.rope_low_freq_factor", "1.0", llama3);
-  draft.set("model.rope_high_freq_factor", "4.0", llama3);
-  draft.set("model.rope_original_length", "8192", llama3);
 }
 
 void biases(Draft& draft) {
@@ -260,7 +280,7 @@ void translate_model(Draft& draft) {
   const bool latent = draft.has(kLatent);
   const std::string positions = latent ? latent_position(draft, where) : position(draft, where);
   draft.set_text("model.position", positions, where);
-  if (!latent) rope_scaling(draft, positions);
+  if (!latent) scale_rope(draft, positions);
   layers_without_rope(draft, positions);
   translate_latent(draft);
   further_tokens(draft);
@@ -275,10 +295,14 @@ void translate_model(Draft& draft) {
                      "model.activation = \"gelu_erf\""
                    : "kernels are chosen here, with the same meaning");
   }
-  if (draft.has("--glu-activation") && !draft.has("--ffn-hidden-size")) {
+  for (const char* wide : {"--glu-activation", "--quick-geglu"}) {
+    if (!draft.has(wide) || draft.has("--ffn-hidden-size")) continue;
     const std::int64_t hidden = std::min<std::int64_t>(draft.integer("--hidden-size", 0), 1 << 30);
-    draft.set("model.ffn_hidden_size", fmt::format("{}", 4 * hidden), "--glu-activation");
+    draft.set("model.ffn_hidden_size", fmt::format("{}", 4 * hidden), wide);
   }
+  gates(draft, function == "swiglu");
+  sinks(draft);
+  spec(draft);
   heads(draft);
   biases(draft);
   head_norms(draft);

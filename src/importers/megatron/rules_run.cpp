@@ -104,6 +104,24 @@ void set_tokenizer_file(Draft& draft, const char* flag, bool hugging_face) {
   draft.set_text("data.tokenizer_model", file.string(), flag);
 }
 
+// Until April 2026, Megatron added an end-of-document token; since then it is the last one of
+// --vocab-size unless --null-tokenizer-eod-id is given.
+void null_vocabulary(Draft& draft) {
+  const std::string end = "--null-tokenizer-eod-id", flag = "--vocab-size";
+  const std::int64_t size = std::min<std::int64_t>(draft.integer(flag, 0), 1LL << 30);
+  if (!draft.has(end)) {
+    draft.note(flag, fmt::format("the end of a document is one more token, as in Megatron until "
+                                 "April 2026; since then it is among them: model.vocab_size={}",
+                                 size));
+    return draft.set("model.vocab_size", fmt::format("{}", size + 1), flag + ", and one more");
+  }
+  if (draft.integer(end, 0) != size - 1) {
+    draft.complaints().add(
+        end, fmt::format("{}: the last token ends documents here, {}", draft.value(end), size - 1));
+  }
+  draft.set("model.vocab_size", fmt::format("{}", size), flag);
+}
+
 void tokenizer(Draft& draft) {
   const bool bert = draft.program() == Program::bert;
   std::string type = draft.value("--tokenizer-type");
@@ -112,11 +130,10 @@ void tokenizer(Draft& draft) {
   if (type == "NullTokenizer") {
     if (!draft.has("--vocab-size"))
       return draft.complaints().add("--tokenizer-type", "NullTokenizer needs --vocab-size");
-    // Megatron adds an end-of-document token.
-    const std::int64_t size = std::min<std::int64_t>(draft.integer("--vocab-size", 0), 1LL << 30);
     draft.set_text("data.tokenizer", "null", origin);
-    draft.set("model.vocab_size", fmt::format("{}", size + 1), "--vocab-size, and one more");
-    return;
+    if (draft.has("--tokenizer-model"))
+      draft.note("--tokenizer-model", "no effect with NullTokenizer, as in Megatron");
+    return null_vocabulary(draft);
   }
   if (draft.has("--vocab-size"))
     draft.note("--vocab-size", "the tokenizer knows its size, as in Megatron");
@@ -207,8 +224,24 @@ void evaluation(Draft& draft) {
       iters = draft.integer(flag, 100);
     }
   }
-  draft.set("train.eval_iters", fmt::format("{}", std::max<std::int64_t>(iters, 0)),
-            draft.has(flag) ? flag : "Megatron's default");
+  std::string origin = draft.has(flag) ? flag : kDefault;
+  constexpr const char* batch = "--eval-global-batch-size";
+  if (draft.has(batch) && iters > 0) {
+    const std::int64_t trained = draft.integer("--global-batch-size", 0);
+    const std::int64_t samples = std::min<std::int64_t>(iters, 1 << 30) *
+                                 std::clamp<std::int64_t>(draft.integer(batch, 0), 0, 1 << 30);
+    if (trained < 1 || samples < 1 || samples % trained != 0) {
+      draft.complaints().add(
+          batch,
+          fmt::format("evaluations take as many samples at a time as training here: the {} of "
+                      "one are no multiple of --global-batch-size",
+                      samples));
+    } else {
+      iters = samples / trained;
+      origin = fmt::format("{} and {}", flag, batch);
+    }
+  }
+  draft.set("train.eval_iters", fmt::format("{}", std::max<std::int64_t>(iters, 0)), origin);
   if (iters < 0) draft.note(flag, "is below 0: no evaluation, as in Megatron");
 }
 
@@ -253,6 +286,18 @@ void weights_of_tokens(Draft& draft) {
       "however many tokens each of them has: add it to agree");
 }
 
+// Restricts attention to documents, which are separated by their end-of-document token.
+void documents_apart(Draft& draft) {
+  const std::string flag = "--dataloader-inter-document-masking";
+  if (!draft.has(flag)) return;
+  draft.set("data.reset_attention_mask", "true", flag);
+  draft.set("data.reset_position_ids", "true", flag);
+  draft.ask(flag,
+            "documents are told apart here by the token that ends them, and in Megatron by the "
+            "index of the data",
+            "data.reset_attention_mask");
+}
+
 // Complains about folders with checkpoints of another program: a run would start with new weights
 // next to them.
 void refuse_foreign_checkpoints(Draft& draft) {
@@ -279,6 +324,7 @@ void translate_run(Draft& draft) {
   translate_optimizer(draft);
   tokenizer(draft);
   fill_in_the_middle(draft);
+  documents_apart(draft);
   split(draft);
   evaluation(draft);
   profile(draft);

@@ -12,9 +12,13 @@ struct Needs {
   std::string_view flag, other;
 };
 
+constexpr std::string_view kYarn =
+    "--position-embedding-type yarn and a --rotary-scaling-factor above 1";
+
 // The flag that each flag requires, as in Megatron.
 constexpr Needs needs[] = {
     {"--window-attn-skip-freq", "--window-size"},
+    {"--null-tokenizer-eod-id", "--tokenizer-type NullTokenizer"},
     {"--moe-token-drop-policy", "--moe-expert-capacity-factor"},
     {"--enable-expert-tensor-parallelism", "--tensor-model-parallel-size above 1"},
     {"--lion-beta1", "--optimizer lion"},
@@ -29,6 +33,11 @@ constexpr Needs needs[] = {
     {"--tokenizer-name-or-path", "--tokenizer-type HuggingFaceTokenizer"},
     {"--use-custom-fsdp", "--data-parallel-sharding-strategy"},
     {"--use-megatron-fsdp", "--data-parallel-sharding-strategy"},
+    {"--yarn-original-max-position-embeddings", kYarn},
+    {"--yarn-beta-fast", kYarn},
+    {"--yarn-beta-slow", kYarn},
+    {"--yarn-correction-range-round-to-int", kYarn},
+    {"--no-yarn-correction-range-round-to-int", kYarn},
     {"--mscale", "--rope-type yarn and a --rotary-scaling-factor above 1"},
     {"--mscale-all-dim", "a --rotary-scaling-factor above 1"},
     {"--rotary-scaling-factor", "a value above 1 and --rope-type yarn or --mscale-all-dim"},

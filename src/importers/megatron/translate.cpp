@@ -32,6 +32,7 @@ std::string as_toml(const Flag& flag, const std::vector<std::string>& values) {
     case Kind::text:
       return toml_string(values.at(0));
     case Kind::integers:
+    case Kind::numbers:
       return fmt::format("[{}]", fmt::join(values, ", "));
     case Kind::texts: {
       std::vector<std::string> quoted;
@@ -205,6 +206,7 @@ Translation translate(std::span<const std::string> arguments, const TranslateOpt
   Draft draft(options, line, complaints, translation);
   read_deepspeed(draft, options);
   read_blend_files(draft, options);
+  read_hybrid_pattern(draft);
   reconcile(draft);
   take_defaults(draft);
   take_given(draft);

@@ -77,6 +77,13 @@ constexpr Default defaults[] = {{"linear_conv_kernel_dim", "4"},
                                 {"linear_num_value_heads", "32"},
                                 {"linear_value_head_dim", "128"}};
 
+// Arguments that the table of flags knows without computing what they change.
+constexpr const char* changing =
+    "apply_wd_to_qk_layernorm no_weight_decay_cond_type freeze_all_layers fp8_output_proj qk_clip "
+    "heterogeneous_layers_config_encoded_json kitchen_config_file kitchen_recipe_number "
+    "linear_attention_freq linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads "
+    "linear_num_value_heads linear_value_head_dim te_precision_config_file use_kitchen_attention";
+
 // "--no-bias-gelu-fusion" is stored as bias_gelu_fusion, "--override-opt_param-scheduler" as
 // override_opt_param_scheduler.
 const std::set<std::string, std::less<>>& names_of_flags() {
@@ -141,7 +148,8 @@ std::string note_of_unknown_arguments(const std::vector<MegatronArgument>& argum
   });
   for (const MegatronArgument& argument : arguments) {
     const auto& [name, value] = argument;
-    const bool known = knows_argument(name) || names_of_flags().contains(name);
+    const bool known =
+        knows_argument(name) || (names_of_flags().contains(name) && !is_one_of(name, changing));
     if (known || is_nothing(value) || is_default(argument) || speaks_of_the_run(name)) continue;
     if (name.starts_with("moe_") && !has_experts) continue;
     listed.push_back(fmt::format("{} = {}", printable(name), printable(value)));

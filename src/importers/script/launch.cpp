@@ -55,6 +55,14 @@ bool trains(const std::string& name, const char* family) {
          (name.starts_with(stem + "_") && name.ends_with(".py") && !names_another_task(name));
 }
 
+bool trains_hybrid(const std::string& name) {
+  return name == "pretrain_hybrid.py" || name == "pretrain_mamba.py";
+}
+
+bool is_own_program(const std::string& name) {
+  return trains(name, "gpt") || trains(name, "bert") || trains_hybrid(name);
+}
+
 bool is_given(const std::vector<std::string>& words, const std::string& flag) {
   return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
     return word == flag || word.starts_with(flag + "=");
@@ -296,12 +304,13 @@ std::vector<Launch> launches_of(const ScriptRun& run, bool own) {
     const std::size_t at = find_python_file(call.arguments);
     if (call.kind != Call::Kind::call || at == call.arguments.size() || followed[i]) continue;
     const std::string name = program_name(call.arguments[at]);
-    const bool is_own = trains(name, "gpt") || trains(name, "bert");
+    const bool is_own = is_own_program(name);
     if (is_own != own || (!own && !trains_by_flags(name, call.arguments))) continue;
     for (const Call* parent : ancestors(run, call))
       followed[static_cast<std::size_t>(parent - run.calls.data())] = true;
     Launch launch = launch_of_call(run, i);
     launch.bert = own ? trains(name, "bert") : name.find("bert") != std::string::npos;
+    launch.hybrid = own && trains_hybrid(name);
     launch.own = own;
     launches.insert(launches.begin(), std::move(launch));
   }
@@ -347,7 +356,7 @@ std::vector<std::string> find_other_trainings(const ScriptRun& run) {
     const std::size_t at = find_python_file(call.arguments);
     if (call.kind != Call::Kind::call || at == call.arguments.size()) continue;
     const std::string name = program_name(call.arguments[at]);
-    if (trains(name, "gpt") || trains(name, "bert")) continue;
+    if (is_own_program(name)) continue;
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;

@@ -16,6 +16,7 @@ struct Launch {
   std::size_t call = 0;  // index of its call in the script's run
   int line = 0;          // line in the script, or in the script that it ran
   bool bert = false;     // pretrain_bert.py
+  bool hybrid = false;   // pretrain_hybrid.py, or pretrain_mamba.py
   bool own = true;       // the program is Megatron's own
   // Command between launcher and program that did not start the program here, so its flags may be
   // different. "" if there is none.

@@ -128,7 +128,7 @@ Json parse_toml(const std::string& text) {
 
 Parsed parse_settings(const std::string& text, const fs::path& path) {
   const std::string end = path.extension().string();
-  if (end == ".json") return {parse_hjson(text, path.string()), {}};
+  if (end == ".json" || end == ".hjson") return {parse_hjson(text, path.string()), {}};
   try {
     return end == ".toml" ? Parsed{parse_toml(text), {}} : parse_yaml(text);
   } catch (const Error& error) {

@@ -17,9 +17,27 @@ bool has_any(const Json& json, std::initializer_list<const char*> keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return json.contains(key); });
 }
 
+// Systems whose files are recognized in order to be refused by name.
+void refuse_known(const fs::path& path, const Json& json) {
+  const Json target = json.value("_target_", Json());
+  if (target.is_string() && target.get<std::string>().starts_with("megatron.bridge.")) {
+    fail_input(
+        "'{}' is a configuration of Megatron-Bridge (run_config.yaml), which is not read: give the "
+        "flags of Megatron-LM that say the same to `trireme pretrain-gpt --print-config`",
+        path.string());
+  }
+  if (json.contains("model_spec") && has_any(json, {"training", "parallelism", "lr_scheduler"})) {
+    fail_input(
+        "'{}' is what torchtitan prints of its configuration since February 2026, which is not "
+        "read: the TOML files of earlier versions are, and `trireme config` asks for the rest",
+        path.string());
+  }
+}
+
 System system_of(const fs::path& path, const Json& json) {
   if (!json.is_object())
     fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
+  refuse_known(path, json);
   if (has_any(json, {"distributed_type", "compute_environment"})) return System::accelerate;
   if (has_any(json, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
     return System::deepspeed;
@@ -48,7 +66,7 @@ const char* name_of(System system) {
 }
 
 bool is_settings_file(const fs::path& path) {
-  static constexpr std::array ends{".yaml", ".yml", ".json", ".toml"};
+  static constexpr std::array ends{".yaml", ".yml", ".json", ".hjson", ".toml"};
   return std::find(ends.begin(), ends.end(), path.extension().string()) != ends.end();
 }
 

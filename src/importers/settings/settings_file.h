@@ -31,7 +31,8 @@ struct SettingsFile {
   std::string open;  // missing information that a configuration needs
 };
 
-// Whether the extension is that of a settings file (.yaml, .yml, .json, .toml), not of a script.
+// Whether the extension is that of a settings file (.yaml, .yml, .json, .hjson, .toml), not of a
+// script.
 bool is_settings_file(const fs::path& path);
 
 // Reads a file of at most 1 MiB. `ranks`: the number of processes if the file does not set it; 0:

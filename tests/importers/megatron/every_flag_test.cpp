@@ -39,6 +39,10 @@ constexpr Base bases[] = {
      "RMSNorm --disable-bias-linear --q-lora-rank 24 --rotary-scaling-factor 40 "
      "--mscale-all-dim 0.5 "},
     {Program::gpt, "--fp8-format hybrid --fp8-recipe tensorwise --bf16 "},
+    {Program::gpt,
+     "--position-embedding-type yarn --rotary-scaling-factor 32 --quick-geglu --num-experts 8 "
+     "--tokenizer-type NullTokenizer --vocab-size 100 --global-batch-size 8 "},
+    {Program::gpt, "--hybrid-layer-pattern *-*- --position-embedding-type rope "},
 };
 
 // Words to try as the value of a flag; of a choice all, of which one is the default.
@@ -50,6 +54,7 @@ std::vector<std::string> values_of(const Flag& flag) {
     case Kind::integers:
       return {"3"};
     case Kind::number:
+    case Kind::numbers:
       return {"0.25"};
     case Kind::text:
     case Kind::texts:

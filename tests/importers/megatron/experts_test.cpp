@@ -211,10 +211,6 @@ TEST(Experts, AListHasANumberForEachLayerWithThem) {
   EXPECT_THAT(refusal(more + "8 16 16"), HasSubstr("has 3 numbers"));
 }
 
-TEST(Experts, OfMegatronNeedNoBiases) {
-  EXPECT_THAT(refusal("--num-experts 8"), HasSubstr("add --disable-bias-linear"));
-}
-
 TEST(Experts, ABalanceOverTheBatchLooksBack) {
   const std::string more =
       "--disable-bias-linear --swiglu --num-experts 8 --moe-aux-loss-coeff "

@@ -184,16 +184,26 @@ std::string flags_markdown() {
   std::string page, group;
   for (const Flag& flag : all_flags()) {
     if (flag.group != group) {
-      page += fmt::format("{}### {}\n\n| flag | value | result | meaning |\n|---|---|---|---|\n",
+      page += fmt::format("{}### {}\n\n| flags | result | meaning |\n|---|---|---|\n",
                           group.empty() ? "" : "\n", flag.group);
       group = flag.group;
     }
     std::string what = fate_text(flag);
     if (flag.fate == Fate::ignored) what = flag.text;
     if (flag.fate == Fate::refused && what.starts_with("refused: ")) what = flag.text;
-    page += fmt::format("| `{}` | {} | {} | {}{}{} |\n", flag.name, cell(value_text(flag)),
-                        fate_word(flag.fate), cell(what), flag.required ? "; required" : "",
-                        flag.bert_only ? "; only with pretrain-bert" : "");
+    const std::string rest = fmt::format(" | {} | {}{}{} |\n", fate_word(flag.fate), cell(what),
+                                         flag.required ? "; required" : "",
+                                         flag.bert_only ? "; only with pretrain-bert" : "");
+    const std::string value = value_text(flag);
+    const std::string name =
+        fmt::format("`{}{}{}`", flag.name, value.empty() ? "" : " ", cell(value));
+    // Flags with one meaning share its row.
+    if (page.ends_with(rest)) {
+      page.erase(page.size() - rest.size());
+      page += ", " + name + rest;
+    } else {
+      page += "| " + name + rest;
+    }
   }
   return page;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "base/error.h"
@@ -162,6 +163,19 @@ TEST_F(Script, ProgramsAreKnownByTheirNamesAndModules) {
     EXPECT_EQ(tasks(other), 0u) << other;
   const Import derived = import("torchrun pretrain_gpt_core.py" + std::string(script_flags));
   EXPECT_THAT(derived.notes, Contains(Field(&Note::flag, "pretrain_gpt_core.py")));
+}
+
+TEST_F(Script, HybridProgramsNeedAPattern) {
+  const std::string start =
+      "torchrun --nproc_per_node 2 pretrain_hybrid.py" + std::string(script_flags);
+  const auto lost = [&](const std::string& text) {
+    const Import result = import(text);
+    return std::ranges::any_of(result.lost, [](const Note& note) {
+      return note.flag == "pretrain_hybrid.py" && note.text.find("Mamba") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(lost(start));
+  EXPECT_FALSE(lost(start + " --hybrid-layer-pattern '*-*-'"));
 }
 
 TEST_F(Script, SizeOfTheLaunch) {

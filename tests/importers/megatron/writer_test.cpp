@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "formats/assembled.h"
@@ -82,6 +83,17 @@ TEST_F(MegatronWriter, WhatIsWrittenIsReadAgain) {
               m.rope_original_length = 8192;
             }),
       model("llama", [](ModelConfig& m) { m.attention_window = 5; }),
+      model("llama",
+            [](ModelConfig& m) {
+              m.gate_alpha = 1.702;
+              m.gate_offset = 1;
+              m.activation_clamp = 7;
+              m.rope_scaling = RopeScaling::yarn;
+              m.rope_scaling_factor = 32;
+              m.rope_attention_factor = 0.1 * std::log(32.0) + 1;
+              m.rope_original_length = 2048;
+              m.rope_truncate = false;
+            }),
       model("bert", [](ModelConfig& m) { m.activation = MlpActivation::gelu_erf; }),
       model("bert", [](ModelConfig& m) {
         m.activation = MlpActivation::gelu_erf;
@@ -92,7 +104,8 @@ TEST_F(MegatronWriter, WhatIsWrittenIsReadAgain) {
     const HeldTensors held(model);
     for (const auto& [tp, pp] : layouts) {
       for (const MegatronKind kind : kinds) {
-        const bool newer = model.rope_scaling != RopeScaling::none || model.attention_window > 0;
+        const bool newer = model.rope_scaling != RopeScaling::none || model.attention_window > 0 ||
+                           model.gate_alpha != 1;
         if (newer && kind == MegatronKind::legacy) continue;
         SCOPED_TRACE(fmt::format("{} {}, tp {}, pp {}, kind {}", model.family, model.activation, tp,
                                  pp, static_cast<int>(kind)));

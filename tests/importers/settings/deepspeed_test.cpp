@@ -28,6 +28,8 @@ TEST_F(DeepSpeedFile, IsHjson) {
   EXPECT_EQ(lost(file), "");
   EXPECT_EQ(config(file).train.global_batch_size, 256);
   EXPECT_EQ(config(file).run.precision, Precision::bf16);
+  const SettingsFile plain = read("ds.hjson", "train_batch_size: 256\nbf16: {enabled: true}\n", 8);
+  EXPECT_EQ(config(plain).train.global_batch_size, 256);
   EXPECT_THAT(
       refusal("ds.json",
               with(R"(, "zero_optimization": {"stage": 3}, "zero_optimization": {"stage": 1})")),
