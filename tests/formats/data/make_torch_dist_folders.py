@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import json
 import os
+import queue
 import sys
 import tempfile
 from pathlib import Path
@@ -37,6 +38,9 @@ def patch(replace=setattr):
     replace(torch, "tensor", lambda *values, device=None, **more: make_tensor(*values, **more))
     from megatron.core.tensor_parallel import random
     replace(random.CudaRNGStatesTracker, "fork", lambda *_, **__: contextlib.nullcontext())
+    # One process saves: a queue among several would start Python again.
+    from megatron.core.dist_checkpointing.strategies import filesystem_async
+    replace(filesystem_async, "_results_queue", queue.Queue())
 
 
 def name_devices():
@@ -61,7 +65,7 @@ def arguments(tp, pp, llama=False, bert=False, layers=4, hidden=32, experts=None
         adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0.1, consumed_train_samples=24)
 
 
-def make_model(args, tp, pp, chunks=None, chunk=None):
+def make_model(args, tp, pp, chunks=None, chunk=None, **more):
     from megatron.core import parallel_state
     from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
     from megatron.core.models.bert.bert_model import BertModel
@@ -81,7 +85,7 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
                moe_layer_freq=args["moe_layer_freq"], moe_token_dispatcher_type="allgather",
                moe_shared_expert_intermediate_size=args["moe_shared_expert_intermediate_size"],
                expert_model_parallel_size=parallel_state.get_expert_model_parallel_world_size()
-               ) if args["num_experts"] else {})
+               ) if args["num_experts"] else {}, **more)
     is_first = parallel_state.is_pipeline_first_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     is_last = parallel_state.is_pipeline_last_stage(ignore_virtual=chunk is None, vp_stage=chunk)
     ends = dict(vocab_size=64, max_sequence_length=args["max_position_embeddings"], pre_process=is_first,
@@ -90,7 +94,7 @@ def make_model(args, tp, pp, chunks=None, chunk=None):
         model = BertModel(config, 2, bert_layer_local_spec, **ends)
     else:
         spec = (get_gpt_decoder_block_spec(config, use_transformer_engine=False) if args["num_experts"] else
-                get_gpt_layer_local_spec(normalization=args["normalization"]))
+                get_gpt_layer_local_spec(normalization=args["normalization"], qk_layernorm=more.get("qk_layernorm", False)))
         model = GPTModel(config, spec,
                          position_embedding_type=args["position_embedding_type"], **ends)
     # Parameters that several ranks share must be equal on all of them, such as the tied embedding of the last stage.
