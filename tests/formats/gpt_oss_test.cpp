@@ -53,6 +53,18 @@ TEST(GptOssConfig, LayersHaveTheWindowsThatTheFileNames) {
   EXPECT_EQ(huggingface_kind(m), &gpt_oss_kind);
 }
 
+TEST(GptOssConfig, EmptyRotaryParametersAreNoneAndAbsentOnesAreScaled) {
+  const auto scaling = [](const std::string& key) {
+    std::string text = gpt_oss_config();
+    const std::size_t begin = text.find("\"rope_scaling\""), end = text.find('}', begin);
+    text.replace(begin, end + 1 - begin, key);
+    return parse_huggingface_config(text, "config.json").model.rope_scaling;
+  };
+  EXPECT_EQ(scaling(R"("rope_parameters": {})"), RopeScaling::none);
+  EXPECT_EQ(scaling(R"("rope_parameters": null)"), RopeScaling::yarn);
+  EXPECT_EQ(scaling(R"("rope_scaling": {})"), RopeScaling::yarn);
+}
+
 TEST(GptOssConfig, OtherQuantizationsAreRefused) {
   std::string text = gpt_oss_config();
   text.replace(text.find("mxfp4"), 5, "bitsy");

@@ -15,7 +15,8 @@ constexpr LlamaDefaults kGptOss{.kv_heads = 8,
                                 .rope_base = 150000,
                                 .reads_rope = false};
 
-// transformers assumes this scaling where a file has no rotary parameters at all.
+// transformers assumes this scaling where a file has no rotary parameters at all: an empty
+// "rope_parameters" means rotation without a scaling.
 void assume_rope(ModelConfig& m) {
   m.rope_base = kGptOss.rope_base;
   m.rope_scaling = RopeScaling::yarn;
@@ -42,7 +43,7 @@ ModelConfig read_gpt_oss(const HuggingFaceReader& json) {
   m.gate_offset = 1;
   m.attention_sinks = true;
   m.bias = m.qkv_bias = json.flag("attention_bias", true);
-  if (has_parameters(json, "rope_scaling") || has_parameters(json, "rope_parameters"))
+  if (has_parameters(json, "rope_scaling") || json.has("rope_parameters"))
     read_rope(json, m, kGptOss.rope_base);
   else
     assume_rope(m);
