@@ -405,7 +405,7 @@ LaunchSize launch_size(const Launch& launch) {
   if (per_node < 1 && tasks > 0 && size.nodes > 0 && tasks % size.nodes == 0) {
     size.per_node = tasks / size.nodes;
   } else {
-    size.per_node = first_known({per_node, job_tasks, devices}, 0);
+    size.per_node = first_known({per_node, job_tasks}, 0);
   }
   return size;
 }

@@ -218,7 +218,10 @@ TEST_F(Script, SizeOfTheLaunch) {
   EXPECT_EQ(size("mpirun -np 6 python"), std::make_tuple(1, 6, false));
   EXPECT_EQ(size("python"), std::make_tuple(1, 1, false));
   EXPECT_EQ(size("srun -N 4 -n 32 python"), std::make_tuple(4, 8, true));
+  // A node has four devices here, and SLURM does not start a task on each of them by itself.
   EXPECT_EQ(size("#SBATCH --nodes=3\n#SBATCH --gres=gpu:a100:4  # four\nsrun python"),
+            std::make_tuple(3, 0, true));
+  EXPECT_EQ(size("#SBATCH --nodes=3 --ntasks-per-node=4\nsrun python"),
             std::make_tuple(3, 4, true));
   EXPECT_EQ(size("#SBATCH --nodes=3 --ntasks-per-node 1\nsrun torchrun --nproc_per_node 8"),
             std::make_tuple(3, 8, true));
