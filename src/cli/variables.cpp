@@ -34,6 +34,7 @@ const std::vector<std::string>& known_names() {
       "TRIREME_LAYOUTS_SEED",
       "TRIREME_LONG_TESTS",
       "TRIREME_MPIRUN",
+      "TRIREME_ONEDNN",
       "TRIREME_PROGRAM",
       "TRIREME_RANGES",
       "TRIREME_RANGES_LIBRARY",

@@ -3,6 +3,8 @@
 
 #include <dnnl.h>
 
+#include <cstdlib>
+
 #include "backend/cpu/gemm_avx2.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "base/error.h"
@@ -36,9 +38,14 @@ void FloatGemm::run(void* c, const float* a, const float* b, const float* bias, 
   });
 }
 
+bool runs_on_avx2_gemm(const GemmProblem& problem, Isa set) {
+  static const bool only_onednn = std::getenv("TRIREME_ONEDNN") != nullptr;
+  return set == Isa::avx2 && !only_onednn && has_known_order(problem);
+}
+
 std::unique_ptr<GemmEngine<float>> make_float_gemm(const GemmProblem& problem, Isa set) {
   if (set != Isa::avx2) return std::make_unique<DnnlGemm<float, float>>(problem);
-  if (has_known_order(problem)) return std::make_unique<Avx2Gemm<float>>(problem);
+  if (runs_on_avx2_gemm(problem, set)) return std::make_unique<Avx2Gemm<float>>(problem);
   return std::make_unique<FloatGemm>(problem);
 }
 

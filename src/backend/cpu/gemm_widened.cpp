@@ -93,7 +93,7 @@ void WidenedGemm<T, C>::Impl::make(bool last_m, bool last_n, bool last_k, Isa se
   if (p.m == 0 || p.n == 0 || p.k == 0) return;  // a direction with one block has no interior ones
   if (!float_result) p.ldc = p.n;
   BlockProduct<T>& product = products[last_m][last_n][last_k];
-  if (set == Isa::avx2 && has_known_order(p)) {
+  if (runs_on_avx2_gemm(p, set)) {
     product.in_place = std::make_unique<Avx2Gemm<T>>(p);
     return;
   }

@@ -7,7 +7,7 @@ namespace {
 constexpr const char* kRemoved = "Megatron itself no longer takes it";
 constexpr const char* kNoCollector = "there is no garbage collector";
 constexpr const char* kSchedulerOfCheckpoint =
-    "the configuration always decides; leave it out and keep the other flags";
+    "no effect unless --load names another run's folder: then it is refused";
 constexpr const char* kFp8Gradients = "gradients of weights are made in fp8 too";
 constexpr const char* kFp8Delayed =
     "they mean delayed scaling, which is not available: --fp8-format with --fp8-recipe is";
@@ -195,7 +195,8 @@ std::vector<Flag> learning_rate_flags() {
               "exponential linear cosine minus_sqrt", "exponential"),
       refused("--warmup", integer, kRemoved),
       refused("--head-lr-mult", number, kOneRate, "1.0"),
-      refused("--use-checkpoint-opt_param-scheduler", none, kSchedulerOfCheckpoint),
+      rule("--use-checkpoint-opt_param-scheduler", none, "checkpoint.load", kSchedulerOfCheckpoint),
+      rule("--use-checkpoint-opt-param-scheduler", none, "checkpoint.load", kSchedulerOfCheckpoint),
   };
   add_refused(flags, kOneRate, "--decoupled-lr=X --decoupled-min-lr=X");
   add_refused(flags, kNoCooldown,
@@ -203,7 +204,6 @@ std::vector<Flag> learning_rate_flags() {
               "--lr-cooldown-fraction=X --lr_constant_plus_cooldown");
   add_ignored(flags, "the configuration always decides",
               "--override-opt_param-scheduler --override-lr-scheduler");
-  add_refused(flags, kSchedulerOfCheckpoint, "--use-checkpoint-opt-param-scheduler");
   add_ignored(flags, "the configuration always decides", "--override-opt-param-scheduler");
   return flags;
 }

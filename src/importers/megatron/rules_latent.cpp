@@ -33,7 +33,7 @@ void translate_latent(Draft& draft) {
   head_dim += width("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", 64);
   width("--v-head-dim", "model.v_head_dim", 128);
   scale_latent_rope(draft, head_dim);
-  for (const char* flag : {"--use-rope-scaling", "--rope-scaling-factor",
+  for (const char* flag : {"--kv-channels", "--use-rope-scaling", "--rope-scaling-factor",
                            "--rotary-seq-len-interpolation-factor", "--add-qkv-bias"}) {
     if (draft.has(flag))
       draft.note(flag, fmt::format("no effect with {}, as in Megatron", kLatent));

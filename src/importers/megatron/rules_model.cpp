@@ -116,6 +116,10 @@ void spec(Draft& draft) {
 }
 
 void heads(Draft& draft) {
+  const char* const width = "--kv-channels";
+  if (draft.has(width) && !draft.has(kLatent)) {
+    draft.set("model.head_dim", draft.value(width), width);
+  }
   if (draft.has("--num-key-value-heads")) {
     draft.set("model.num_kv_heads", draft.value("--num-key-value-heads"), "--num-key-value-heads");
   } else if (draft.has("--group-query-attention")) {

@@ -314,6 +314,22 @@ void refuse_foreign_checkpoints(Draft& draft) {
   }
 }
 
+// A run that resumes from its own folder has the schedule of its checkpoint anyway.
+void refuse_scheduler_of_checkpoint(Draft& draft) {
+  const bool loads_other = draft.has("--load") && draft.value("--load") != draft.value("--save") &&
+                           !draft.has("--finetune");
+  for (const char* flag :
+       {"--use-checkpoint-opt_param-scheduler", "--use-checkpoint-opt-param-scheduler"}) {
+    if (!draft.has(flag)) continue;
+    if (loads_other) {
+      draft.complaints().add(
+          flag, "the configuration always decides; leave it out and keep the other flags");
+    } else {
+      draft.note(flag, "has an effect only where --load names another run's folder");
+    }
+  }
+}
+
 }  // namespace
 
 void translate_run(Draft& draft) {
@@ -343,6 +359,7 @@ void translate_run(Draft& draft) {
 
 void translate_checkpoint(Draft& draft) {
   refuse_foreign_checkpoints(draft);
+  refuse_scheduler_of_checkpoint(draft);
   const std::string save = draft.value("--save");
   const std::string load = draft.value("--load");
   if (draft.has("--save")) {

@@ -101,6 +101,12 @@ int product(const Run& run, const Spoil& spoil) {
   return status;
 }
 
+// Products that run on Trireme's own kernels call no library: this keeps them on oneDNN, with the
+// same bits.
+__attribute__((constructor)) void keep_products_on_onednn() {
+  ::setenv("TRIREME_ONEDNN", "1", 1);
+}
+
 }  // namespace
 
 extern "C" {
