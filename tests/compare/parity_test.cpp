@@ -63,9 +63,8 @@ ParityVerdict judge(const Config& config, int ranks, const Plant& plant = {}) {
     LayoutRun run(size, 2);
     run_local_ranks(size, {.timeout_s = 60}, [&](Transport& transport) {
       LosingTransport losing(transport, plant.loses);
-      const RankHooks hooks{.before_step = [&](Engine&, int) { losing.begin(); }};
       if (plant.loses)
-        run_rank(of_run, losing, run, hooks);
+        run_rank(of_run, losing, run, [&] { losing.begin(); });
       else
         run_rank(of_run, transport, run);
     });
