@@ -114,6 +114,9 @@ void run_parity(const ParityArguments& arguments) {
                config.run.precision);
     return run_layout(config, ranks, arguments.steps);
   });
+  for (const ParityLayout& layout : plan.layouts)
+    for (const std::string& note : layout.notes)
+      fmt::print(stderr, "note: layout '{}': {}\n", layout.text, note);
   std::vector<Judged> all;
   for (const ParityLayout& layout : plan.layouts) all.push_back({layout, judge.judge(layout)});
   print(plan, judge.one_rank(), all, arguments.as_json);
@@ -134,12 +137,14 @@ void add_parity(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "parity", "Compare training steps on several layouts, and name the first difference");
   command->footer(
-      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with ranks that are threads "
-      "of this process, and every value is compared with that on one rank: bit by bit if exact numerics promise "
-      "equal bits, otherwise in fp64, where rounding hides no error.\n"
-      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top of the file's: "
-      "tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel degree (default: the smallest that the layout allows).\n"
-      "Exit code: 0 the same up to rounding, 1 a layout differs, 2 wrong input.\n");
+      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with "
+      "ranks that are threads of this process, and its values are compared with those on one "
+      "rank: bit by bit if exact numerics promise equal bits, otherwise in fp64, where rounding "
+      "hides no error.\n"
+      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top "
+      "of the file's: tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel "
+      "degree (default: the smallest that the layout allows; 2 with zero).\n"
+      "Exit code: 0 no layout differs by more than rounding, 1 one differs, 2 wrong input.\n");
   command->add_option("config", arguments->request.file, "Configuration file (TOML)")->required();
   command
       ->add_option("layouts", arguments->request.layouts, "Layouts, such as tp=2,pp=2 dp=2,zero=2")

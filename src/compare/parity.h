@@ -16,6 +16,7 @@ struct ParityLayout {
   std::string text;  // as given
   Config config;
   int ranks = 1;
+  std::vector<std::string> notes = {};  // settings without effect
 };
 
 // Reads layouts: each a list, separated by spaces or commas, of overrides "section.key=value" of a

@@ -54,7 +54,7 @@ TEST_F(Parity, RefusesWhatCannotBeCompared) {
   refused(parity({"exact_block=4"}), "give it to all of them with --set");
   refused(parity({"tp=32,dp=4"}), "needs 128 ranks");
   refused(parity({"tp"}), "found 'tp'");
-  refused(parity({""}), "layout '': expected");
+  refused(parity({""}), "layout '' is empty: expected settings");
   refused(parity({"dp=two"}), "dp=two is not a number of ranks");
   refused(parity({"pp=2", "--set", "model.hidden_size=65536", "--set", "model.num_heads=512",
                   "--set", "model.ffn_hidden_size=4000000"}),
