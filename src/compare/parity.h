@@ -42,14 +42,22 @@ struct FirstDifference {
   std::string group;       // what these ranks are: "a tensor-parallel group"; "" if nothing common
   double factor = 0;  // that the values have over those of one rank, if all have the same; 0: none
   double expected = 0, found = 0;  // norms of the differing parts
+  bool is_whole = true;            // false: the ranks do not hold all elements equally often
+  std::int64_t elements = 0, elements_on_one_rank = 0;  // of the differing parts
 
   std::string text() const;
 };
 
+struct ValueComparison {
+  std::optional<FirstDifference> first;
+  // Tensors of one rank, in all steps, and how many of them were compared: up to `first`.
+  std::int64_t values = 0, compared = 0;
+};
+
 // Compares the values of a layout with those of one rank; bit by bit, or up to this relative
 // difference.
-std::optional<FirstDifference> first_difference(const LayoutRun& layout, const LayoutRun& one_rank,
-                                                double tolerance = 0);
+ValueComparison compare_values(const LayoutRun& layout, const LayoutRun& one_rank,
+                               double tolerance = 0);
 
 struct ParityVerdict {
   enum class Result { equal, rounding, differs };
@@ -60,7 +68,8 @@ struct ParityVerdict {
   // layout and of one rank. 0 if bits are promised.
   double distance = 0, distance_of_one_rank = 0;
   std::optional<FirstDifference> first;
-  std::string problem;  // what differs if no value is to blame
+  std::int64_t values = 0, compared = 0;  // as in ValueComparison
+  std::string problem;                    // what differs if no value is to blame
 };
 
 // Whether the layout has the bits of one rank.
@@ -78,10 +87,13 @@ class ParityJudge {
       : one_rank_(std::move(one_rank)), runner_(std::move(runner)) {}
 
   ParityVerdict judge(const ParityLayout& layout);
+  // Refuses numbers that cannot be compared: a loss or norm that is not finite, or no gradient.
   const LayoutRun& one_rank();
 
  private:
   const LayoutRun& one_rank_in_fp64();
+  void compare(const LayoutRun& run, const LayoutRun& expected, double tolerance,
+               ParityVerdict& verdict) const;
   void judge_rounding(const ParityLayout& layout, const LayoutRun& run, ParityVerdict& verdict);
 
   ParityLayout one_rank_;
