@@ -1,4 +1,6 @@
 // Adds up the values of all ranks and compares them, part by part.
+#include "compare/first_difference.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,8 +8,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-
-#include "compare/parity.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,6 @@
 // Reads layouts and makes configurations of them.
+#include "compare/parity_plan.h"
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>

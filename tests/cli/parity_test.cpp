@@ -39,8 +39,11 @@ TEST_F(Parity, SaysWhatIsEqualAndWhatIsRounding) {
   EXPECT_EQ(layouts[1].at("result"), "equal");
   EXPECT_EQ(layouts[1].at("ranks"), 4);
   EXPECT_EQ(layouts[1].at("losses"), json.at("losses"));
+  EXPECT_GT(layouts[1].at("values_compared"), 100);
+  EXPECT_EQ(layouts[1].at("values_compared"), layouts[1].at("values_of_one_rank"));
   EXPECT_EQ(layouts[2].at("ranks"), 2);
-  EXPECT_THAT(parity({"tp=2"}).out, AllOf(HasSubstr("one rank"), HasSubstr("rounding: ")));
+  EXPECT_THAT(parity({"tp=2"}).out,
+              AllOf(HasSubstr("one rank"), HasSubstr("rounding: "), HasSubstr(" values compared")));
 }
 
 TEST_F(Parity, RefusesWhatCannotBeCompared) {

@@ -1,4 +1,6 @@
 // What a layout's text means, and which are refused.
+#include "compare/parity_plan.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "compare/parity.h"
 #include "data/temp_folder.h"
 
 namespace trireme::testing_parity {
