@@ -42,9 +42,11 @@ const char* name_of(Result result) {
 
 std::string verdict_text(const ParityVerdict& verdict) {
   if (verdict.result == Result::differs) return "differs";
-  if (verdict.result == Result::equal) return "the same bits";
-  return fmt::format("rounding: {:.2g} from fp64, one rank {:.2g}", verdict.distance,
-                     verdict.distance_of_one_rank);
+  const std::string compared =
+      fmt::format("{} of {} values compared", verdict.compared, verdict.values);
+  if (verdict.result == Result::equal) return "the same bits; " + compared;
+  return fmt::format("rounding: gradients {:.2g} from fp64, those of one rank {:.2g}; {}",
+                     verdict.distance, verdict.distance_of_one_rank, compared);
 }
 
 std::string table_text(const ParityLayout& one_rank, const LayoutRun& run,
@@ -54,7 +56,7 @@ std::string table_text(const ParityLayout& one_rank, const LayoutRun& run,
   std::string text = fmt::format("{:{}}  ranks  last loss  gradient norm\n", "layout", width);
   const auto add = [&](const ParityLayout& layout, double loss, double norm,
                        const std::string& verdict) {
-    text += fmt::format("{:{}}  {:5}  {:9.6f}  {:13.6g}{}\n", layout.text, width, layout.ranks,
+    text += fmt::format("{:{}}  {:5}  {:>9.6f}  {:>13.6g}{}\n", layout.text, width, layout.ranks,
                         loss, norm, verdict);
   };
   add(one_rank, run.losses.back(), run.norms.back(), "");
@@ -67,26 +69,37 @@ std::string difference_text(const ParityVerdict& verdict) {
   return verdict.first ? verdict.first->text() : verdict.problem;
 }
 
+// Null for what there is none of.
+Json given(bool is_given, const Json& value) {
+  return is_given ? value : Json(nullptr);
+}
+
 Json to_json(const FirstDifference& first) {
   return {{"step", first.step + 1},
           {"what", first.place.text()},
-          {"op", first.place.op},
-          {"layer", first.place.layer},
+          {"op", given(!first.place.op.empty(), first.place.op)},
+          {"layer", given(first.place.layer >= 0, first.place.layer)},
           {"forward", first.place.is_forward},
           {"parameter", first.place.parameter},
           {"ranks", first.ranks},
           {"group", first.group},
           {"summed_over", first.place.summed},
-          {"norm", first.found},
-          {"norm_on_one_rank", first.expected},
-          {"factor", first.factor}};
+          {"norm", given(first.is_whole, first.found)},
+          {"norm_on_one_rank", given(first.is_whole, first.expected)},
+          {"factor", given(first.factor > 0, first.factor)}};
 }
 
 Json to_json(const Judged& judged) {
   const ParityVerdict& v = judged.verdict;
-  Json json{{"layout", judged.layout.text}, {"ranks", judged.layout.ranks},
-            {"result", name_of(v.result)},  {"bits_promised", v.bits_promised},
-            {"losses", v.losses},           {"gradient_norms", v.norms}};
+  Json json{{"layout", judged.layout.text},
+            {"ranks", judged.layout.ranks},
+            {"result", name_of(v.result)},
+            {"bits_promised", v.bits_promised},
+            {"losses", v.losses},
+            {"gradient_norms", v.norms},
+            {"values_of_one_rank", v.values},
+            {"values_compared", v.compared},
+            {"notes", judged.layout.notes}};
   if (!v.bits_promised) {
     json["distance_from_fp64"] = v.distance;
     json["distance_of_one_rank"] = v.distance_of_one_rank;
@@ -114,6 +127,9 @@ void run_parity(const ParityArguments& arguments) {
                config.run.precision);
     return run_layout(config, ranks, arguments.steps);
   });
+  for (const ParityLayout& layout : plan.layouts)
+    for (const std::string& note : layout.notes)
+      fmt::print(stderr, "note: layout '{}': {}\n", layout.text, note);
   std::vector<Judged> all;
   for (const ParityLayout& layout : plan.layouts) all.push_back({layout, judge.judge(layout)});
   print(plan, judge.one_rank(), all, arguments.as_json);
@@ -134,12 +150,14 @@ void add_parity(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "parity", "Compare training steps on several layouts, and name the first difference");
   command->footer(
-      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with ranks that are threads "
-      "of this process, and every value is compared with that on one rank: bit by bit if exact numerics promise "
-      "equal bits, otherwise in fp64, where rounding hides no error.\n"
-      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top of the file's: "
-      "tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel degree (default: the smallest that the layout allows).\n"
-      "Exit code: 0 the same up to rounding, 1 a layout differs, 2 wrong input.\n");
+      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with "
+      "ranks that are threads of this process, and its values are compared with those on one "
+      "rank: bit by bit if exact numerics promise equal bits, otherwise in fp64, where rounding "
+      "hides no error.\n"
+      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top "
+      "of the file's: tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel "
+      "degree (default: the smallest that the layout allows; 2 with zero).\n"
+      "Exit code: 0 no layout differs by more than rounding, 1 one differs, 2 wrong input.\n");
   command->add_option("config", arguments->request.file, "Configuration file (TOML)")->required();
   command
       ->add_option("layouts", arguments->request.layouts, "Layouts, such as tp=2,pp=2 dp=2,zero=2")

@@ -1,4 +1,6 @@
 // Adds up the values of all ranks and compares them, part by part.
+#include "compare/first_difference.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,8 +8,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-
-#include "compare/parity.h"
 
 namespace trireme {
 namespace {
@@ -40,18 +40,20 @@ class StepComparer {
   StepComparer(const LayoutRun& layout, const LayoutRun& one_rank, double tolerance)
       : layout_(layout), one_rank_(one_rank), tolerance_(tolerance) {}
 
-  std::optional<FirstDifference> compare() {
+  ValueComparison compare() {
+    for (const auto& step : one_rank_.steps)
+      comparison_.values += static_cast<std::int64_t>(step[0].order().size());
     for (std::size_t step = 0; step < one_rank_.steps.size(); ++step) {
       const StepValues& expected = one_rank_.steps[step][0];
       find_sizes(expected);
       for (const std::string& key : expected.order()) {
-        auto found = compare_entry(layout_.steps[step], key, *expected.find(key));
-        if (!found) continue;
-        found->step = static_cast<int>(step);
-        return found;
+        comparison_.first = compare_entry(layout_.steps[step], key, *expected.find(key));
+        if (!comparison_.first) continue;
+        comparison_.first->step = static_cast<int>(step);
+        return comparison_;
       }
     }
-    return std::nullopt;
+    return comparison_;
   }
 
  private:
@@ -75,30 +77,48 @@ class StepComparer {
 
   std::optional<FirstDifference> compare_entry(const std::vector<StepValues>& ranks,
                                                const std::string& key,
-                                               const StepValues::Entry& expected) const {
+                                               const StepValues::Entry& expected) {
     std::map<int, const StepValues::Entry*> found;
     Parts sums(expected.parts.size());
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       const StepValues::Entry* const entry = ranks[rank].find(key);
-      if (!entry || entry->parts.size() != sums.size()) continue;
+      if (!entry || entry->parts.size() != sums.size() || shares_heads(*entry, expected)) continue;
       found[static_cast<int>(rank)] = entry;
       for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += entry->parts[p];
     }
     const double square =
         std::max(largest_square(expected.parts), 1e-20 * sizes_.at(size_class(expected.place)));
     std::vector<std::size_t> differing;
+    bool is_compared = false;
     for (std::size_t p = 0; p < sums.size(); ++p) {
       const std::int64_t all = sums[p].elements, whole = expected.parts[p].elements;
-      if (whole == 0 || all == 0 || all % whole != 0) continue;
-      if (!is_same(sums[p], all / whole, expected.parts[p], square)) differing.push_back(p);
+      if (whole == 0) continue;
+      const bool is_whole = all > 0 && all % whole == 0;
+      if (!is_whole && !is_owned(expected.place)) continue;
+      is_compared = true;
+      if (!is_whole || !is_same(sums[p], all / whole, expected.parts[p], square))
+        differing.push_back(p);
     }
+    if (is_compared) ++comparison_.compared;
     if (differing.empty()) return std::nullopt;
     FirstDifference first;
-    first.place = found.begin()->second->place;
+    first.place = found.empty() ? expected.place : found.begin()->second->place;
     first.ranks = ranks_to_blame(found, expected, differing, square);
     first.group = group_of(first.ranks);
     measure(first, sums, expected.parts, differing);
     return first;
+  }
+
+  // Whether each element belongs to some rank, so that all ranks together hold all of them.
+  static bool is_owned(const StepPlace& place) {
+    return place.kind == StepPlace::Kind::gradient || place.kind == StepPlace::Kind::state;
+  }
+
+  // Whether tensor-parallel ranks share key and value heads in an op's output: these occur more
+  // often than the queries beside them.
+  bool shares_heads(const StepValues::Entry& entry, const StepValues::Entry& expected) const {
+    return entry.columns != expected.columns &&
+           entry.columns * layout_.mesh->degrees().tp != expected.columns;
   }
 
   // Ranks that have a differing part; without those that have all of it, and right.
@@ -137,6 +157,12 @@ class StepComparer {
 
   static void measure(FirstDifference& first, const Parts& sums, const Parts& expected,
                       const std::vector<std::size_t>& differing) {
+    for (const std::size_t p : differing) {
+      first.elements_on_one_rank += expected[p].elements;
+      first.elements += sums[p].elements;
+      first.is_whole &= sums[p].elements > 0 && sums[p].elements % expected[p].elements == 0;
+    }
+    if (!first.is_whole) return;
     double found = 0, wanted = 0;
     for (const std::size_t p : differing) {
       found += sums[p].squares * static_cast<double>(expected[p].elements) /
@@ -158,23 +184,32 @@ class StepComparer {
   const LayoutRun &layout_, &one_rank_;
   const double tolerance_;
   std::map<std::string, double> sizes_;
+  ValueComparison comparison_;
 };
 
 }  // namespace
 
 std::string FirstDifference::text() const {
+  if (!is_whole) {
+    return fmt::format(
+        "step {}: {} differs first: all ranks together hold {} elements of parts that have {} on "
+        "one rank",
+        step + 1, place.text(), elements, elements_on_one_rank);
+  }
   std::string on =
       fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
   if (!group.empty()) on += fmt::format(" ({})", group);
   std::string how = fmt::format("norm {:.6g}, on one rank {:.6g}", found, expected);
-  if (is_near(found, expected, 1e-5 * expected))
+  if (found == expected)
+    how = fmt::format("the norm is the same, {:.6g}, but single elements differ", found);
+  else if (is_near(found, expected, 1e-5 * expected))
     how = fmt::format("norm {}, on one rank {}", found, expected);
   if (factor > 0) how += fmt::format(", {:.4g} times as large everywhere", factor);
   return fmt::format("step {}: {} differs first, on {}: {}", step + 1, place.text(), on, how);
 }
 
-std::optional<FirstDifference> first_difference(const LayoutRun& layout, const LayoutRun& one_rank,
-                                                double tolerance) {
+ValueComparison compare_values(const LayoutRun& layout, const LayoutRun& one_rank,
+                               double tolerance) {
   return StepComparer(layout, one_rank, tolerance).compare();
 }
 

@@ -51,28 +51,6 @@ double loss_scale_of(const Config& config) {
   return config.run.precision == Precision::fp16 ? 1024 : 1;
 }
 
-// Two observers, one after the other.
-class Both : public Observer {
- public:
-  Both(Observer* first, Observer& second) : first_(first), second_(second) {}
-  void begin(const Stage& stage, const PassCall& call) override {
-    if (first_) first_->begin(stage, call);
-    second_.begin(stage, call);
-  }
-  void before(const Launch& launch) override {
-    if (first_) first_->before(launch);
-    second_.before(launch);
-  }
-  void after(const Launch& launch) override {
-    if (first_) first_->after(launch);
-    second_.after(launch);
-  }
-
- private:
-  Observer* first_;
-  Observer& second_;
-};
-
 }  // namespace
 
 LayoutRun::LayoutRun(int ranks, int number_of_steps)
@@ -80,7 +58,8 @@ LayoutRun::LayoutRun(int ranks, int number_of_steps)
       norms(losses.size()),
       steps(losses.size(), std::vector<StepValues>(static_cast<std::size_t>(ranks))) {}
 
-void run_rank(const Config& config, Transport& transport, LayoutRun& run, const RankHooks& hooks) {
+void run_rank(const Config& config, Transport& transport, LayoutRun& run,
+              const std::function<void()>& before_step) {
   const int rank = transport.place().rank, size = transport.place().size;
   const BuildOptions build = build_options(config);
   Engine engine(config, build, {.poison = true}, {rank, size});
@@ -92,7 +71,6 @@ void run_rank(const Config& config, Transport& transport, LayoutRun& run, const 
   }
   const BatchRows rows(config, engine.mesh(), rank);
   StepObserver recorder(engine, rows);
-  Both observer(hooks.observer, recorder);
   StepInput input;
   input.micro_batches = rows.samples / (rows.micro_batch * rows.dp);
   input.lr = config.optimizer.lr;
@@ -104,7 +82,7 @@ void run_rank(const Config& config, Transport& transport, LayoutRun& run, const 
   };
   for (std::size_t step = 0; step < run.steps.size(); ++step) {
     input.step = step;
-    if (hooks.before_step) hooks.before_step(engine, static_cast<int>(step));
+    if (before_step) before_step();
     recorder.begin_step(run.steps[step][static_cast<std::size_t>(rank)]);
     std::vector<Batch> batches;
     for (std::int64_t k = 0; k < input.micro_batches; ++k)
@@ -112,7 +90,7 @@ void run_rank(const Config& config, Transport& transport, LayoutRun& run, const 
                                        static_cast<std::int64_t>(step) * rows.samples +
                                            (k * rows.dp + rows.dp_index) * rows.micro_batch));
     const StepResult result = engine.train_step(
-        input, [&](std::int64_t k) { return &batches[static_cast<std::size_t>(k)]; }, &observer);
+        input, [&](std::int64_t k) { return &batches[static_cast<std::size_t>(k)]; }, &recorder);
     recorder.add_states(engine);
     if (rank > 0) continue;
     run.losses[step] = result.loss.mean();

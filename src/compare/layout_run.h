@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -23,14 +22,9 @@ struct LayoutRun {
 };
 
 // Runs the steps of one rank, on random tokens that do not depend on the layout, at the constant
-// learning rate optimizer.lr. `observer`: called before the one that records the values, and
-// `before_step` on the engine before each step; both may be null. Collective.
-struct RankHooks {
-  Observer* observer = nullptr;
-  std::function<void(Engine& engine, int step)> before_step;
-};
+// learning rate optimizer.lr. Calls `before_step`, if there is one, before each step. Collective.
 void run_rank(const Config& config, Transport& transport, LayoutRun& run,
-              const RankHooks& hooks = {});
+              const std::function<void()>& before_step = {});
 
 // The configuration must be valid for that many ranks, its vocabulary known.
 LayoutRun run_layout(const Config& config, int ranks, int steps);

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/error.h"
 
 namespace trireme {
 namespace {
@@ -94,8 +97,25 @@ Distance distance_of(const LayoutRun& run, const LayoutRun& truth, FirstDifferen
   return {std::sqrt(all.distance), std::sqrt(all.size)};
 }
 
-bool same_number(double a, double b) {
-  return a == b || (std::isnan(a) && std::isnan(b));
+// The first step with a loss or norm that is not finite; -1 if there is none.
+int step_not_finite(const LayoutRun& run) {
+  for (std::size_t step = 0; step < run.losses.size(); ++step)
+    if (!std::isfinite(run.losses[step]) || !std::isfinite(run.norms[step]))
+      return static_cast<int>(step);
+  return -1;
+}
+
+// Nothing is updated in a step that is not finite, and no error shows in a gradient of zero.
+void check_comparable(const LayoutRun& run, Precision precision) {
+  for (std::size_t step = 0; step < run.losses.size(); ++step) {
+    const double loss = run.losses[step], norm = run.norms[step];
+    if (std::isfinite(loss) && std::isfinite(norm) && norm > 0) continue;
+    fail_input(
+        "step {} on one rank in {} has the loss {:.6g} and the gradient norm {:.6g}: to compare "
+        "layouts, both must be finite and the norm above 0; choose, for example, a smaller "
+        "optimizer.lr or another model.init_std for all layouts with --set",
+        step + 1, precision, loss, norm);
+  }
 }
 
 // What differs among the totals of the steps; "" if nothing does.
@@ -104,7 +124,7 @@ std::string differing_total(const LayoutRun& run, const LayoutRun& one_rank, dou
     for (const auto& [name, own, its] :
          {std::tuple{"loss", run.losses[step], one_rank.losses[step]},
           std::tuple{"norm of the gradient", run.norms[step], one_rank.norms[step]}}) {
-      if (same_number(own, its) || std::abs(own - its) <= tolerance * std::abs(its)) continue;
+      if (std::abs(own - its) <= tolerance * std::abs(its)) continue;
       return fmt::format(
           "step {}: the {} is {}, on one rank {}, although all values that it is made of are the "
           "same",
@@ -133,12 +153,18 @@ std::int64_t bytes_needed(const ParityLayout& layout, const ParityLayout& one_ra
 }
 
 const LayoutRun& ParityJudge::one_rank() {
-  if (!run_) run_ = runner_(one_rank_.config, 1);
+  if (!run_) {
+    run_ = runner_(one_rank_.config, 1);
+    check_comparable(*run_, one_rank_.config.run.precision);
+  }
   return *run_;
 }
 
 const LayoutRun& ParityJudge::one_rank_in_fp64() {
-  if (!run_in_fp64_) run_in_fp64_ = runner_(in_fp64(one_rank_.config), 1);
+  if (!run_in_fp64_) {
+    run_in_fp64_ = runner_(in_fp64(one_rank_.config), 1);
+    check_comparable(*run_in_fp64_, Precision::fp64);
+  }
   return *run_in_fp64_;
 }
 
@@ -146,14 +172,20 @@ ParityVerdict ParityJudge::judge(const ParityLayout& layout) {
   using Result = ParityVerdict::Result;
   ParityVerdict verdict;
   verdict.bits_promised = promises_bits(layout, one_rank_);
+  const LayoutRun& expected = one_rank();
   const LayoutRun run = runner_(layout.config, layout.ranks);
   verdict.losses = run.losses;
   verdict.norms = run.norms;
-  if (verdict.bits_promised) {
-    verdict.first = first_difference(run, one_rank());
-    if (!verdict.first) verdict.problem = differing_total(run, one_rank(), 0);
-  } else {
+  if (verdict.bits_promised)
+    compare(run, expected, 0, verdict);
+  else
     judge_rounding(layout, run, verdict);
+  const int step = step_not_finite(run);
+  if (step >= 0 && verdict.problem.empty() && !verdict.first) {
+    verdict.problem = fmt::format(
+        "step {}: the loss is {:.6g} and the norm of the gradient {:.6g}, on one rank {:.6g} and "
+        "{:.6g}",
+        step + 1, run.losses[step], run.norms[step], expected.losses[step], expected.norms[step]);
   }
   const bool differs = verdict.first || !verdict.problem.empty();
   verdict.result = differs                 ? Result::differs
@@ -162,14 +194,22 @@ ParityVerdict ParityJudge::judge(const ParityLayout& layout) {
   return verdict;
 }
 
+void ParityJudge::compare(const LayoutRun& run, const LayoutRun& expected, double tolerance,
+                          ParityVerdict& verdict) const {
+  auto [first, values, compared] = compare_values(run, expected, tolerance);
+  verdict.first = std::move(first);
+  verdict.values = values;
+  verdict.compared = compared;
+  if (!verdict.first) verdict.problem = differing_total(run, expected, tolerance);
+}
+
 // In fp64 rounding is out of the way, and an error shows. What only another precision computes is
 // then judged by its distance from fp64, which has to be of the size that one rank has too.
 void ParityJudge::judge_rounding(const ParityLayout& layout, const LayoutRun& run,
                                  ParityVerdict& verdict) {
   const LayoutRun in_double = runner_(in_fp64(layout.config), layout.ranks);
   const LayoutRun& truth = one_rank_in_fp64();
-  verdict.first = first_difference(in_double, truth, tolerance_in_fp64);
-  if (!verdict.first) verdict.problem = differing_total(in_double, truth, tolerance_in_fp64);
+  compare(in_double, truth, tolerance_in_fp64, verdict);
   FirstDifference farthest;
   verdict.distance = distance_of(run, truth, &farthest).relative();
   verdict.distance_of_one_rank = distance_of(one_rank(), truth, nullptr).relative();

@@ -1,6 +1,10 @@
 // Reads layouts and makes configurations of them.
+#include "compare/parity_plan.h"
+
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/counted.h"
@@ -19,6 +23,10 @@ namespace {
 
 constexpr std::int64_t most_ranks = 64;
 
+bool is_space(char c) {
+  return std::isspace(static_cast<unsigned char>(c)) != 0;
+}
+
 // Items between spaces or commas that are not in brackets or quotes.
 std::vector<std::string> items_of(const std::string& text) {
   std::vector<std::string> items(1);
@@ -28,7 +36,7 @@ std::vector<std::string> items_of(const std::string& text) {
     if (c == '"') quoted = !quoted;
     if (c == '[') ++depth;
     if (c == ']') --depth;
-    const bool separates = depth == 0 && !quoted && (c == ',' || c == ' ');
+    const bool separates = depth == 0 && !quoted && (c == ',' || is_space(c));
     if (!separates) items.back() += c;
     if (separates && !items.back().empty()) items.emplace_back();
   }
@@ -40,6 +48,7 @@ std::vector<std::string> items_of(const std::string& text) {
 std::string in_full(const std::string& layout, const std::string& item) {
   if (item == "sp") return "parallel.sequence_parallel=true";
   const std::size_t equals = item.find('=');
+  if (item.substr(0, equals) == "sp") return "parallel.sequence_parallel" + item.substr(equals);
   if (equals == std::string::npos || equals == 0) {
     fail_input(
         "layout '{}': expected settings such as tp=2,pp=2 or parallel.tp=2, or sp for "
@@ -56,11 +65,14 @@ struct ReadLayout {
 
 ReadLayout read_layout(const std::string& text) {
   ReadLayout layout;
-  if (items_of(text).empty()) in_full(text, "");
+  if (items_of(text).empty())
+    fail_input("layout '{}' is empty: expected settings such as tp=2,pp=2", text);
+  std::set<std::string> keys;
   for (const std::string& item : items_of(text)) {
     const std::string setting = in_full(text, item);
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    if (!keys.insert(key).second) fail_input("layout '{}' sets {} twice: give it once", text, key);
     if (key == "parallel.dp") {
       const bool is_number =
           !value.empty() && value.size() < 6 &&
@@ -87,12 +99,13 @@ std::int64_t fewest_data_parallel(const ParallelConfig& p) {
   return std::lcm(dp, std::lcm(experts, sharing) / sharing);
 }
 
-// Only one kind of step is compared.
+// Only one kind of step is compared, on random tokens.
 void equal_steps(Config& config) {
   config.train.rampup_batch_size.clear();
   config.train.batch_size_schedule.clear();
   config.curriculum = {};
   config.checkpoint.async = false;
+  if (config.model.vocab_size > 0) config.data.tokenizer.clear();
 }
 
 // Puts the layout before the message of an error.
@@ -119,8 +132,8 @@ ParityLayout make_layout(const ParityRequest& request, const std::string& text) 
                              (read.dp > 0 ? read.dp : fewest_data_parallel(p));
   if (ranks > most_ranks) {
     fail_input(
-        "layout '{}' needs {} ranks, which would be threads of this process: at most {} make "
-        "sense here. Smaller degrees show the same errors",
+        "layout '{}' needs {} ranks, which are threads of this process: at most {} are allowed; "
+        "choose smaller degrees",
         text, ranks, most_ranks);
   }
   layout.ranks = static_cast<int>(ranks);
@@ -131,8 +144,8 @@ void check_memory(const ParityLayout& layout, const ParityLayout& one_rank) {
   const std::int64_t needed = bytes_needed(layout, one_rank), there = machine_memory_bytes();
   if (needed <= there) return;
   fail_input(
-      "{} together {} {} of memory, and this machine has {}: make the model smaller for all layouts, "
-      "as with --set model.num_layers=2 --set train.micro_batch_size=1",
+      "{} together {} {} of memory, and this machine has {}: make the model smaller for all "
+      "layouts, as with --set model.num_layers=2 --set train.micro_batch_size=1",
       counted(layout.ranks, "rank"), layout.ranks == 1 ? "needs" : "need", bytes_to_text(needed),
       bytes_to_text(there));
 }
@@ -153,7 +166,8 @@ ParityPlan plan_parity(const ParityRequest& request) {
   base.parallel.exact_leaves = of_file.exact_leaves;
   base.offload = {};
   std::int64_t batch = base.train.micro_batch_size;
-  for (const std::string& text : request.layouts) {
+  for (std::string text : request.layouts) {
+    std::ranges::replace_if(text, is_space, ' ');  // for the table
     const ParityLayout& layout = plan.layouts.emplace_back(make_layout(request, text));
     batch = std::lcm(batch, layout.config.train.micro_batch_size *
                                 (layout.ranks / fewest_ranks_of(layout.config.parallel)));
@@ -168,6 +182,7 @@ ParityPlan plan_parity(const ParityRequest& request) {
       check_run(layout.config, layout.ranks);
       check_memory(layout, plan.one_rank);
     });
+    layout.notes = layout_notes(layout.config, layout.ranks);
   }
   return plan;
 }

@@ -109,7 +109,7 @@ void StepObserver::add_parameter(const Launch& launch, int input) {
   const DType dtype = launch.input_value(input).dtype;
   launch.device.read(launch.in[input], launch.input_value(input).bytes(),
                      [&](const std::byte* data) {
-                       for (const PlacedRegion& part : regions_of(spec, 0, spec.shape.count()))
+                       for (const PlacedRegion& part : regions_of(spec, 0, spec.owned_count()))
                          add_region(entry, spec.saved_shape, part.region, dtype,
                                     data + part.offset * size_of(dtype));
                      });
@@ -153,6 +153,7 @@ void StepObserver::after(const Launch& launch) {
     const char* const segment = place.is_head ? "head" : input == no_value ? "embedding" : "layer";
     auto& entry =
         values_->at(fmt::format("{} {} {}", segment, launch.layer, output.key), place, rows_.all());
+    entry.columns = value.shape.count() / value.shape[0];
     launch.device.read(launch.out[output.index], value.bytes(),
                        [&](const std::byte* data) { add_rows(entry, value, first, data); });
   }

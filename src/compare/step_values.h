@@ -57,6 +57,7 @@ class StepValues {
  public:
   struct Entry {
     StepPlace place;
+    std::int64_t columns = 0;  // of an op's output, on this rank
     std::vector<ValueSums> parts;
   };
 

@@ -39,8 +39,11 @@ TEST_F(Parity, SaysWhatIsEqualAndWhatIsRounding) {
   EXPECT_EQ(layouts[1].at("result"), "equal");
   EXPECT_EQ(layouts[1].at("ranks"), 4);
   EXPECT_EQ(layouts[1].at("losses"), json.at("losses"));
+  EXPECT_GT(layouts[1].at("values_compared"), 100);
+  EXPECT_EQ(layouts[1].at("values_compared"), layouts[1].at("values_of_one_rank"));
   EXPECT_EQ(layouts[2].at("ranks"), 2);
-  EXPECT_THAT(parity({"tp=2"}).out, AllOf(HasSubstr("one rank"), HasSubstr("rounding: ")));
+  EXPECT_THAT(parity({"tp=2"}).out,
+              AllOf(HasSubstr("one rank"), HasSubstr("rounding: "), HasSubstr(" values compared")));
 }
 
 TEST_F(Parity, RefusesWhatCannotBeCompared) {
@@ -54,7 +57,7 @@ TEST_F(Parity, RefusesWhatCannotBeCompared) {
   refused(parity({"exact_block=4"}), "give it to all of them with --set");
   refused(parity({"tp=32,dp=4"}), "needs 128 ranks");
   refused(parity({"tp"}), "found 'tp'");
-  refused(parity({""}), "layout '': expected");
+  refused(parity({""}), "layout '' is empty: expected settings");
   refused(parity({"dp=two"}), "dp=two is not a number of ranks");
   refused(parity({"pp=2", "--set", "model.hidden_size=65536", "--set", "model.num_heads=512",
                   "--set", "model.ffn_hidden_size=4000000"}),

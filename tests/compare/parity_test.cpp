@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
 
@@ -18,6 +19,7 @@
 namespace trireme::testing_parity {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Result = ParityVerdict::Result;
@@ -63,9 +65,8 @@ ParityVerdict judge(const Config& config, int ranks, const Plant& plant = {}) {
     LayoutRun run(size, 2);
     run_local_ranks(size, {.timeout_s = 60}, [&](Transport& transport) {
       LosingTransport losing(transport, plant.loses);
-      const RankHooks hooks{.before_step = [&](Engine&, int) { losing.begin(); }};
       if (plant.loses)
-        run_rank(of_run, losing, run, hooks);
+        run_rank(of_run, losing, run, [&] { losing.begin(); });
       else
         run_rank(of_run, transport, run);
     });
@@ -265,6 +266,103 @@ TEST(Parity, SoundLayoutsPass) {
     const ParityVerdict verdict = judge(config, ranks);
     EXPECT_EQ(verdict.result, numbers == Numbers::fast ? Result::rounding : Result::equal)
         << text_of(verdict);
+    EXPECT_GT(verdict.compared, verdict.values * 4 / 5) << verdict.values;
+  }
+}
+
+TEST(Parity, SharedKeyAndValueHeads) {
+  for (const bool has_norms : {false, true}) {
+    Config config = model_of("llama", Numbers::fast);
+    config.model.num_kv_heads = 1;
+    config.model.head_dim = 32;  // a part of the weight has rows of queries and of keys
+    config.model.qk_norm = has_norms;
+    config.parallel.tp = 4;
+    const ParityVerdict verdict = judge(config, 4);
+    EXPECT_EQ(verdict.result, Result::rounding) << text_of(verdict);
+    EXPECT_GT(verdict.compared, verdict.values / 2) << verdict.values;
+  }
+}
+
+// The gradient of the bias of keys is zero but for rounding.
+TEST(Parity, GradientsOfRoundingOnly) {
+  for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::lion}) {
+    Config config = model_of("gpt", Numbers::fast);
+    config.optimizer.name = optimizer;
+    config.optimizer.eps = 1e-15;
+    config.parallel.tp = 2;
+    const ParityVerdict verdict = judge(config, 2);
+    EXPECT_EQ(verdict.result, Result::rounding) << text_of(verdict);
+  }
+}
+
+TEST(Parity, LossScaleIsNoDistance) {
+  Config config = model_of("llama", Numbers::fast, "fp16");
+  config.parallel.tp = 2;
+  const ParityVerdict verdict = judge(config, 2);
+  EXPECT_EQ(verdict.result, Result::rounding) << text_of(verdict);
+  EXPECT_LT(verdict.distance, 0.05);
+  EXPECT_LT(verdict.distance_of_one_rank, 0.05);
+}
+
+using RunEdit = std::function<void(LayoutRun& run, Precision precision)>;
+
+// The verdict if the runs on two data-parallel ranks are changed.
+ParityVerdict judge_changed(Numbers numbers, const RunEdit& edit) {
+  const Config config = model_of("llama", numbers);
+  ParityJudge judge(one_rank_of(config), [&](const Config& of_run, int ranks) {
+    LayoutRun run = run_layout(of_run, ranks, 2);
+    if (ranks > 1) edit(run, of_run.run.precision);
+    return run;
+  });
+  return judge.judge({"", config, 2});
+}
+
+TEST(Parity, NumbersThatAreNotFiniteDiffer) {
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    const ParityVerdict verdict = judge_changed(numbers, [](LayoutRun& run, Precision precision) {
+      if (precision == Precision::bf16) run.norms[1] = run.losses[1] = NAN;
+    });
+    EXPECT_EQ(verdict.result, Result::differs);
+    EXPECT_THAT(verdict.problem, AllOf(HasSubstr("step 2"), HasSubstr("nan")));
+  }
+}
+
+TEST(Parity, OneRankMustHaveFiniteNumbersAndGradients) {
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    Config large = model_of("gpt", numbers), zero = large;
+    large.optimizer.lr = 1e30;
+    zero.model.init_std = 0;
+    for (const auto& [config, found] :
+         {std::pair{large, "gradient norm nan"}, {zero, "gradient norm 0"}}) {
+      try {
+        judge(config, 2);
+        FAIL() << found;
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::bad_input);
+        EXPECT_THAT(e.what(), HasSubstr(found));
+      }
+    }
+  }
+}
+
+// A shard that no rank holds, or that only some of the ranks with copies hold.
+TEST(Parity, EachElementOfGradientsAndStatesIsHeld) {
+  for (const Numbers numbers : {Numbers::fast, Numbers::exact}) {
+    for (const std::string kind : {"gradient", "state"}) {
+      for (const std::size_t first : {0, 1}) {
+        SCOPED_TRACE(kind);
+        const ParityVerdict verdict = judge_changed(numbers, [&](LayoutRun& run, Precision) {
+          for (std::size_t rank = first; rank < 2; ++rank) {
+            auto& parts = run.steps[0][rank].at(kind + " layers.1.mlp.down.weight", {}, 16).parts;
+            parts[3].elements -= first == 0 ? parts[3].elements : 1;
+          }
+        });
+        EXPECT_EQ(verdict.result, Result::differs);
+        ASSERT_TRUE(verdict.first);
+        EXPECT_EQ(verdict.first->place.parameter, "layers.1.mlp.down.weight");
+        EXPECT_THAT(verdict.first->text(), HasSubstr("all ranks together hold"));
+      }
+    }
   }
 }
 
