@@ -238,6 +238,26 @@ TEST(Translate, GroupsOfQueries) {
   EXPECT_THAT(noted(alone), ::testing::Contains("--num-query-groups"));
 }
 
+TEST(Translate, WidthsOfHeadsHaveNoEffectOnLatentAttention) {
+  const Translation latent = translated(
+      "--multi-latent-attention --qk-layernorm --normalization RMSNorm --disable-bias-linear "
+      "--position-embedding-type rope --kv-channels 48");
+  EXPECT_EQ(to_config(latent).model.head_dim, 192);
+  EXPECT_THAT(noted(latent), ::testing::Contains("--kv-channels"));
+}
+
+TEST(Translate, ScheduleOfACheckpointThatIsNotAnotherRunsIsOurs) {
+  const std::string schedule = "--use-checkpoint-opt_param-scheduler ";
+  for (const std::string& own : {std::string(), std::string("--save runs/a --load runs/a"),
+                                 std::string("--save runs/a --load runs/b --finetune")}) {
+    EXPECT_THAT(noted(translated(schedule + own)),
+                ::testing::Contains("--use-checkpoint-opt_param-scheduler"))
+        << own;
+  }
+  EXPECT_THAT(refusal(schedule + "--save runs/a --load runs/b"),
+              HasSubstr("--use-checkpoint-opt_param-scheduler: the configuration"));
+}
+
 TEST(Translate, MultiTokenPrediction) {
   const std::string rope = "--position-embedding-type rope ";
   EXPECT_EQ(config(rope).model.mtp_layers, 0);
