@@ -13,7 +13,8 @@ namespace trireme::v1 {
 // only during fill(). All token ids are in [0, model.vocab_size).
 struct TRIREME_API Sample {
   std::span<std::int32_t> tokens;     // input ids; initially 0
-  std::span<std::int32_t> targets;    // id that each position predicts (shifted); initially 0
+  std::span<std::int32_t> targets;    // id that each position predicts (shifted); initially 0;
+                                      // with model.mtp_layers always the next position's token
   std::span<float> loss_weights;      // loss mask: 1 (initially), or 0 (padding, a prompt)
   std::span<std::int32_t> positions;  // initially 0, 1, 2 ...; others need data.reset_position_ids
   std::span<std::int32_t> first_visible;  // first position that each may attend to; initially 0,

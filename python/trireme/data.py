@@ -107,7 +107,8 @@ class Dataset(Handle):
         """Returns samples [first, first + count) as arrays [count, seq_length].
 
         - `tokens`: int32, input ids
-        - `targets`: int32, the id that each position predicts (labels, already shifted)
+        - `targets`: int32, the id that each position predicts (labels, already shifted); with `model.mtp_layers`
+          always the token of the next position
         - `loss_weights`: float32, 1 where the loss counts, 0 where it does not (loss mask)
         - `positions`: int32, position ids
         - `first_visible`: int32, the first position that each position may attend to (start of its document, or 0)

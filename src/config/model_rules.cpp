@@ -224,6 +224,8 @@ void check_mtp(const ModelConfig& m) {
   refuse(m.position == PositionEncoding::learned, "model.position = \"learned\"",
          "rope, alibi or none");
   refuse(m.embedding_norm, "model.embedding_norm", "false");
+  if (m.mtp_loss_scale == 0)
+    fail_input("model.mtp_loss_scale = 0 trains no module: leave model.mtp_layers out");
   if (m.seq_length <= m.mtp_layers)
     fail_input("model.mtp_layers = {} needs longer sequences than model.seq_length = {}",
                m.mtp_layers, m.seq_length);

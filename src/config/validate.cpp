@@ -31,6 +31,9 @@ void check_curriculum(const Config& config) {
         "model.seq_length = {}",
         c.min_length, c.length_step, config.model.seq_length);
   }
+  if (c.min_length <= config.model.mtp_layers)
+    fail_input("curriculum.min_length = {} must be above model.mtp_layers = {}", c.min_length,
+               config.model.mtp_layers);
 }
 
 // One to three non-negative numbers, not all zero.

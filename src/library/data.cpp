@@ -18,7 +18,8 @@ class GivenDataset final : public Dataset {
         seq_length_(config.model.seq_length),
         vocab_size_(config.model.vocab_size),
         own_positions_(config.data.reset_position_ids),
-        own_borders_(config.data.reset_attention_mask) {}
+        own_borders_(config.data.reset_attention_mask),
+        has_modules_(config.model.mtp_layers > 0) {}
 
   std::int64_t size() const override { return dataset_->size(); }
   std::int64_t seq_length() const override { return seq_length_; }
@@ -51,6 +52,11 @@ class GivenDataset final : public Dataset {
     };
     check_id("the token", row.tokens[i]);
     check_id("the target", row.targets[i]);
+    if (has_modules_ && i + 1 < seq_length_ && row.targets[i] != row.tokens[i + 1])
+      refuse("the target", row.targets[i],
+             fmt::format("{}: modules of model.mtp_layers read the next token there, also where "
+                         "the loss weight is 0",
+                         row.tokens[i + 1]));
     const float weight = row.loss_weights[i];
     if (weight != 0 && weight != 1) refuse("the loss weight", weight, "0 or 1");
     const std::int32_t position = row.positions[i];
@@ -69,7 +75,7 @@ class GivenDataset final : public Dataset {
 
   std::shared_ptr<const v1::Dataset> dataset_;
   std::int64_t seq_length_, vocab_size_;
-  bool own_positions_, own_borders_;
+  bool own_positions_, own_borders_, has_modules_;
 };
 
 }  // namespace

@@ -27,6 +27,18 @@ std::string device_text(const Device& device) {
                      counted(ThreadPool::global().size(), "thread"));
 }
 
+// The first loss that is reported beside `loss`: without the loss of the next token where all
+// others are of further tokens, because `loss` is that one.
+std::size_t first_reported(std::span<const Loss> losses) {
+  if (losses.size() < 2) return losses.size();
+  return losses[1].unit == LossUnit::further_token ? 1 : 0;
+}
+
+// NaN for further tokens of which there were none to predict.
+double mean_of(const LossSum::Part& part) {
+  return part.aside && part.count == 0 ? NAN : part.mean();
+}
+
 void add_expert_metrics(std::vector<Metric>& line, const ExpertConfig& moe,
                         const ExpertLoad& load) {
   if (load.imbalance.empty()) return;
@@ -109,8 +121,8 @@ void Trainer::Parts::after_step() {
       {"consumed_samples", consumed_samples},
       {"consumed_tokens", consumed_tokens}};
   if (curriculum.active()) line.push_back({"seq_length", engine.length()});
-  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
-    line.push_back({losses[i].metric, last.finite ? last.loss.parts[i].mean() : NAN});
+  for (std::size_t i = first_reported(losses); i < losses.size(); ++i)
+    line.push_back({losses[i].metric, last.finite ? mean_of(last.loss.parts[i]) : NAN});
   add_expert_metrics(line, config.model.moe, last.experts);
   if (config.run.precision == Precision::fp16) {
     line.push_back({"loss_scale", loss_scale.scale()});
@@ -165,8 +177,8 @@ void Trainer::Parts::report() {
   r.iterations = total_steps;
   r.loss = interval.loss.words().count > 0 ? interval.loss.mean() : NAN;
   r.devices = rank.size;
-  for (std::size_t i = 0; losses.size() > 1 && i < losses.size(); ++i)
-    r.parts.emplace_back(losses[i].word, interval.loss.parts[i].mean());
+  for (std::size_t i = first_reported(losses); i < losses.size(); ++i)
+    r.parts.emplace_back(losses[i].word, mean_of(interval.loss.parts[i]));
   r.lr = last_lr;
   r.grad_norm = last.grad_norm;
   r.tokens_per_second = interval.tokens / interval.seconds;
@@ -190,7 +202,7 @@ void Trainer::Parts::report() {
       {"throughput", r.flops_per_second / 1e12},
       {"world-size", static_cast<double>(rank.size)}};
   for (std::size_t i = 1; i < losses.size(); ++i)
-    scalars.push_back({losses[i].scalar, interval.loss.parts[i].mean()});
+    scalars.push_back({losses[i].scalar, mean_of(interval.loss.parts[i])});
   folder.write_scalars(step, consumed_samples, scalars);
   if (leads()) write_status("running", "", false);
   name_slow_ranks();

@@ -243,6 +243,10 @@ TEST(Validate, MultiTokenPrediction) {
   EXPECT_THAT(refused({modules, "model.family=bert"}),
               HasSubstr("conflicts with model.family = \"bert\""));
   EXPECT_THAT(refused({modules, rope, "model.seq_length=2"}), HasSubstr("needs longer sequences"));
+  EXPECT_THAT(refused({modules, rope, "model.mtp_loss_scale=0"}), HasSubstr("trains no module"));
+  EXPECT_THAT(refused({modules, rope, "curriculum.schedule=fixed_linear", "curriculum.iters=4",
+                       "curriculum.min_length=2", "curriculum.length_step=2"}),
+              HasSubstr("curriculum.min_length = 2 must be above model.mtp_layers = 2"));
   EXPECT_THAT(refused({"model.mtp_layers=4", rope}), HasSubstr("at least 0 and at most 3"));
   EXPECT_THAT(refused({"model.mtp_loss_scale=0.3"}),
               HasSubstr("does nothing without model.mtp_layers"));

@@ -56,7 +56,7 @@ TEST(GptOssConfig, LayersHaveTheWindowsThatTheFileNames) {
 TEST(GptOssConfig, EmptyRotaryParametersAreNoneAndAbsentOnesAreScaled) {
   const auto scaling = [](const std::string& key) {
     std::string text = gpt_oss_config();
-    const std::size_t begin = text.find("\"rope_scaling\""), end = text.find('}', begin);
+    const std::size_t begin = text.find("\"rope_theta\""), end = text.find('}', begin);
     text.replace(begin, end + 1 - begin, key);
     return parse_huggingface_config(text, "config.json").model.rope_scaling;
   };

@@ -49,6 +49,20 @@ class Counting final : public trireme::Dataset {
   std::int64_t broken_;
 };
 
+// Leaves the target of a prompt unset, where the loss weight is 0.
+class Prompted final : public trireme::Dataset {
+ public:
+  std::int64_t size() const override { return counting_.size(); }
+  void fill(std::int64_t index, trireme::Sample& sample) const override {
+    counting_.fill(index, sample);
+    sample.targets[1] = (sample.targets[1] + 1) % 32;
+    sample.loss_weights[1] = 0;
+  }
+
+ private:
+  Counting counting_;
+};
+
 // The blocks of a Llama, defined a second time.
 class Again final : public trireme::Family {
  public:
@@ -120,6 +134,13 @@ void check(const std::string& folder) {
                "sample 5 of the dataset that was given: the token at position 2 is 32");
   expect_error([&] { train(tiny(folder + "/short").set("train.iters", "900"), 1, options()); },
                ExitCode::bad_input, "has 1000 samples, and the run takes 1800");
+
+  trireme::TrainerOptions prompted = options();
+  prompted.train_data = std::make_shared<Prompted>();
+  train(tiny(folder + "/prompted"), 1, prompted);
+  expect_error([&] { train(tiny(folder + "/modules").set("model.mtp_layers", "1"), 1, prompted); },
+               ExitCode::bad_input,
+               "sample 0 of the dataset that was given: the target at position 1 is");
 
   // After errors, and with everything destroyed: the same bits again, also in two parts.
   expect(train(tiny(folder + "/again"), 6, options()) == whole, "the same losses a second time");
