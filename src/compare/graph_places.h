@@ -1,4 +1,4 @@
-// Which outputs of a graph's nodes every layout computes, and what identifies each of them.
+// Outputs of a graph's nodes that every layout computes, and the identity of each.
 #pragma once
 
 #include <string>

@@ -46,7 +46,7 @@ Batch random_samples(const Config& config, const BuildOptions& build, std::int64
   return batch;
 }
 
-// In fp16, gradients of a small model are in range with it.
+// Loss scale that keeps the gradients of a small model in the range of fp16.
 double loss_scale_of(const Config& config) {
   return config.run.precision == Precision::fp16 ? 1024 : 1;
 }

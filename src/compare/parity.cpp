@@ -1,4 +1,4 @@
-// What a layout promises, and whether it holds.
+// Judges a layout: by its bits where they are promised, otherwise by its distance from fp64.
 #include "compare/parity.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ struct Distance {
   double relative() const { return size > 0 ? distance / size : distance; }
 };
 
-// Of the gradients of the first step, and the one that is farthest away.
+// Returns the distance of the first step's gradients, and the gradient that is farthest away.
 Distance distance_of(const LayoutRun& run, const LayoutRun& truth, FirstDifference* farthest) {
   Distance all;
   double most = -1;
@@ -118,7 +118,7 @@ void check_comparable(const LayoutRun& run, Precision precision) {
   }
 }
 
-// What differs among the totals of the steps; "" if nothing does.
+// Describes the first of the steps' totals that differs; "" if none does.
 std::string differing_total(const LayoutRun& run, const LayoutRun& one_rank, double tolerance) {
   for (std::size_t step = 0; step < run.losses.size(); ++step) {
     for (const auto& [name, own, its] :
@@ -203,8 +203,8 @@ void ParityJudge::compare(const LayoutRun& run, const LayoutRun& expected, doubl
   if (!verdict.first) verdict.problem = differing_total(run, expected, tolerance);
 }
 
-// In fp64 rounding is out of the way, and an error shows. What only another precision computes is
-// then judged by its distance from fp64, which has to be of the size that one rank has too.
+// Compares in fp64 first, where rounding hides no error, then judges the layout in its precision
+// by its distance from fp64, which must be of the size of one rank's distance.
 void ParityJudge::judge_rounding(const ParityLayout& layout, const LayoutRun& run,
                                  ParityVerdict& verdict) {
   const LayoutRun in_double = runner_(in_fp64(layout.config), layout.ranks);

@@ -25,7 +25,7 @@ void add_region(StepValues::Entry& entry, const Shape& tensor, const Region& reg
   }
 }
 
-// Which ranks' gradients of a parameter are summed.
+// Names the ranks over which the gradients of a parameter are summed.
 std::string summed_over(const ParameterSpec& spec, const MeshDegrees& degrees, bool is_tied) {
   std::string text;
   const auto add = [&](bool is_summed, const char* ranks) {

@@ -26,7 +26,7 @@ struct BatchRows {
   BatchRows(const Config& config, const Mesh& mesh, int rank);
 
   std::int64_t all() const { return samples * seq; }
-  // Of a micro-batch on this rank, between layers and within them.
+  // Rows of a micro-batch on this rank, within layers and between them.
   std::int64_t within_layers() const { return micro_batch * seq / context_ranks; }
   std::int64_t between_layers() const {
     return within_layers() / (tensor_ranks_share_rows ? tensor_ranks : 1);

@@ -1,5 +1,5 @@
-// What a rank computes in a training step, condensed into sums that do not depend on how tensors
-// are split: those of all ranks of a layout add up to those of a single rank.
+// The values of a rank in a training step, condensed into sums that do not depend on how tensors
+// are split: the sums of all ranks of a layout add up to those of a single rank.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,7 @@ void NumpyRandom::falling_intervals(std::uint64_t max, std::span<std::uint64_t> 
       out[k++] = interval(max--);
       continue;
     }
-    // As long as the mask is the same. A word that is too large is overwritten by the next one: a
+    // Draws while the mask stays the same. The next word overwrites one that is too large: a
     // branch on it would be mispredicted every third time.
     const std::uint32_t mask = ~0u >> std::countl_zero(static_cast<std::uint32_t>(max));
     const std::size_t end = std::min<std::uint64_t>(out.size(), k + (max - mask / 2));

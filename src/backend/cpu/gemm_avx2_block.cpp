@@ -1,4 +1,4 @@
-// Compiled for AVX2 without contraction: what is fused is written so.
+// Packing and multiplication, compiled for AVX2 without contraction: fused operations are explicit.
 #include "backend/cpu/gemm_avx2_block.h"
 
 #include <immintrin.h>

@@ -31,7 +31,7 @@ constexpr std::int64_t next_row_piece(std::int64_t rest, bool b_transposed) {
   return rest >= 2 * limit ? limit : 2 * rest > 3 * limit ? (rest + 1) / 2 : rest;
 }
 
-// How many chains an element's sum has, and whether their multiply-adds are fused, in a group of
+// Number of chains in an element's sum, and whether their multiply-adds are fused, for a group of
 // `rows` rows and one or two `vectors` of eight columns.
 constexpr int chains_of(int rows, int vectors) {
   return rows <= 3 || vectors == 1 ? 2 : 1;

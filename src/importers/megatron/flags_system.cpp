@@ -194,7 +194,7 @@ std::vector<Flag> parallel_flags() {
   add_refused(flags, "ranks that exchange nothing train nothing", "--fake-process-group");
   add_ignored(flags, "parallel.zero shards within groups of parallel.dp_replicate copies",
               "--outer-dp-sharding-strategy=TEXT --enable-full-sharding-in-hsdp");
-  add_ignored(flags, "--distributed-timeout-minutes holds for the whole run",
+  add_ignored(flags, "--distributed-timeout-minutes applies to the whole run",
               "--distributed-timeout-seconds-after-init=N");
   add_ignored(flags, "a collective that hangs is named by the watchdog",
               "--flight-recorder-dump-path=TEXT --flight-recorder-trace-buffer-size=N "
