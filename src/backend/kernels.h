@@ -33,19 +33,22 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 struct AdamStep {
   const StepBlock* block;
   double beta1, beta2, eps, weight_decay;
-  bool decoupled;  // true: AdamW; false: weight decay joins the gradient
+  bool decoupled;       // true: AdamW; false: weight decay joins the gradient
+  double lr_ratio = 1;  // of the learning rate to the block's
 };
 
 // The same for SGD with momentum.
 struct SgdStep {
   const StepBlock* block;
   double momentum, weight_decay;
+  double lr_ratio = 1;
 };
 
 // Lion (Chen et al. 2023), with decoupled weight decay.
 struct LionStep {
   const StepBlock* block;
   double beta1, beta2, weight_decay;
+  double lr_ratio = 1;
 };
 
 // The two elementwise parts of Muon (Jordan et al. 2024): the direction before it is made
@@ -120,6 +123,24 @@ struct CombineGradOperands {
   const T *dy, *x;
   const Acc<T>* weights;
   const std::int32_t *places, *offsets;
+};
+
+template <class T>
+struct DeltaGradOperands {
+  T* dqkv;
+  Acc<T>* drates;
+  const T *dy, *qkv;
+  const Acc<T>* rates;
+  void* workspace;
+};
+
+template <class T>
+struct GateHeadsGradOperands {
+  T *dx, *dgate;
+  Acc<T>* dweight;  // null without the norm
+  bool accumulate;
+  const T *dy, *x, *gate, *weight;
+  Acc<T>* workspace;  // norm_grad_workspace(rows, head_dim) elements
 };
 
 template <class T>
@@ -394,6 +415,32 @@ struct Kernels {
   // them.
   void (*attention_sink_terms)(Queue&, const AttentionShape&, A* terms, const T* ctx, const A* lse,
                                const T* dctx, const T* sinks);
+  // --- linear attention
+  // y and x are [rows, channels]. Generation: inputs [batch, width - 1, channels] holds the newest
+  // positions and is updated; else null.
+  void (*short_conv)(Queue&, const ShortConvShape&, T* y, const T* x, const T* weight, T* inputs);
+  void (*short_conv_input_grad)(Queue&, const ShortConvShape&, T* dx, const T* dy, const T* x,
+                                const T* weight);
+  // Of the rows [first_row, first_row + rows) of dy. Scratch: norm_grad_workspace(rows, channels *
+  // width) elements.
+  void (*short_conv_weight_grad)(Queue&, const ShortConvShape&, A* dweight, bool accumulate,
+                                 const T* dy, const T* x, const T* weight, std::int64_t first_row,
+                                 std::int64_t rows, A* workspace);
+  void (*decay_rates)(Queue&, const DecayShape&, A* rates, const T* ba, const T* a_log,
+                      const T* dt_bias);
+  // Scratch: norm_grad_workspace(rows, 2 * heads) elements.
+  void (*decay_rates_grad)(Queue&, const DecayShape&, T* dba, A* da_log, A* ddt_bias,
+                           bool accumulate, const A* drates, const T* ba, const T* a_log,
+                           const T* dt_bias, A* workspace);
+  // Generation: state [batch, heads, key_dim, value_dim] is read and updated; else null. Both
+  // kernels take delta_workspace() bytes of scratch (workspace.h).
+  void (*delta_rule)(Queue&, const DeltaShape&, T* y, const T* qkv, const A* rates, A* state,
+                     void* workspace);
+  void (*delta_rule_grad)(Queue&, const DeltaShape&, const DeltaGradOperands<T>&);
+  void (*gate_heads)(Queue&, const GateHeadsShape&, T* y, const T* x, const T* gate,
+                     const T* weight);
+  void (*gate_heads_grad)(Queue&, const GateHeadsShape&, const GateHeadsGradOperands<T>&);
+
   // Rows of each group: y += bias, and dbias (+)= the sum of dy, rows in order; offsets [groups *
   // blocks + 1].
   void (*add_group_bias)(Queue&, const GroupBiasShape&, T* y, const T* bias,
@@ -416,7 +463,9 @@ struct Kernels {
   X(gate_rows_grad) X(mix_rows) X(mix_rows_grad) X(update_router_bias) X(update_router_load) X(fp8_largest) X(fp8_round) \
   X(fp8_round_stored) X(fp8_bytes) X(fp8_inverse_scales) X(store_sums) X(bias_grad) X(cast_from_master) X(adam) X(sgd) X(lion) X(momentum) \
   X(apply_direction) X(normalize_matrix) X(scale_matrix) X(combine) X(add_squares) X(add_losses) \
-  X(first_not_finite) X(attention_sink) X(attention_sink_terms) X(add_group_bias) X(group_bias_grad)
+  X(first_not_finite) X(attention_sink) X(attention_sink_terms) X(short_conv) \
+  X(short_conv_input_grad) X(short_conv_weight_grad) X(decay_rates) X(decay_rates_grad) X(delta_rule) \
+  X(delta_rule_grad) X(gate_heads) X(gate_heads_grad) X(add_group_bias) X(group_bias_grad)
 // clang-format on
 #define TRIREME_COUNT(entry) +1
 static_assert(sizeof(Kernels<float>) / sizeof(void (*)()) == TRIREME_KERNELS(TRIREME_COUNT),

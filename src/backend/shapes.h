@@ -116,12 +116,81 @@ struct AttentionShape : AttentionRule {
   // never read); null means seq.
   const std::int32_t* lengths = nullptr;
   Dropout dropout;  // on attention probabilities
+  // If given: raises this block's largest_scores of layer `layer`.
+  const StepBlock* scores = nullptr;
+  std::int32_t layer = 0;
 };
 
 // Causal attention of seq new positions per sequence against a cache, for generation: caches are
 // [batch, capacity, groups, head_dim].
 struct CachedAttentionShape : AttentionRule {
   std::int64_t capacity;
+};
+
+// Linear attention. Its rows are positions [batch, seq] of sequences, each computed from the
+// positions before it.
+struct SequenceRule {
+  std::int64_t batch, seq;
+};
+// What its kernels know at run time about the positions; all may be null.
+struct SequencePlaces {
+  // [batch * seq]: first position of each position's document, as in attention.
+  const std::int32_t* first_visible = nullptr;
+  // Generation, [batch]: the number of positions before these, which a state summarizes, and of
+  // these positions that are not padding; later ones are neither read nor written.
+  const std::int32_t* lengths = nullptr;
+  const std::int32_t* new_tokens = nullptr;
+};
+
+// Causal convolution of each channel over the newest `width` positions, followed by SiLU. weight is
+// [channels, width], the newest position last.
+struct ShortConvRule : SequenceRule {
+  std::int64_t channels, width;
+};
+struct ShortConvShape : ShortConvRule {
+  SequencePlaces places;
+};
+
+// Per row and head: the logarithm of the decay, -exp(a_log) softplus(a + dt_bias), and the rate of
+// writing, sigmoid(b). ba is [rows, groups * 2 * per_group], each group holding its b, then its a;
+// rates are [rows, 2, heads].
+struct DecayRule {
+  std::int64_t groups, per_group;
+
+  std::int64_t heads() const { return groups * per_group; }
+};
+struct DecayShape : DecayRule {
+  std::int64_t rows;
+};
+
+// Gated delta rule (Yang et al. 2024, arXiv:2412.06464): a head's state [key_dim, value_dim]
+// decays, what it returns for the key moves toward the value, and it answers the query. qkv is
+// [rows, groups * (2 * key_dim + per_group * value_dim)], each group holding its query, its key and
+// its values; queries and keys are normalized to length 1, and queries divided by sqrt(key_dim). y
+// is [rows, heads * value_dim].
+struct DeltaRule : SequenceRule {
+  std::int64_t groups, per_group, key_dim, value_dim;
+
+  std::int64_t heads() const { return groups * per_group; }
+  std::int64_t group_cols() const { return 2 * key_dim + per_group * value_dim; }
+  std::int64_t qkv_cols() const { return groups * group_cols(); }
+  std::int64_t y_cols() const { return heads() * value_dim; }
+};
+struct DeltaShape : DeltaRule {
+  SequencePlaces places;
+};
+
+// Gates of heads: y = norm(x) * activation(gate), [rows, heads * head_dim], where the norm is an
+// RMSNorm of each head with one weight [head_dim] for all, or absent.
+struct GateHeadsRule {
+  std::int64_t head_dim;
+  bool silu = false;  // the activation; false: sigmoid
+  bool norm = false;
+  double eps = 0;  // of the norm
+};
+struct GateHeadsShape : GateHeadsRule {
+  std::int64_t rows, heads;
+  std::int64_t stride;  // elements from one row to the next, of all heads
 };
 
 // Selects the top_k experts of each row by the scores of its logits: the softmax over all experts,

@@ -27,6 +27,10 @@ struct StepBlock {
   double sample_scale = 0;
   ExpertTotals* experts = nullptr;  // in device memory; null: not requested
   std::int64_t most_experts = 0;    // maximum over the layers
+  // [layers of the model][heads], in device memory: the largest positive attention logit of each
+  // head in this step. Null: not requested.
+  double* largest_scores = nullptr;
+  std::int64_t score_heads = 0;  // of a layer
   // Written before the optimizer runs, when the totals of all ranks are known.
   std::uint64_t updates = 0;  // steps of the optimizer, this one included
   double lr = 0;

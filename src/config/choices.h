@@ -111,7 +111,7 @@ TRIREME_CHOICE(ContextAttention, TRIREME_CONTEXT_ATTENTIONS)
 #define TRIREME_RECOMPUTES(X) X(none, "none") X(selective, "selective") X(full, "full")
 TRIREME_CHOICE(Recompute, TRIREME_RECOMPUTES)
 
-#define TRIREME_NUMERICS(X) X(fast, "fast") X(exact, "exact")
+#define TRIREME_NUMERICS(X) X(fast, "fast") X(exact, "exact") X(portable, "portable")
 TRIREME_CHOICE(Numerics, TRIREME_NUMERICS)
 
 // [offload]

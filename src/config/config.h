@@ -116,13 +116,22 @@ struct ModelConfig {
   std::int64_t attention_window = 0;        // sliding window, including itself; 0: all
   std::vector<std::int64_t> window_layers;  // layers with the sliding window; empty: all
   bool attention_sinks = false;             // learned sink logit per head, without a value
-  std::int64_t mtp_layers = 0;  // multi-token prediction: further tokens that are predicted
-  double mtp_loss_scale = 0.1;  // weight of their mean loss
-  bool order_head = true;       // bert: sentence-order prediction head and pooler
-  bool token_types = true;      // bert: segment embeddings; default: as order_head
+  bool attention_gate = false;              // heads are multiplied by sigmoids of their input
+  // Layers with linear attention (gated delta net) instead of attention, and its sizes.
+  std::vector<std::int64_t> linear_layers;
+  std::int64_t linear_key_heads = 0, linear_value_heads = 0;
+  std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0;
+  std::int64_t linear_conv_width = 4;  // positions that its convolution sees
+  std::int64_t mtp_layers = 0;         // multi-token prediction: further tokens that are predicted
+  double mtp_loss_scale = 0.1;         // weight of their mean loss
+  bool order_head = true;              // bert: sentence-order prediction head and pooler
+  bool token_types = true;             // bert: segment embeddings; default: as order_head
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
+  // Maximal-update parametrization: width of the model that hyperparameters were tuned at (0: off),
+  // and the width of its heads (0: scores are multiplied by 1 / head_dim).
+  std::int64_t mup_base_hidden_size = 0, mup_base_head_dim = 0;
   ExpertConfig moe;
   std::set<std::string> given;  // keys set explicitly, which resolve() leaves unchanged
 
@@ -133,6 +142,8 @@ struct ModelConfig {
   bool window_in_layer(std::int64_t layer) const;
   // Whether a layer applies RoPE to its queries and keys.
   bool rope_in_layer(std::int64_t layer) const;
+  // Whether a layer has linear attention.
+  bool linear_in_layer(std::int64_t layer) const;
 };
 
 // Whether the MLP is gated.
@@ -178,6 +189,8 @@ struct TrainConfig {
   std::int64_t tokens = 0;            // ends the run early; 0: off
   std::int64_t eval_interval = 1000;  // 0: never
   std::int64_t eval_iters = 100;
+  std::vector<std::string> eval_tasks;   // files of evaluation tasks
+  std::int64_t eval_tasks_interval = 0;  // 0: eval_interval
   std::int64_t log_interval = 100;
   std::int64_t exit_interval = 0;         // exits at the first multiple; 0: off
   double exit_duration_minutes = 0;       // 0: off
@@ -218,8 +231,11 @@ struct OptimizerConfig {
   std::int64_t wsd_decay_samples = 0;
   AnnealStyle wsd_decay_style = AnnealStyle::exponential;
   double weight_decay = 0.01;
-  bool decay_vectors = false;  // weight decay on biases and norms
-  double clip_grad = 1.0;      // 0: off
+  bool decay_vectors = false;    // weight decay on biases and norms
+  bool decay_qk_norms = false;   // weight decay on the norms of queries and keys
+  double qk_clip_threshold = 0;  // of attention logits; 0: off
+  double qk_clip_alpha = 0.5;    // share of the scaling that queries take
+  double clip_grad = 1.0;        // 0: off
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
@@ -269,6 +285,9 @@ struct ParallelConfig {
   Numerics numerics = Numerics::fast;
   std::int64_t exact_block = 0;   // exact: tokens summed per block; 0: a micro-batch
   std::int64_t exact_leaves = 0;  // exact: leaves of sums that tp may split; 0: one per rank
+
+  // Portable numerics are exact ones that do not depend on the processor either.
+  bool exact() const { return numerics != Numerics::fast; }
 };
 
 // Offloading of data from device memory.
@@ -292,6 +311,7 @@ struct CheckpointConfig {
   bool fallback = false;            // if the newest is damaged, resumes from the newest valid one
   std::string local_dir;            // node-local disk for additional checkpoints; "": none
   std::int64_t local_interval = 0;  // between node-local checkpoints
+  std::int64_t local_copies = 0;    // of each node-local checkpoint, on other nodes
 };
 
 struct LogConfig {

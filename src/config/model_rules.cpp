@@ -231,6 +231,24 @@ void check_mtp(const ModelConfig& m) {
                m.mtp_layers, m.seq_length);
 }
 
+// Linear attention and gates of attention.
+void check_linear(const ModelConfig& m) {
+  if (m.attention_gate) fail_input("model.attention_gate is not supported yet: leave it out");
+  if (!m.linear_layers.empty())
+    fail_input("model.linear_layers is not supported yet: leave it out");
+  for (const auto& [key, value, idle] :
+       {std::tuple{"linear_key_heads", m.linear_key_heads, std::int64_t{0}},
+        {"linear_value_heads", m.linear_value_heads, 0},
+        {"linear_key_head_dim", m.linear_key_head_dim, 0},
+        {"linear_value_head_dim", m.linear_value_head_dim, 0},
+        {"linear_conv_width", m.linear_conv_width, ModelConfig{}.linear_conv_width}}) {
+    if (value != idle)
+      fail_input(
+          "model.{} = {} does nothing without model.linear_layers: set that, or leave {} out", key,
+          value, key);
+  }
+}
+
 // Checks a list of layers: unique and ascending.
 void check_layers_of(const ModelConfig& model, const char* key,
                      const std::vector<std::int64_t>& layers) {
@@ -327,6 +345,7 @@ void validate(const ModelConfig& model) {
   check_yarn(model);
   check_idle_keys(model);
   check_mtp(model);
+  check_linear(model);
   check_norms(model);
   check_gate(model);
   check_soft_cap(model);

@@ -159,9 +159,21 @@ void check_narrow_states(const Config& config) {
   }
 }
 
+// Keys whose features do not exist yet.
+void refuse_unfinished(const Config& config) {
+  const auto refuse = [](bool set, const char* key) {
+    if (set) fail_input("{} is not supported yet: leave it out", key);
+  };
+  refuse(config.optimizer.decay_qk_norms, "optimizer.decay_qk_norms");
+  refuse(config.optimizer.qk_clip_threshold > 0, "optimizer.qk_clip_threshold");
+  refuse(config.model.mup_base_hidden_size > 0, "model.mup_base_hidden_size");
+  refuse(!config.train.eval_tasks.empty(), "train.eval_tasks");
+}
+
 }  // namespace
 
 void check_optimization(const Config& config) {
+  refuse_unfinished(config);
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
   check_narrow_states(config);

@@ -54,6 +54,10 @@ bool ModelConfig::rope_in_layer(std::int64_t layer) const {
          std::find(no_rope_layers.begin(), no_rope_layers.end(), layer) == no_rope_layers.end();
 }
 
+bool ModelConfig::linear_in_layer(std::int64_t layer) const {
+  return std::find(linear_layers.begin(), linear_layers.end(), layer) != linear_layers.end();
+}
+
 std::int64_t rotary_dimensions(const ModelConfig& m) {
   if (m.is_latent()) return m.qk_rope_head_dim;
   return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;

@@ -54,6 +54,7 @@ void check_local(const CheckpointConfig& checkpoint) {
         "them",
         checkpoint.local_interval);
   }
+  if (checkpoint.local_copies > 0) fail_input("checkpoint.local_copies is not implemented yet");
   if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
   if (checkpoint.local_dir.empty()) {
     fail_input(

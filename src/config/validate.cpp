@@ -124,6 +124,8 @@ void check_run_section(const Config& config) {
 }
 
 void check_numerics(const Config& config) {
+  if (config.parallel.numerics == Numerics::portable)
+    fail_input("parallel.numerics = \"portable\" is not implemented yet");
   if (config.parallel.numerics != Numerics::exact || config.run.precision != Precision::fp64)
     return;
   fail_input(

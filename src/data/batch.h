@@ -33,6 +33,7 @@ struct Batch {
   std::vector<std::int64_t> sample_ids;    // counted from the start of the run
   std::vector<std::int32_t> lengths;       // positions that are not padding
   std::vector<std::int32_t> order_labels;  // 1: BERT's segments are swapped
+  std::vector<std::int32_t> new_tokens;    // generation: positions that are not padding
 
   Batch() = default;
   Batch(std::int64_t rows, std::int64_t seq)
@@ -46,7 +47,8 @@ struct Batch {
         segments(tokens.size()),
         sample_ids(static_cast<std::size_t>(rows)),
         lengths(sample_ids.size(), static_cast<std::int32_t>(seq)),
-        order_labels(sample_ids.size()) {
+        order_labels(sample_ids.size()),
+        new_tokens(sample_ids.size(), static_cast<std::int32_t>(seq)) {
     for (std::int64_t b = 0; b < rows; ++b)
       std::iota(positions.begin() + b * seq, positions.begin() + (b + 1) * seq, 0);
   }
@@ -60,7 +62,7 @@ struct Batch {
     return rows * seq *
                each(one.tokens, one.targets, one.loss_weights, one.positions, one.first_visible,
                     one.segments) +
-           rows * each(one.sample_ids, one.lengths, one.order_labels);
+           rows * each(one.sample_ids, one.lengths, one.order_labels, one.new_tokens);
   }
 
   BatchRow row(std::int64_t b) {

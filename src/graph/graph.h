@@ -22,7 +22,8 @@ struct RowPiece {
 
 // Initialization, sharding and optimizer treatment of a parameter.
 struct ParameterSpec {
-  enum class Init : std::uint8_t { normal, ones, zeros };
+  // log_uniform: the logarithm of a uniform number in (0, 16).
+  enum class Init : std::uint8_t { normal, ones, zeros, log_uniform };
 
   std::string name;   // within the segment, e.g. "attention.qkv.weight"
   Shape shape;        // as computed with: padded, and the local part under tensor parallelism
@@ -74,6 +75,17 @@ struct ParameterSpec {
   enum class Counts : std::uint8_t { nothing, bias, load };
   Counts counts = Counts::nothing;
   double balance_rate = 0;
+
+  bool is_table = false;  // rows are words, positions or segments: vector-like, whatever the width
+  bool is_qk_norm = false;  // weight of the norm of queries or keys
+  // Query and key projections: consecutive rows of the full parameter by what QK-clip multiplies
+  // them with (optim/qk_clip.h). The list repeats for each group of heads that share a key.
+  enum class Clip : std::uint8_t { nothing, query, key, query_and_key };
+  struct ClipRows {
+    Clip clip;
+    std::int64_t rows;
+  };
+  std::vector<ClipRows> clip_rows;
 };
 
 // FP8 settings of a graph's linear layers, whose products read operands rounded to fp8.

@@ -78,6 +78,15 @@ namespace trireme {
   X(local_rows)                         \
   X(all_to_all)                         \
   X(reduce_scatter)                     \
+  X(short_conv)                         \
+  X(short_conv_input_grad)              \
+  X(short_conv_weight_grad)             \
+  X(decay_rates)                        \
+  X(decay_rates_grad)                   \
+  X(delta_rule)                         \
+  X(delta_rule_grad)                    \
+  X(gate_heads)                         \
+  X(gate_heads_grad)                    \
   X(attention_sink_grad)                \
   X(group_bias_grad)
 // clang-format on
@@ -125,6 +134,11 @@ struct AttentionAttributes : AttentionRule {
   DropoutRule dropout;
   std::int64_t capacity;  // of the cache, for cached attention
   int context_ranks = 1;
+  bool reports_scores = false;  // raises StepBlock::largest_scores
+};
+struct GateHeadsAttributes : GateHeadsRule {
+  // Equal parts of the local heads that add to fixed-point gradients separately; 0: one
+  std::int64_t leaves = 0;
 };
 struct ScaleAttributes {
   double factor;
@@ -215,7 +229,8 @@ using Attributes =
                  SoftCapAttributes, EmbeddingAttributes, AddAttributes, SliceAttributes,
                  GatherAttributes, LossAttributes, LinearAttributes, CollectiveAttributes,
                  ReorderAttributes, RouteAttributes, DispatchRule, PermuteAttributes,
-                 GroupedAttributes, RemoteExpertsAttributes, SoftmaxMergeAttributes>;
+                 GroupedAttributes, RemoteExpertsAttributes, SoftmaxMergeAttributes, ShortConvRule,
+                 DecayRule, DeltaRule, GateHeadsAttributes>;
 
 struct Node {
   static constexpr int max_inputs = 8;

@@ -24,7 +24,7 @@ enum class Role : std::uint8_t {
   output_grad,  // gradient that enters the backward pass
   input_grad,   // gradient that leaves it
   result,       // index: ResultOutput; read by the trainer
-  cache,        // index: CacheBuffer; keys and values of generation
+  cache,        // index: CacheBuffer; what generation keeps of earlier positions
 };
 
 // Inputs that the data loader provides for each micro-batch.
@@ -42,6 +42,7 @@ enum class BatchInput : std::int32_t {
   first_rows,      // i32 [batch]: the row at which each sequence begins (bert)
   predicted_rows,  // i32 [batch * predictions]: rows that targets and loss weights are for (bert)
   order_labels,    // i32 [batch]: 1 where the segments are swapped (bert)
+  new_tokens,      // i32 [batch]: positions of this call that are not padding (generation)
   count,
 };
 
@@ -56,7 +57,8 @@ enum class ConstantInput : std::int32_t {
   count,
 };
 enum class ResultOutput : std::int32_t { token_loss, logits, order_loss, order_logits, count };
-enum class CacheBuffer : std::int32_t { key, value, count };
+// state, inputs: of linear attention and of the short convolution before it.
+enum class CacheBuffer : std::int32_t { key, value, state, inputs, count };
 
 struct Value {
   DType dtype;

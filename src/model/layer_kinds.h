@@ -14,6 +14,7 @@ struct BlockKind {
   std::int64_t experts = 0;  // 0: a dense MLP
   bool window = true;        // uses model.attention_window; false: full attention
   bool positions = true;     // uses rotary positions, if the model has them
+  bool linear = false;       // linear attention instead of attention
   int added = 0;             // index of the kind, in architectures that a program adds
 
   auto operator<=>(const BlockKind&) const = default;

@@ -10,11 +10,12 @@
 namespace trireme::cpu {
 
 // Files of kernels/ that set table entries, each in a function set_<name>.
+// clang-format off
 #define TRIREME_KERNEL_FILES(X) \
-  X(norm)                       \
-  X(head_norm)                  \
-  X(activation)                 \
-  X(elementwise) X(rope) X(embedding) X(cross_entropy) X(reduce) X(optimizer) X(matrix) X(experts)
+  X(norm) X(head_norm) X(activation) X(elementwise) X(rope) X(embedding) X(cross_entropy) \
+  X(reduce) X(optimizer) X(matrix) X(experts) \
+  X(short_conv) X(delta_rule) X(gate_heads)
+// clang-format on
 
 // Workspaces in elements; functions of the shape only.
 std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);

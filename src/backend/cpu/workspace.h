@@ -16,6 +16,8 @@ std::int64_t linear_workspace(const Target&, DType compute, Product, const Linea
 std::int64_t sums_workspace(const Target&, DType compute, Product, const LinearShape&);
 std::int64_t grouped_workspace(const Target&, DType compute, Product, const GroupedShape&);
 std::int64_t attention_workspace(const Target&, DType compute, const AttentionShape&);
+// Scratch of delta_rule and, with `grad`, of delta_rule_grad.
+std::int64_t delta_workspace(const Target&, DType compute, const DeltaShape&, bool grad);
 // Scratch of context_attention_grad.
 std::int64_t context_attention_workspace(const Target&, DType compute, const AttentionShape&);
 

@@ -28,6 +28,9 @@ std::vector<Field> checkpoint_fields() {
             "folder on a disk of each node, for checkpoints between those in run.dir; \"\": none"),
       FIELD(checkpoint, local_interval, count(), "iterations",
             "interval between saves to local_dir"),
+      FIELD(checkpoint, local_copies, between(0, 1), "",
+            "copies of each local checkpoint, in local_dir of another node, so that a lost node "
+            "costs at most local_interval"),
 
       FIELD(log, level, any(), "",
             "the least important lines that the terminal shows; log.txt keeps all up to info at "

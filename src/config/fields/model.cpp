@@ -211,6 +211,33 @@ std::vector<Field> model_fields() {
       FIELD(model, attention_sinks, any(), "",
             "each head has a learned score more, whose value is zero, in the softmax of attention "
             "(gpt-oss)"),
+      FIELD(model, attention_gate, any(), "",
+            "each head's output is multiplied by the sigmoid of a further projection of the "
+            "layer's input (Qwen3-Next)")
+          .also("attn_output_gate"),
+      FIELD(model, linear_layers, between(0, kManyLayers), "",
+            "the layers with linear attention, a gated delta net (Qwen3-Next), instead of "
+            "attention, counted from 0")
+          .of_weights(),
+      FIELD(model, linear_key_heads, between(0, kWide), "",
+            "linear attention: heads of queries and keys")
+          .of_weights()
+          .also("linear_num_key_heads"),
+      FIELD(model, linear_value_heads, between(0, kWide), "",
+            "linear attention: heads of values, a multiple of linear_key_heads")
+          .of_weights()
+          .also("linear_num_value_heads"),
+      FIELD(model, linear_key_head_dim, between(0, kWide), "",
+            "linear attention: width of a query and of a key")
+          .of_weights(),
+      FIELD(model, linear_value_head_dim, between(0, kWide), "",
+            "linear attention: width of a value; 0: linear_key_head_dim")
+          .of_weights(),
+      FIELD(model, linear_conv_width, between(1, 16), "tokens",
+            "linear attention: positions, the newest included, that the convolution of queries, "
+            "keys and values sees")
+          .of_weights()
+          .also("linear_conv_kernel_dim"),
       FIELD(model, mtp_layers, between(0, 3), "",
             "multi-token prediction (DeepSeek-V3): modules in a row after the last layer, each of "
             "which predicts one token further in training; generation and evaluation leave them "
@@ -229,6 +256,16 @@ std::vector<Field> model_fields() {
       FIELD(model, init_std, between(0, 100), "",
             "standard deviation of the initial weights; output projections use init_std / "
             "sqrt(2 num_layers)"),
+      FIELD(
+          model, mup_base_hidden_size, between(0, kWide), "",
+          "maximal-update parametrization (Yang et al. 2022, as in Megatron-Core): hidden_size of "
+          "the model that learning rates were tuned on; with m = hidden_size / this, matrices "
+          "start with init_std / sqrt(m) and learn at lr / m, logits are multiplied by 1 / m, and "
+          "attention is scaled by 1 / head_dim; 0: off"),
+      FIELD(
+          model, mup_base_head_dim, between(0, kWide), "",
+          "with mup_base_hidden_size: head_dim of that model, with which scores are multiplied by "
+          "sqrt(this) / head_dim, as there; 0: by 1 / head_dim"),
   };
 }
 

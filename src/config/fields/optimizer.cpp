@@ -43,6 +43,17 @@ std::vector<Field> optimizer_fields() {
       FIELD(optimizer, decay_vectors, any(), "",
             "whether biases and the weights of norms decay as matrices do, as PyTorch's optimizers "
             "have it where all parameters are one group"),
+      FIELD(
+          optimizer, decay_qk_norms, any(), "",
+          "whether the weights of the norms of queries and keys (model.qk_norm) decay as matrices "
+          "do, unlike other norms (Qwen3-Next)")
+          .also("apply_wd_to_qk_layernorm"),
+      FIELD(optimizer, qk_clip_threshold, at_least(0), "",
+            "QK-clip (Kimi K2): after a step in which an attention logit of a head exceeded this, "
+            "the weights of its query and key projections are scaled down by threshold / largest "
+            "logit together; 0: off"),
+      FIELD(optimizer, qk_clip_alpha, {.min = 0, .max = 1, .above_min = true, .below_max = true},
+            "", "QK-clip: power of this scaling that queries take; keys take the rest"),
       FIELD(optimizer, clip_grad, at_least(0), "",
             "largest L2 norm of the gradient; a larger one is scaled down; 0: off")
           .also("max_grad_norm max_norm gradient_clipping grad_clip gradient_clip_val"),

@@ -69,7 +69,8 @@ std::vector<Field> parallel_fields() {
             "nothing changes: ranks have parts anyway"),
       FIELD(
           parallel, numerics, any(), "",
-          "exact: the same bits on every layout with equal tp, and with exact_leaves for every tp"),
+          "exact: the same bits on every layout with equal tp, and with exact_leaves for every tp; "
+          "portable: exact, and the same bits on every x86 processor with AVX2"),
       FIELD(parallel, exact_block, between(0, kWide), "tokens",
             "consecutive ones of a sequence whose gradients exact numerics sum at once, so that "
             "bits depend on no micro-batch size; 0: a whole micro-batch"),

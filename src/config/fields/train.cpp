@@ -27,6 +27,12 @@ std::vector<Field> train_fields() {
       FIELD(train, eval_interval, count(), "iterations", "interval between evaluations; 0: never")
           .also("eval_steps"),
       FIELD(train, eval_iters, count(), "iterations", "length of an evaluation"),
+      FIELD(train, eval_tasks, any(), "",
+            "files of evaluation tasks, as `trireme eval --tasks` reads them, that the model is "
+            "evaluated on during training"),
+      FIELD(train, eval_tasks_interval, count(), "iterations",
+            "interval between evaluations on eval_tasks, and the last iteration has one; 0: "
+            "eval_interval"),
       FIELD(train, log_interval, between(1, kCount), "iterations",
             "interval between lines of progress")
           .also("logging_steps log_every log_freq"),
