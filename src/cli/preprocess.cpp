@@ -152,7 +152,7 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
   PreprocessOptions& work = options.work;
   command
       .add_option(
-          "--input", work.inputs,
+          "input,--input", work.inputs,
           "files, patterns or folders: Parquet and Arrow by their content, text if the name ends "
           "in .txt and the file does not begin like JSON lines, else JSON lines; text and JSON "
           "lines may be compressed with gzip, xz or zstd")

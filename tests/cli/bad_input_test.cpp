@@ -182,8 +182,8 @@ TEST_F(BadInput, ImportedScriptsThatLackFlags) {
 TEST_F(BadInput, Preprocessing) {
   prepare_data();
   const auto preprocess = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"preprocess", "--input", path("lines.jsonl"), "--tokenizer-type",
-                               "gpt2", "--vocab-file", path("tok/vocab.json"), "--merge-file",
+    more.insert(more.begin(), {"preprocess", path("lines.jsonl"), "--tokenizer-type", "gpt2",
+                               "--vocab-file", path("tok/vocab.json"), "--merge-file",
                                path("tok/merges.txt"), "--output-prefix", path("out")});
     return run(more);
   };
