@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/batch_sizes.h"
 #include "config/config.h"
@@ -232,9 +233,9 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
       global_batch_size(config, world_size) / (config.train.micro_batch_size * dp);
   if (p.pp > 1 && micro_batches < p.pp) {
     notes.push_back(fmt::format(
-        "{} micro-batches per step are fewer than parallel.pp = {}: some stages are always idle; "
-        "a larger train.global_batch_size uses them",
-        micro_batches, p.pp));
+        "only {} per step for parallel.pp = {} stages: some stages are always idle; increase "
+        "train.global_batch_size to use all of them",
+        counted(micro_batches, "micro-batch"), p.pp));
   }
   if (p.sequence_parallel && p.tp == 1)
     notes.push_back("parallel.sequence_parallel does nothing with parallel.tp = 1");

@@ -542,7 +542,7 @@ TEST(ValidateLayout, FewerMicroBatchesThanStagesWork) {
                                "train.rampup_batch_size=[8,8,100]"}),
             "accepted");
   EXPECT_THAT(layout_notes(valid_with({"parallel.pp=4", "train.global_batch_size=4"}), 4),
-              testing::ElementsAre(HasSubstr("1 micro-batches per step are fewer than")));
+              testing::ElementsAre(HasSubstr("only 1 micro-batch per step for parallel.pp = ")));
 }
 
 TEST(ValidateLayout, NotesNameSettingsThatDoNothing) {
