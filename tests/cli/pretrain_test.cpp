@@ -283,7 +283,7 @@ TEST_F(PretrainBert, RefusesWhatDoesNotGo) {
   prepare_sentences();
   import("bert_base.sh");
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"data.reset_attention_mask=true"}, "never do: leave them out"},
+      {{"data.reset_attention_mask=true"}, "never do: remove them"},
       {{"model.activation=swiglu"}, "has no gate"},
       {{"data.tokenizer=gpt2", "data.vocab_file=" + path("tok/vocab.json"),
         "data.merge_file=" + path("tok/merges.txt")},
