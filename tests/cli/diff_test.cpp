@@ -49,7 +49,7 @@ TEST_F(Diff, FindsWhereTwoRunsPart) {
   const Outcome exported =
       run({"convert", "--verify", "--to", "hf", path("one"), path("hf"), "--dtype", "bf16"});
   EXPECT_EQ(exported.code, 0) << exported.out;
-  EXPECT_THAT(exported.out, HasSubstr("read again and compared: equal: "));
+  EXPECT_THAT(exported.out, HasSubstr("verified by reading it back: equal: "));
   EXPECT_EQ(diff("one", "hf").code, 1);
   EXPECT_EQ(diff("one", "hf", {"--rounded"}).code, 0);
   EXPECT_EQ(diff("three", "hf", {"--rounded"}).code, 1);

@@ -70,7 +70,7 @@ TEST_F(Inspect, Checkpoint) {
   save_checkpoint_here();
   EXPECT_THAT(run({folder_.string()}),
               testing::AllOf(HasSubstr("step 17"), HasSubstr("trireme 1.2.3"),
-                             HasSubstr("all checksums are right")));
+                             HasSubstr("all checksums are correct")));
   const nlohmann::json json = run_json({folder_.string(), "--stats"});
   EXPECT_EQ(json.at("kind"), "checkpoint");
   EXPECT_EQ(json.at("elements"), 4);

@@ -108,7 +108,7 @@ TEST_F(Rules, MessagesNameTheFlagAndItsValues) {
               HasSubstr("--documents must be one of "));
   EXPECT_THAT(message({"tokenizer", "encode", "--tokenizer-type", "gpt2"}),
               HasSubstr("give one of --text, --file, --jsonl"));
-  EXPECT_THAT(message({"plan", path("run.toml"), "--ranks"}), HasSubstr("needs a value after it"));
+  EXPECT_THAT(message({"plan", path("run.toml"), "--ranks"}), HasSubstr("requires a value"));
   EXPECT_THAT(message({"config", "--template", "--presets"}), HasSubstr("excludes"));
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme::script {
@@ -124,7 +125,8 @@ std::string launch_line(const LaunchSize& size, const std::string& file) {
 const Launch& pick_launch(const std::vector<Launch>& launches, const std::string& name,
                           int wanted) {
   if (wanted > static_cast<int>(launches.size())) {
-    fail_input("{}: --launch {}: the script starts {} training(s)", name, wanted, launches.size());
+    fail_input("{}: --launch {}: the script starts only {}", name, wanted,
+               counted(launches.size(), "training"));
   }
   if (wanted > 0) return launches[static_cast<std::size_t>(wanted - 1)];
   if (launches.size() == 1) return launches.front();
@@ -135,7 +137,7 @@ const Launch& pick_launch(const std::vector<Launch>& launches, const std::string
                     i == 0 ? short_command(launches[0]).substr(0, 160)
                            : "the first difference is: " + difference(launches[0], launches[i]));
   }
-  fail_input("{}: the script starts {} different trainings; choose one with --launch N:{}", name,
+  fail_input("{}: the script starts {} different trainings: choose one with --launch N:{}", name,
              launches.size(), list);
 }
 

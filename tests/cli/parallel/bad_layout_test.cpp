@@ -101,7 +101,7 @@ TEST_F(BadLayout, AnMpirunThatHangsIsEnded) {
                      {"TRIREME_THREADS", "1"}});
     return wait_for(program, 60);
   };
-  const std::string said = "trireme: mpirun has gone on for ";
+  const std::string said = "trireme: mpirun has been running for ";
   const Outcome unstarted = outcome_with("trap '' TERM; exec sleep 1000\n");
   EXPECT_NE(unstarted.code, 0);
   EXPECT_THAT(unstarted.out, HasSubstr(said));
@@ -165,7 +165,7 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
                                   {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})
                               .wait();
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
+  EXPECT_THAT(outcome.out, HasSubstr("remove --nproc"));
 }
 
 // Without --nproc all ranks find the same error: only one of them reports it.

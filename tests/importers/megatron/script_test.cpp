@@ -277,7 +277,7 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
   const std::string two = refusal(
       "python pretrain_gpt.py --lr 1 --seed 2\n"
       "python pretrain_gpt.py --lr 1 --seed 3\n");
-  EXPECT_THAT(two, AllOf(HasSubstr("starts 2 different trainings; choose one with --launch N"),
+  EXPECT_THAT(two, AllOf(HasSubstr("starts 2 different trainings: choose one with --launch N"),
                          HasSubstr("1: line 1: pretrain_gpt.py --lr 1 --seed 2"),
                          HasSubstr("2: line 2: the first difference is: --seed 3")));
   EXPECT_EQ(import("python pretrain_gpt.py --seed 2\npython pretrain_gpt.py --seed 3\n",
@@ -285,7 +285,7 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
                 .line,
             2);
   EXPECT_THAT(refusal("python pretrain_gpt.py\n", {.script = {}, .file = "", .launch = 2}),
-              HasSubstr("starts 1 training"));
+              HasSubstr("starts only 1 training"));
   write("run.sh", std::string("a\0b", 3));
   EXPECT_THROW(import_script("run.sh", {}), Error);
   EXPECT_THROW(import_script("nothing.sh", {}), Error);
