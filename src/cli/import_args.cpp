@@ -135,7 +135,8 @@ void require_consent(const ImportArgsOptions& options, const script::Reached& re
 
 void run_import_args(const ImportArgsOptions& options) {
   // Before asking for consent, so that a wrong name is reported at once.
-  if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
+  if (!fs::is_regular_file(options.script))
+    fail_input("the file '{}' does not exist", options.script);
   if (settings::is_settings_file(options.script)) {
     if (options.as_json || options.run || !options.arguments.empty() || !options.added.empty())
       fail_input(

@@ -65,7 +65,7 @@ TEST_F(Diff, RefusesWhatCannotBeCompared) {
   refused(diff("run", "run/checkpoints/step-00000000"), "are the same folder");
   refused(diff("run", "none"), "does not exist");
   fs::create_directories(path("empty"));
-  refused(diff("run", "empty"), "in none of the formats");
+  refused(diff("run", "empty"), "not in a supported format");
   refused(diff("run", "run/config.toml"), "a folder was expected");
   refused(run({"diff", path("run")}), "b is required");
 }

@@ -133,7 +133,7 @@ TEST_F(Inspect, ArgumentsThatAreNotKnown) {
   };
   for (const fs::path& path : {rank, step}) {
     EXPECT_THAT(note("some_attention_variant", path),
-                HasSubstr("some_attention_variant = sparse, which is not known here"));
+                HasSubstr("some_attention_variant = sparse, which is unknown to Trireme"));
     EXPECT_EQ(note("save", path), "");
   }
 }

@@ -322,7 +322,7 @@ TEST_F(Pretrain, HelpAndWrongInput) {
   const Outcome help = run({"pretrain-gpt", "--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("Parallelism:"), HasSubstr("--num-layers N"),
-                              HasSubstr("refused: "), HasSubstr("accepted, with a note: ")));
+                              HasSubstr("refused: "), HasSubstr("accepted with a note: ")));
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--num-layer", "2"}, "did you mean '--num-layers'?"},
       {{"--lr", "fast"}, "--lr: 'fast' is not a number"},
