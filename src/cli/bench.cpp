@@ -138,11 +138,12 @@ void step(const BenchArguments& a) {
   }
   fmt::print("linear layers: {:.1f}% of the time; whole step {:.0f} GFLOP/s of their flops\n",
              100 * b.linear_share(), b.linear_flops / b.seconds / 1e9);
-  fmt::print("the same products alone: {:.0f} GFLOP/s; the step reaches {:.1f}% of that\n",
-             b.linear_flops / b.ceiling_seconds / 1e9, 100 * b.of_ceiling());
+  fmt::print(
+      "the same products without other ops: {:.0f} GFLOP/s; the step reaches {:.1f}% of that\n",
+      b.linear_flops / b.ceiling_seconds / 1e9, 100 * b.of_ceiling());
   fmt::print("memory planned {}, peak resident {}{}\n", bytes_to_text(b.planned_bytes),
              bytes_to_text(b.peak_resident_bytes),
-             config.run.device == DeviceKind::cpu ? "" : " in the memory of the host");
+             config.run.device == DeviceKind::cpu ? "" : " of host memory");
 }
 
 void op(const BenchArguments& a) {
@@ -236,8 +237,8 @@ void add_bench(CLI::App& app) {
   products->callback([a] { gemm(*a); });
   auto* whole = command->add_subcommand(
       "machine",
-      "Measure this machine's processors, and write the file that plan --machine reads; under "
-      "mpirun: as that many ranks");
+      "Measure this machine's processors and write the file that plan --machine reads; under "
+      "mpirun: with that many ranks");
   whole->add_option("-o,--output", a->output,
                     "Write to this file, which must not exist, instead of the terminal");
   whole->callback([a] { machine(*a); });
@@ -252,7 +253,7 @@ void add_bench(CLI::App& app) {
     sub->callback([a, run] { run(*a); });
   };
   add("op", "Measure time, flops and bytes of every op in a training step", op);
-  add("step", "Compare a training step with its matrix products alone", step);
+  add("step", "Compare a training step with its matrix products", step);
 }
 
 }  // namespace trireme::cli

@@ -70,7 +70,7 @@ std::string of_bash(const Command& root) {
   }
   std::string all_keys;
   for (const Word& key : keys()) all_keys += (all_keys.empty() ? "" : " ") + key.text;
-  return "# Completion of trireme for bash: source it, or put it into "
+  return "# Completion of trireme for bash: source it, or copy it to "
          "~/.local/share/bash-completion/completions/trireme.\n"
          "_trireme() {\n"
          "  local current=${COMP_WORDS[COMP_CWORD]} words='' keys='" +
@@ -78,7 +78,7 @@ std::string of_bash(const Command& root) {
          "  case \"$path\" in\n" + cases +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-         "  # A value follows at once.\n"
+         "  # A value follows immediately.\n"
          "  [[ ${#COMPREPLY[@]} -gt 0 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
          "}\n"
          "complete -o default -F _trireme trireme\n";
@@ -97,7 +97,7 @@ std::string of_zsh(const Command& root) {
         "    '{}{}') words_here=(\n{}    ){} ;;\n", command->path.empty() ? "" : " ", command->path,
         list(words_after(*command)), command->takes_overrides() ? "; with_keys=1" : "");
   return "#compdef trireme\n"
-         "# Completion of trireme for zsh: put it as _trireme into a folder of $fpath.\n"
+         "# Completion of trireme for zsh: copy it as _trireme to a folder in $fpath.\n"
          "_trireme() {\n"
          "  local -a words_here keys=(\n" +
          list(keys()) + "  )\n  local with_keys=0\n" +
@@ -125,7 +125,7 @@ std::string fish_condition(const Command& command) {
 
 std::string of_fish(const Command& root) {
   std::string text =
-      "# Completion of trireme for fish: put it into ~/.config/fish/completions/trireme.fish.\n";
+      "# Completion of trireme for fish: copy it to ~/.config/fish/completions/trireme.fish.\n";
   std::string with_keys;  // commands that accept keys
   for (const Command* command : all_commands(root)) {
     const std::string condition = quoted(fish_condition(*command), "\\'");
@@ -154,8 +154,8 @@ void run(const CLI::App& app, const std::string& shell) {
 }  // namespace
 
 void add_completion(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "completion", "Print a script that lets a shell complete commands, flags and keys");
+  auto* command =
+      app.add_subcommand("completion", "Print a completion script for commands, flags and keys");
   auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")
       ->required()

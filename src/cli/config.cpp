@@ -50,7 +50,7 @@ std::string answered(Questions& questions, const ConfigArguments& arguments,
     for (const auto& [name, answer] : arguments.answers)
       given += fmt::format(" --{} {}", name, shell_word(answer));
     throw Error(error.code(),
-                fmt::format("{}\nYour answers, of which one has to be another: trireme config{}{}",
+                fmt::format("{}\nChange one of your answers and run again: trireme config{}{}",
                             error.what(), given, typed));
   }
 }
@@ -81,20 +81,20 @@ void run(const ConfigArguments& arguments) {
 
 void add_config(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "config", "Write a first configuration by questions, or print a template or the presets");
+      "config", "Write a first configuration interactively, or print a template or the presets");
   auto arguments = std::make_shared<ConfigArguments>();
   auto* blank = command->add_flag(
       "--template", arguments->for_editing,
-      "A configuration file with all keys, their defaults, units and valid values");
-  auto* presets =
-      command->add_flag("--presets", arguments->presets, "The models that model.preset knows");
+      "Print a configuration file with all keys, their defaults, units and valid values");
+  auto* presets = command->add_flag("--presets", arguments->presets,
+                                    "Print the models available as model.preset");
   auto* from = command->add_option(
       "--from", arguments->from,
-      "Begin with the settings of another system: accelerate's .yaml, DeepSpeed's .json or "
-      "torchtitan's .toml. What they say stays, and is not asked");
+      "Start from the settings of another system: accelerate's .yaml, DeepSpeed's .json or "
+      "torchtitan's .toml. Their settings are kept, without questions about them");
   blank->excludes(presets)->excludes(from);
   presets->excludes(from);
-  command->add_flag("-y,--yes", arguments->yes, "Ask nothing, and take everything as proposed");
+  command->add_flag("-y,--yes", arguments->yes, "Ask no questions and accept all proposed values");
   for (const Question& question : config_questions())
     command->add_option_function<std::string>(
         fmt::format("--{}", question.name),

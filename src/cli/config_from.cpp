@@ -91,12 +91,12 @@ std::string without_quotes(const std::string& toml) {
 settings::SettingsFile settings_to_start_from(const std::string& file, std::int64_t nodes,
                                               std::int64_t per_node) {
   if (!settings::is_settings_file(file))
-    fail_input("--from '{}': expected a file .yaml, .json or .toml of another system", file);
+    fail_input("--from '{}': expected a .yaml, .json or .toml file of another system", file);
   settings::SettingsFile result = settings::read_settings_file(file, 0);
   const std::int64_t own_nodes = std::max<std::int64_t>(1, result.nodes);
   const std::int64_t ranks = per_node * (nodes > 0 ? nodes : own_nodes);
   if (result.ranks > 0 && ranks > 0 && ranks != result.ranks)
-    fail_input("--from '{}': the file is for {} ranks, and --ranks{} says {}", file, result.ranks,
+    fail_input("--from '{}': the file is for {} ranks, but --ranks{} is {}", file, result.ranks,
                nodes > 0 ? " and --nodes" : "", ranks);
   if (result.ranks == 0 && ranks > 0) result = settings::read_settings_file(file, ranks);
   std::string lost;
@@ -104,8 +104,8 @@ settings::SettingsFile settings_to_start_from(const std::string& file, std::int6
     lost += fmt::format("{}{} {}", lost.empty() ? "" : "; ", note.flag, note.text);
   if (!lost.empty())
     fail_input(
-        "--from '{}': not everything can be carried over: {}. Take it out of a copy of the file to "
-        "continue without it",
+        "--from '{}': some settings cannot be carried over: {}. To continue without them, remove "
+        "them from a copy of the file",
         file, lost);
   return result;
 }

@@ -50,27 +50,27 @@ enum class Ask : std::uint8_t {
 
 constexpr std::array<Question, 16> table = {{
     {"machine",
-     "Where will it run: this (this machine), lumi, frontier, another machine of trireme plan "
-     "(h100, a100, mi300x ...), or cuda or hip (other machines with GPUs)?"},
+     "Where will it run: this (this machine), lumi, frontier, another machine known to trireme "
+     "plan (h100, a100, mi300x ...), or cuda or hip (other machines with GPUs)?"},
     {"nodes", "How many nodes?"},
-    {"ranks", "How many GPUs in a node, or processes on this machine?"},
-    {"memory", "How much memory does each of them have?"},
+    {"ranks", "How many GPUs per node, or processes on this machine?"},
+    {"memory", "How much memory does each GPU or process have?"},
     {"model",
-     "Which model: a preset (trireme config --presets lists them), or gpt or llama with sizes of "
-     "your own?"},
+     "Which model: a preset (trireme config --presets lists them), or gpt or llama with custom "
+     "sizes?"},
     {"layers", "How many layers?"},
     {"hidden", "Which hidden size?"},
     {"heads", "How many heads?"},
-    {"seq-length", "How many tokens in a sequence?"},
+    {"seq-length", "How many tokens per sequence?"},
     {"precision", "Which precision: bf16, fp16 or fp32?"},
     {"data", "Where is the data (the prefix that trireme preprocess wrote)?"},
     {"tokenizer",
      "Which tokenizer file: vocab.json of GPT-2, a tokenizer.json, a SentencePiece or tiktoken "
      "model?"},
     {"vocab-size", "How many tokens are in its vocabulary?"},
-    {"batch", "How many sequences in a global batch?"},
+    {"batch", "How many sequences per global batch?"},
     {"iters", "How many steps?"},
-    {"lr", "Which peak learning rate?"},
+    {"lr", "What peak learning rate?"},
 }};
 
 const Question& question(Ask which) {
@@ -144,7 +144,7 @@ void ask_machine(Questions& questions, Answers& answers) {
     set.memory = static_cast<std::int64_t>(machine->speed->memory_bytes);
   } else {
     answers.device = find_choice<DeviceKind>(answers.machine).value();
-    ranks.text = "How many GPUs in a node?";
+    ranks.text = "How many GPUs per node?";
     set.ranks_per_node = static_cast<int>(questions.ask_count(ranks, 8, 64));
     set.memory =
         parse_byte_size(questions.ask(question(Ask::memory), "80GiB", as_bytes), "--memory");
@@ -246,7 +246,7 @@ std::string positive(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   return !text.empty() && *end == 0 && value >= 1e-12 && value < 10
              ? ""
-             : "expected a number from 1e-12 to 10, as 3e-4";
+             : "expected a number from 1e-12 to 10, such as 3e-4";
 }
 
 // Rounds to a power of two, with at least one sample per rank.
@@ -302,8 +302,8 @@ std::string ask_vocabulary(Questions& questions, Config& config) {
   const std::string& file = data.vocab_file.empty() ? data.tokenizer_model : data.vocab_file;
   config.model.vocab_size =
       questions.ask_count(question(Ask::vocabulary), 32000, 1 << 24,
-                          fmt::format("'{}' cannot be read, so please enter the number", file));
-  return fmt::format("vocab_size = {}  # '{}' could not be read; it may not have more tokens\n",
+                          fmt::format("'{}' cannot be read, so enter the number", file));
+  return fmt::format("vocab_size = {}  # '{}' could not be read; it must not have more tokens\n",
                      config.model.vocab_size, one_line(file));
 }
 
@@ -375,7 +375,7 @@ Training ask_training(Questions& questions, const Answers& answers, const Config
 
   const double tokens_per_step = static_cast<double>(training.batch * length);
   std::int64_t steps = static_cast<std::int64_t>(std::ceil(20 * parameters / tokens_per_step));
-  std::string why_steps = "20 tokens for each parameter";
+  std::string why_steps = "20 tokens per parameter";
   if (here) {
     steps = 1000;
     why_steps = "";
@@ -417,7 +417,8 @@ LayoutChoice layout_of_file(Config config, const Answers& answers) {
   LayoutChoice choice = keep_layout(config, answers.set, false);
   if (choice.needed <= answers.set.memory || config.train.micro_batch_size == 1) return choice;
   const std::string reason = fmt::format(
-      "With {} = {} the micro-batch of {} would need {}: smaller ones give the same results.",
+      "With {} = {} a micro-batch of {} would need {}; smaller micro-batches give the same "
+      "results.",
       answers.from->micro_batches_key, answers.from->micro_batches, config.train.micro_batch_size,
       bytes_to_text(choice.needed));
   config.train.micro_batch_size = 1;
@@ -431,8 +432,8 @@ LayoutChoice layout_of(const Config& config, const Answers& answers) {
     LayoutChoice choice = layout_of_file(config, answers);
     if (choice.needed > answers.set.memory)
       fail_input(
-          "the layout of this file needs {} of {} in each of {}: take its degrees out to have one "
-          "chosen, or ask `trireme plan --search`",
+          "the layout of this file needs {} of {} on each of {}: remove its parallel degrees to "
+          "have a layout chosen, or run `trireme plan --search`",
           bytes_to_text(choice.needed), bytes_to_text(answers.set.memory),
           counted(answers.set.ranks, "rank"));
     return choice;
@@ -440,14 +441,14 @@ LayoutChoice layout_of(const Config& config, const Answers& answers) {
   std::optional<LayoutChoice> choice = choose_layout(config, answers.set);
   if (!choice)
     fail_input(
-        "no layout of this model fits into {} of {}: more nodes, a smaller model or shorter "
-        "sequences would",
+        "no layout of this model fits on {} of {}: use more nodes, a smaller model or shorter "
+        "sequences",
         counted(answers.set.ranks, "rank"), bytes_to_text(answers.set.memory));
   return std::move(*choice);
 }
 
 std::string introduction(const settings::SettingsFile* from) {
-  std::string text = "# Written by `trireme config`: docs/configuration.md has every key.\n";
+  std::string text = "# Written by `trireme config`: docs/configuration.md describes all keys.\n";
   if (!from) return text;
   for (const megatron::Note& note : from->translation.notes)
     text += fmt::format("# {}: {} {}\n", settings::name_of(from->system), note.flag, note.text);

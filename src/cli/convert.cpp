@@ -44,8 +44,8 @@ Config run_config(const ConvertOptions& options) {
 void require_new_folder(const fs::path& folder) {
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
     fail_input(
-        "'{}' exists already and is not an empty folder: give another one, or remove it if it is "
-        "left over from a conversion that was stopped",
+        "'{}' already exists and is not an empty folder: give another folder, or remove it if it "
+        "is left over from an interrupted conversion",
         folder.string());
   }
 }
@@ -59,24 +59,25 @@ void refuse_options(const ConvertOptions& options, const WrittenFormat* format) 
                                       {"--megatron-names", !options.megatron_names.empty()},
                                       {"--torchtitan-names", !options.torchtitan_names.empty()}}) {
     if (given && !(format && format->takes(option)))
-      fail_input("{} is for --to {}", option, formats_with(option));
+      fail_input("{} requires --to {}", option, formats_with(option));
   }
 }
 
 ConversionReport import_foreign(const ConvertOptions& options) {
-  if (!options.dtype.empty()) fail_input("--dtype is for --to; a run chooses run.precision");
+  if (!options.dtype.empty())
+    fail_input("--dtype requires --to; the precision of a run is run.precision");
   refuse_options(options, nullptr);
   // DeepSpeed also has a file named `latest`.
   if (!is_deepspeed_folder(options.input) && find_checkpoint(options.input)) {
     fail_input(
-        "'{}' holds a checkpoint of Trireme already: --to hf makes a Hugging Face folder of it",
+        "'{}' is already a checkpoint of Trireme: --to hf exports it as a Hugging Face folder",
         options.input);
   }
   const ForeignFormat& format = foreign_format(options.from, options.input);
   if (!options.config.empty() && !format.open_with) {
     fail_input(
-        "--config is for --from dcp and --from deepspeed; the files of --from {} say what model "
-        "they hold",
+        "--config requires --from dcp or --from deepspeed; files of --from {} describe their model "
+        "themselves",
         format.name);
   }
   const ForeignModel model =
@@ -86,13 +87,13 @@ ConversionReport import_foreign(const ConvertOptions& options) {
 }
 
 ConversionReport export_to_other(const ConvertOptions& options) {
-  if (!options.config.empty()) fail_input("--config is for --from dcp and --from deepspeed");
+  if (!options.config.empty()) fail_input("--config requires --from dcp or --from deepspeed");
   const WrittenFormat& format = *find_written_format(options.to);
   refuse_options(options, &format);
   for (const std::string& setting : options.overrides) {
     if (setting.starts_with("data.")) continue;
     fail_input(
-        "--set {}: with --to {} the model is that of the checkpoint; only keys of [data] can be "
+        "--set {}: with --to {} the model comes from the checkpoint; only keys of [data] can be "
         "set",
         setting, options.to);
   }
@@ -119,8 +120,8 @@ ConversionReport convert(const ConvertOptions& options) {
   require_new_folder(options.output);
   if (!options.from.empty() && !options.to.empty()) {
     fail_input(
-        "give either --from, which makes a run's folder of another program's, or --to, which makes "
-        "another program's of a checkpoint");
+        "--from and --to are mutually exclusive: --from imports another program's checkpoint as a "
+        "run, and --to exports a checkpoint to another program's format");
   }
   return options.to.empty() ? import_foreign(options) : export_to_other(options);
 }
@@ -139,8 +140,8 @@ Comparison verify(const ConvertOptions& options, const ConversionReport& report)
       is_import ? checkpoint_contents(report.folder) : foreign_contents(report.folder, written);
   Comparison found = compare(input, output, {.rounded = !options.dtype.empty()});
   if (!found.is_equal()) {
-    fail("'{}' does not hold what '{}' holds, and should not be used: {}", options.output,
-         options.input, verdict_text(found));
+    fail("the contents of '{}' differ from those of '{}', so it should not be used: {}",
+         options.output, options.input, verdict_text(found));
   }
   return found;
 }
@@ -148,7 +149,7 @@ Comparison verify(const ConvertOptions& options, const ConversionReport& report)
 void run_convert(const ConvertOptions& options) {
   ConversionReport report = convert(options);
   if (options.verify)
-    add_note(report.note, "read again and compared: " + verdict_text(verify(options, report)));
+    add_note(report.note, "verified by reading it back: " + verdict_text(verify(options, report)));
   if (options.as_json) {
     const nlohmann::ordered_json json{
         {"model", report.kind},        {"folder", report.folder.string()},
@@ -158,7 +159,7 @@ void run_convert(const ConvertOptions& options) {
     return;
   }
   const std::string made_of =
-      report.made_of == report.tensors ? "" : fmt::format(" (made of {})", report.made_of);
+      report.made_of == report.tensors ? "" : fmt::format(" (from {})", report.made_of);
   fmt::print("{}: {}{}, {}, written to {}\n", report.kind, counted(report.tensors, "tensor"),
              made_of, counted(report.elements, "element"), report.folder.string());
   if (!report.note.empty()) fmt::print("note: {}\n", report.note);
@@ -169,14 +170,16 @@ void run_convert(const ConvertOptions& options) {
 void add_convert(CLI::App& app) {
   const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Make a run's folder of another program's checkpoint, or the other way round");
-  command->footer("FORMAT of --from, which is detected if omitted:\n" + foreign_formats_text() +
+      "convert",
+      "Import another program's checkpoint as a run, or export a checkpoint to another "
+      "program's format");
+  command->footer("FORMAT of --from (detected if omitted):\n" + foreign_formats_text() +
                   "FORMAT of --to:\n" + written_formats_text());
   // Users of other programs try their names: the message explains more than the valid values.
   const CLI::Validator written(
       [](std::string& name) -> std::string {
         if (find_written_format(name)) return "";
-        return fmt::format("must be {}, the formats that are written, not '{}'",
+        return fmt::format("must be {} (the formats that can be written), not '{}'",
                            written_format_names(), name);
       },
       "FORMAT");
@@ -186,57 +189,58 @@ void add_convert(CLI::App& app) {
       ->check(written);
   command
       ->add_option("input", options->input,
-                   "Folder of another program; with --to that of a checkpoint or run")
+                   "Folder of another program's checkpoint; with --to the folder of a checkpoint "
+                   "or run")
       ->required();
   command->add_option("output", options->output, "Folder to write; must not exist or be empty")
       ->required();
   command->add_option(
       "--config", options->config,
-      "With --from dcp and --from deepspeed: what model it is, and how it is trained: a TOML file "
-      "of Trireme, or a config.json of Hugging Face; default: the config.json in the folder");
+      "With --from dcp or --from deepspeed: description of the model and its training: a TOML file "
+      "of Trireme or a config.json of Hugging Face; default: the config.json in the folder");
   command
       ->add_option("--dtype", options->dtype,
-                   "With --to: element type of all weights; default: each as it is stored")
+                   "With --to: data type of all weights; default: the stored type of each")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command
       ->add_option(
           "--weight-files", options->weight_files,
-          "With --to hf: safetensors (the default), or bin for pytorch_model.bin as torch.save "
-          "writes it")
+          "With --to hf: safetensors (default), or bin for pytorch_model.bin in torch.save's "
+          "format")
       ->check(CLI::IsMember({"safetensors", "bin"}));
   command
       ->add_option("--max-file-size", options->max_file_gb,
-                   "With --to hf, dcp or torchtitan: largest size of a file of weights, in GB; "
+                   "With --to hf, dcp or torchtitan: maximum size of a weight file, in GB; "
                    "default: 5")
       ->check(CLI::Range(1e-6, 1e6));
   command
       ->add_option("--tp", options->tp,
-                   "With --to megatron or llama: ranks of tensor parallelism, each with a file of "
-                   "its own; default: 1")
+                   "With --to megatron or llama: tensor-parallel size, with one file per rank; "
+                   "default: 1")
       ->check(CLI::Range(1, most_ranks));
   command
       ->add_option("--pp", options->pp,
-                   "With --to megatron: stages of a pipeline with equally many layers; default: 1")
+                   "With --to megatron: pipeline-parallel size, with equally many layers per "
+                   "stage; default: 1")
       ->check(CLI::Range(1, most_ranks));
   command
       ->add_option("--megatron-names", options->megatron_names,
-                   "With --to megatron: names of the tensors, as Megatron-LM has them by its "
-                   "--transformer-impl transformer_engine (the default of both) or local, or with "
-                   "--use-legacy-models (legacy)")
+                   "With --to megatron: tensor names, as in Megatron-LM with --transformer-impl "
+                   "transformer_engine (the default of both) or local, or with --use-legacy-models "
+                   "(legacy)")
       ->check(CLI::IsMember({"transformer_engine", "local", "legacy"}));
   command
       ->add_option("--torchtitan-names", options->torchtitan_names,
-                   "With --to torchtitan: names of the tensors as this release has them: 0.3 (the "
-                   "default), 0.2 (attention.wq, output), or 0.1 and older (the same below the key "
-                   "model)")
+                   "With --to torchtitan: tensor names of this release: 0.3 (default), 0.2 "
+                   "(attention.wq, output), or 0.1 and older (the same below the key model)")
       ->check(CLI::IsMember({"0.3", "0.2", "0.1"}));
   command->add_option(
       "--set", options->overrides,
-      "section.key=value: of the model, where the input's files do not say it, e.g. "
-      "model.max_positions=4096; with --to hf of the saved configuration, e.g. "
+      "section.key=value: a setting of the model that the input's files do not contain, e.g. "
+      "model.max_positions=4096; with --to hf one of the saved configuration, e.g. "
       "data.tokenizer_model=FILE");
   command->add_flag("--verify", options->verify,
-                    "Read what was written and compare it with the input, every bit, as diff does");
+                    "Read the output back and compare it bit by bit with the input, like diff");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] { stoppable([&] { run_convert(*options); }); });
 }

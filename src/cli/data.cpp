@@ -93,7 +93,7 @@ std::vector<std::int32_t> read_sequence(const IndexedDataset& data, std::int64_t
 
 void show_document(const IndexedDataset& data, const ShowOptions& options) {
   if (options.document < 0 || options.document >= data.documents()) {
-    fail_input("'{}' has no document {}: it has {}, counted from 0", data.prefix(),
+    fail_input("'{}' has no document {}: it has {} documents, counted from 0", data.prefix(),
                options.document, data.documents());
   }
   std::unique_ptr<Tokenizer> tokenizer;
@@ -154,7 +154,7 @@ std::shared_ptr<const Dataset> dataset_of(SamplesOptions& options) {
   options.masked = family_of(config.model).samples == SampleKind::masked_words;
   auto dataset = builder.build(options.split, counts.of(options.split));
   if (!dataset) {
-    fail_input("'{}': the {} split is empty; check data.split and data.path", options.file,
+    fail_input("'{}': the {} split is empty: check data.split and data.path", options.file,
                name_of(options.split));
   }
   return dataset;
@@ -222,8 +222,9 @@ void samples(SamplesOptions options) {
 void add_merge(CLI::App& parent) {
   auto options = std::make_shared<MergeOptions>();
   CLI::App* command =
-      parent.add_subcommand("merge", "Join indexed token files, documents in the order given");
-  command->add_option("prefix", options->inputs, "Datasets to join: paths without .bin and .idx")
+      parent.add_subcommand("merge", "Join indexed token files, with documents in the given order");
+  command
+      ->add_option("prefix", options->inputs, "Datasets to join: their paths without .bin and .idx")
       ->required();
   command->add_option("--output-prefix", options->output, "Prefix of the files to write")
       ->required();
@@ -253,15 +254,15 @@ void add_rebuild_index(CLI::App& parent) {
   auto prefix = std::make_shared<std::string>();
   CLI::App* command = parent.add_subcommand(
       "rebuild-index",
-      "Write the .idx of a pair again whose offsets were added up in 32 bits, as merges of "
-      "Megatron-LM with NumPy 2 did");
+      "Rewrite the .idx of a pair whose offsets overflowed 32 bits, as in merges by Megatron-LM "
+      "with NumPy 2");
   command->add_option("prefix", *prefix, "Dataset: its path without .bin and .idx")->required();
   command->callback([prefix] {
     const std::int64_t repaired = IndexedDataset::rebuild_index(*prefix);
     if (repaired == 0) {
-      fmt::print("{}.idx: all offsets are right, nothing was written\n", dataset_prefix(*prefix));
+      fmt::print("{}.idx: all offsets are correct, nothing was written\n", dataset_prefix(*prefix));
     } else {
-      fmt::print("{}.idx: the offsets of {} were wrong and are written again\n",
+      fmt::print("{}.idx: rewritten, because the offsets of {} were wrong\n",
                  dataset_prefix(*prefix), counted(repaired, "sequence"));
     }
   });
@@ -293,7 +294,7 @@ void add_samples(CLI::App& parent) {
   command
       ->add_option(
           "--world-size", options->world_size,
-          "Number of ranks of the run, which can decide the batch size (default: tp x pp x cp)")
+          "Number of ranks of the run, which can determine the batch size (default: tp x pp x cp)")
       ->check(CLI::PositiveNumber);
   command->add_flag("--tokens", options->tokens, "Also print the token ids");
   command->add_flag(

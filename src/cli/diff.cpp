@@ -25,7 +25,8 @@ struct DiffOptions {
 
 void refuse_one_twice(const Contents& a, const Contents& b) {
   if (!fs::equivalent(a.folder, b.folder)) return;
-  fail_input("A and B are the same folder, '{}': give two checkpoints", a.folder.string());
+  fail_input("A and B are the same folder, '{}': give two different checkpoints",
+             a.folder.string());
 }
 
 void diff(const DiffOptions& options) {
@@ -49,26 +50,28 @@ void add_diff(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "diff", "Compare two checkpoints of any formats, tensor by tensor and bit by bit");
   command->footer(
-      "Exit code: 0 equal, 1 different, 2 wrong input. Of one type, elements are equal if their bits "
-      "are (0.0 and -0.0 differ); of two types, the tensors differ, and the values are compared.\n"
-      "The relative difference is |a - b| over the larger of |a| and |b|. A folder that holds only "
-      "weights is compared with the weights of the other.\n");
+      "Exit code: 0 equal, 1 different, 2 wrong input. Elements of the same type are equal if "
+      "their bits are equal (0.0 and -0.0 differ); tensors of two types differ, and their values "
+      "are compared.\n"
+      "The relative difference is |a - b| over the larger of |a| and |b|. If a folder contains "
+      "only weights, only the weights are compared.\n");
   constexpr const char* what =
-      "Folder of a run, a checkpoint, or another program's in a format that convert reads";
+      "Folder of a run or checkpoint, or of another program's checkpoint in a format that convert "
+      "reads";
   command->add_option("a", options->a, what)->required();
   command->add_option("b", options->b, what)->required();
   command->add_flag("--weights", options->compare.weights_only,
-                    "Compare weights only: no states of the optimizer, no positions");
+                    "Compare only the weights, not the optimizer states or positions");
   command->add_flag("--rounded", options->compare.rounded,
-                    "A tensor that is the other's, rounded to its own type, is equal");
+                    "Count a tensor as equal if it is the other one rounded to its own type");
   command->add_flag("--tensors", options->all_tensors,
-                    "List all tensors that differ; default: the 20 that differ most");
+                    "List all tensors that differ; default: the 20 with the largest differences");
   command->add_option("--config", options->foreign.config,
-                      "For folders whose files do not say what model they hold, as for convert");
+                      "For folders whose files do not describe their model, as for convert");
   command->add_option("--set", options->foreign.settings,
-                      "section.key=value: of the model, where a folder of another program does not "
-                      "say it, as for convert");
-  command->add_flag("--quiet,-q", options->quiet, "Print nothing; the exit code says it");
+                      "section.key=value: a setting of the model that a folder of another program "
+                      "does not contain, as for convert");
+  command->add_flag("--quiet,-q", options->quiet, "Print nothing; the exit code is the result");
   command->add_flag("--json", options->as_json,
                     "Print one JSON object, with all tensors that differ");
   command->callback([options] { stoppable([&] { diff(*options); }); });

@@ -51,8 +51,8 @@ std::string first_text(const TensorPair& pair) {
   if (difference.differing() == 0) {
     return fmt::format("{}, the same values", types_text(pair));
   }
-  return fmt::format("{} {}, whose first difference is at {}", types_text(pair),
-                     pair.a->shape.text(), element_text(pair, difference.first()));
+  return fmt::format("{} {}, first difference at {}", types_text(pair), pair.a->shape.text(),
+                     element_text(pair, difference.first()));
 }
 
 std::string place_text(const Contents& contents) {
@@ -89,7 +89,7 @@ std::string table_text(const std::vector<TensorPair>& pairs, std::size_t rows) {
     text += "\n";
   }
   if (rows < pairs.size())
-    text += fmt::format("and {} more, with smaller differences: --tensors lists all\n",
+    text += fmt::format("and {} more with smaller differences: --tensors lists all\n",
                         pairs.size() - rows);
   return text;
 }
@@ -182,7 +182,7 @@ std::string comparison_text(const Contents& a, const Contents& b, const Comparis
     if (!contents->note.empty())
       text += fmt::format("note on {}: {}\n", side, printable_message(contents->note));
   if (found.lacks_states) {
-    text += fmt::format("only weights were compared: {} no states of an optimizer\n",
+    text += fmt::format("only weights were compared: {} no optimizer states\n",
                         a.state   ? "B has"
                         : b.state ? "A has"
                                   : "neither has");
@@ -190,7 +190,7 @@ std::string comparison_text(const Contents& a, const Contents& b, const Comparis
   text += table_text(found.differing, std::min(most_rows, found.differing.size()));
   text += values_text(found.positions, "positions, A | B:");
   text += values_text(found.model, "settings of the model that change results, A | B:");
-  text += values_text(found.settings, "other settings, which are no difference, A | B:");
+  text += values_text(found.settings, "other settings, which do not change results, A | B:");
   return text;
 }
 

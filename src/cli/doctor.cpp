@@ -51,8 +51,9 @@ Finding instruction_set() {
   Finding finding{"instruction set", cpu::name_of(cpu::isa())};
   if (cpu::isa() != cpu::best_isa()) {
     finding.state = State::note;
-    finding.advice = fmt::format("TRIREME_ISA forbids {}, the best that the processor has",
-                                 cpu::name_of(cpu::best_isa()));
+    finding.advice =
+        fmt::format("TRIREME_ISA disables {}, the best instruction set of this processor",
+                    cpu::name_of(cpu::best_isa()));
   }
   return finding;
 }
@@ -64,8 +65,7 @@ Finding threads() {
                                          counted(processors, "processor"))};
   if (processors > 0 && threads > processors) {
     finding.state = State::note;
-    finding.advice =
-        "there are more threads than processors, which is slower: lower TRIREME_THREADS";
+    finding.advice = "more threads than processors slow training down: decrease TRIREME_THREADS";
   }
   return finding;
 }
@@ -87,7 +87,7 @@ Finding large_pages() {
   if (finding.text == "never") {
     finding.state = State::note;
     finding.advice =
-        "steps are a little slower without: echo madvise > "
+        "steps are slightly slower without them: echo madvise > "
         "/sys/kernel/mm/transparent_hugepage/enabled";
   }
   return finding;
@@ -115,7 +115,7 @@ Finding products() {
     if (right) continue;
     finding.state = State::fault;
     finding.advice =
-        "the numerical self-test failed: results on this machine are wrong. Do not train on it";
+        "the numerical self-test failed: this machine computes wrong results. Do not train on it";
   }
   return finding;
 }
@@ -133,13 +133,13 @@ Finding mpi() {
   if (info.library.empty()) {
     return {
         "MPI", "cannot be loaded", State::fault,
-        fmt::format("{}: install the MPI library of this build or load its module", info.problem)};
+        fmt::format("{}: install the MPI library of this build, or load its module", info.problem)};
   }
   Finding finding{"MPI", fmt::format("{}; --nproc starts {}", info.library, info.launcher)};
   if (!is_program(info.launcher)) {
     finding.state = State::note;
-    finding.advice =
-        fmt::format("there is no {}, which --nproc needs (Debian: openmpi-bin)", info.launcher);
+    finding.advice = fmt::format("{} was not found, which --nproc requires (Debian: openmpi-bin)",
+                                 info.launcher);
   }
   return finding;
 }
@@ -159,15 +159,16 @@ Finding two_ranks() {
   Finding finding{"two ranks", "not started"};
   const MpiInfo info = find_mpi();
   if (info.library.empty() || !is_program(info.launcher)) {
-    finding.text += ": there is no MPI to start them with";
+    finding.text += ": no MPI launcher was found";
   } else if (is_in_a_job()) {
-    finding.text += ": this process is part of a job itself";
+    finding.text += ": this process is itself part of a job";
   } else if (const TwoRanks ranks = start_two_ranks(limit_s); ranks.problem.empty()) {
-    finding.text = fmt::format("started, and met, in {:.1f} s", ranks.seconds);
+    finding.text = fmt::format("started and connected in {:.1f} s", ranks.seconds);
   } else {
     finding.state = State::fault;
-    finding.advice = fmt::format("a run with --nproc would not start here: {} -n 2 ended with {}",
-                                 info.launcher, ranks.problem);
+    finding.advice =
+        fmt::format("a run with --nproc would not start on this machine: {} -n 2 ended with {}",
+                    info.launcher, ranks.problem);
   }
   return finding;
 }
@@ -179,11 +180,11 @@ Finding variables() {
     finding.text += fmt::format("{}{}", finding.text.empty() ? "" : " ", one.name);
     if (one.known) continue;
     finding.state = State::note;
-    finding.advice += fmt::format("{}{} is not a variable that Trireme knows{}",
-                                  finding.advice.empty() ? "" : "; ", one.name,
-                                  one.nearest.empty() ? "" : ": did you mean " + one.nearest + "?");
+    finding.advice +=
+        fmt::format("{}{} is not a variable of Trireme{}", finding.advice.empty() ? "" : "; ",
+                    one.name, one.nearest.empty() ? "" : ": did you mean " + one.nearest + "?");
   }
-  if (finding.text.empty()) finding.text = "none of TRIREME_* is set";
+  if (finding.text.empty()) finding.text = "no TRIREME_* variable is set";
   return finding;
 }
 
@@ -202,7 +203,7 @@ Finding leftovers(bool clean) {
   const MpiLeftovers left = find_mpi_leftovers();
   if (left.paths.empty()) return {"MPI leftovers", "none"};
   const std::string text =
-      fmt::format("{} of killed jobs, {} of shared memory", counted(left.paths.size(), "file"),
+      fmt::format("{} left by killed jobs, {} of shared memory", counted(left.paths.size(), "file"),
                   bytes_to_text(left.bytes));
   if (clean) {
     return {"MPI leftovers",
@@ -248,31 +249,32 @@ void run(bool as_json, bool clean, const std::string& device) {
 
 void add_doctor(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "Check this machine: hardware found, and whether kernels give correct results");
+      "doctor", "Check this machine: its hardware, and whether kernels compute correct results");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   const auto clean = std::make_shared<bool>(false);
   command->add_flag("--clean", *clean,
-                    "Remove shared memory and session folders that killed MPI jobs have left");
+                    "Remove shared memory and session folders left by killed MPI jobs");
   const auto device = std::make_shared<std::string>();
   command
       ->add_option(
           "--device", *device,
-          "Check this run.device: cuda, hip or emulated; default: the GPUs of the plug-ins that "
-          "are there")
+          "Check this run.device: cuda, hip or emulated; default: the GPUs of all installed "
+          "plug-ins")
       ->check(CLI::IsMember({"cuda", "hip", "emulated"}));
   const auto nodes = std::make_shared<bool>(false);
   command->add_flag("--nodes", *nodes,
-                    "Under srun or mpirun: measure every node within seconds (products, memory, "
-                    "link to the neighbors, storage) and name those that compute wrong results or "
-                    "are slow next to the others; exit code 1 if there are any");
+                    "Under srun or mpirun: test every node within seconds (matrix products, "
+                    "memory, links to its neighbors, storage) and name those that compute wrong "
+                    "results or are slower than the others; exit code 1 if there are any");
   const auto compared = std::make_shared<NodesCommand>();
   const auto of_nodes = [&](CLI::Option* option) { option->needs("--nodes"); };
   of_nodes(command->add_option("--hosts", compared->hosts,
-                               "With --nodes: write the names of the good nodes to this file"));
+                               "With --nodes: write the names of the healthy nodes to this file"));
   of_nodes(command
                ->add_option("--slow", compared->check.slow,
-                            "With --nodes: below this share of the median a speed is slow")
+                            "With --nodes: share of the median speed below which a node counts as "
+                            "slow")
                ->check(CLI::Range(0.05, 1.0))
                ->capture_default_str());
   of_nodes(command
@@ -281,7 +283,7 @@ void add_doctor(CLI::App& app) {
                ->capture_default_str());
   of_nodes(command
                ->add_option("--seconds", compared->check.seconds,
-                            "With --nodes: how long products are computed")
+                            "With --nodes: duration of the matrix products")
                ->check(CLI::Range(0.01, 600.0))
                ->capture_default_str());
   of_nodes(
@@ -297,7 +299,7 @@ void add_doctor(CLI::App& app) {
     if (*one_of_two) return be_one_of_two_ranks();
     if (!*nodes) return run(*json, *clean, *device);
     if (*clean || !device->empty())
-      fail_input("--nodes goes with neither --clean nor --device: leave them out");
+      fail_input("--nodes conflicts with --clean and --device: remove them");
     compared->json = *json;
     doctor_nodes(*compared);
   });

@@ -29,13 +29,13 @@ Finding one_gpu(std::size_t index, const GpuReport& gpu) {
   if (!gpu.slowed_by.empty()) {
     finding.state = State::fault;
     finding.advice =
-        fmt::format("it is slowed down by {}: find out why, or leave this node out", gpu.slowed_by);
+        fmt::format("it is throttled by {}: find the cause, or exclude this node", gpu.slowed_by);
   } else if (gpu.free < gpu.memory / 10 * 9) {
     finding.state = State::note;
-    finding.advice = "another process uses its memory: a plan that fits may not";
+    finding.advice = "another process uses its memory: a plan that fits may run out of memory";
   } else if (gpu.without_error_correction) {
     finding.state = State::note;
-    finding.advice = "its memory has no error correction: a flipped bit goes unnoticed";
+    finding.advice = "its memory has no ECC: a flipped bit goes unnoticed";
   }
   return finding;
 }
@@ -58,7 +58,7 @@ std::vector<Finding> links_between(const std::vector<LinkReport>& links) {
     const double median = median_of(links, direct);
     if (median == 0) continue;
     finding.text += fmt::format("{}{:.0f} GB/s {}", finding.text.empty() ? "" : ", ", median,
-                                direct ? "direct" : "by way of the host");
+                                direct ? "direct" : "through host memory");
     for (const LinkReport& link : links) {
       if (link.direct == direct && link.gigabytes_per_second < slow_share * median)
         slow.push_back(
@@ -67,7 +67,7 @@ std::vector<Finding> links_between(const std::vector<LinkReport>& links) {
   }
   if (!slow.empty()) {
     finding.state = State::fault;
-    finding.advice = fmt::format("these are slow: {}; leave this node out", fmt::join(slow, ", "));
+    finding.advice = fmt::format("these are slow: {}; exclude this node", fmt::join(slow, ", "));
   }
   return {finding};
 }
@@ -109,7 +109,7 @@ Finding products_of(DeviceKind kind) {
     if (right) return;
     finding.state = State::fault;
     finding.advice =
-        "the GPU or a library of its vendor gives wrong results: do not train on this machine";
+        "the GPU or a vendor library computes wrong results: do not train on this machine";
   };
   add("fp32", product_error<float>(device, DType::f32), 1e-5);
   add("bf16", product_error<bf16>(device, DType::bf16), 1e-2);
@@ -131,7 +131,7 @@ Finding library(const LibraryReport& library) {
   return {what, library.problem.empty() ? "the vendor's library cannot be loaded" : library.problem,
           library.is_fault ? State::fault : State::note,
           fmt::format("{} is used instead{}", library.instead,
-                      library.is_fault ? ", which makes this machine several times slower" : "")};
+                      library.is_fault ? ", which is several times slower" : "")};
 }
 
 void add_machine(std::vector<Finding>& findings, DeviceKind device, bool asked_for) {

@@ -31,9 +31,9 @@ void print_speeds(const NodeReport& report, const std::vector<CheckedRank>& rank
       if (speed >= 0 && (!slowest || speed < slowest->measure.speed[i])) slowest = &rank;
     }
     const auto which = static_cast<Speed>(i);
-    fmt::print("{:<24} {:.3g} {} in the median, {:.3g} at the slowest (rank {} on {})\n",
-               name_of(which), report.median[i], unit_of(which), slowest->measure.speed[i],
-               slowest - ranks.data(), slowest->host);
+    fmt::print("{:<24} median {:.3g} {}, slowest {:.3g} (rank {} on {})\n", name_of(which),
+               report.median[i], unit_of(which), slowest->measure.speed[i], slowest - ranks.data(),
+               slowest->host);
   }
 }
 
@@ -73,15 +73,15 @@ std::string report_on(const std::vector<CheckedRank>& ranks, const NodesCommand&
         fmt::print("bad node {}: {}\n", host.host, fault);
     if (ranks.size() == 1)
       fmt::print(
-          "note: one process has no other to be compared with: start one or more on each node with "
-          "srun or mpirun\n");
+          "note: a single process cannot be compared with others: start one or more on each node "
+          "with srun or mpirun\n");
   }
   std::fflush(stdout);
   if (!command.hosts.empty()) write_file_durably(command.hosts, hosts_text(report));
   if (bad == 0) return "";
   return fmt::format(
-      "doctor: {} of {} bad{}", bad, counted(report.hosts.size(), "node"),
-      command.hosts.empty() ? "" : fmt::format("; '{}' lists the good ones", command.hosts));
+      "doctor: {} of {} failed{}", bad, counted(report.hosts.size(), "node"),
+      command.hosts.empty() ? "" : fmt::format("; '{}' lists the healthy ones", command.hosts));
 }
 
 // Writes the names of all hosts except bad ones, in order.
@@ -98,8 +98,8 @@ void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std:
 void report_unreached(const Reach& reach, const NodesCommand& command) {
   const std::string& own = reach.hosts[static_cast<std::size_t>(reach.rank)];
   if (!reach.hears_most()) {
-    fmt::print(stderr, "bad node {}: rank {}: it hears {} of the other {} ranks\n", own, reach.rank,
-               reach.heard() - 1, reach.hosts.size() - 1);
+    fmt::print(stderr, "bad node {}: rank {}: it received messages from {} of the other {} ranks\n",
+               own, reach.rank, reach.heard() - 1, reach.hosts.size() - 1);
     return;
   }
   std::set<std::string> bad;
@@ -118,7 +118,7 @@ void report_silence(const std::vector<int>& silent, int own, const std::vector<s
   std::set<std::string> bad;
   for (const int rank : suspect_ranks(silent, own, static_cast<int>(hosts.size()))) {
     const std::string& host = hosts[static_cast<std::size_t>(rank)];
-    fmt::print(stderr, "bad node {}: rank {}: the others do not reach it\n", host, rank);
+    fmt::print(stderr, "bad node {}: rank {}: the other ranks do not reach it\n", host, rank);
     bad.insert(host);
   }
   if (!bad.empty() && !command.hosts.empty()) write_good_hosts(hosts, bad, command.hosts);

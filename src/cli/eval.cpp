@@ -101,8 +101,7 @@ void evaluate_run(const EvalArguments& a, TrainedModel& model) {
     }
   }
   if (problems.size() == 2) {
-    fail_input("{}; {}. Give --text FILE, --data PREFIX or --split train", problems[0],
-               problems[1]);
+    fail_input("{}; {}. Add --text FILE, --data PREFIX or --split train", problems[0], problems[1]);
   }
   for (const std::string& problem : problems) fmt::print(stderr, "note: {}\n", problem);
 }
@@ -110,20 +109,20 @@ void evaluate_run(const EvalArguments& a, TrainedModel& model) {
 void evaluate(const EvalArguments& a) {
   const int given = !a.text.empty() + !a.data.empty() + !a.tasks.empty() + a.split.has_value();
   if (given > 1)
-    fail_input("give one of --text FILE, --data PREFIX, --tasks FILE and --split NAME");
+    fail_input("give only one of --text FILE, --data PREFIX, --tasks FILE and --split NAME");
   TrainedModel model(a.model, a.overrides);
   if (!a.tasks.empty()) {
-    if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
+    if (a.samples > 0) fail_input("--samples applies only to the run's own data: remove it");
     return evaluate_task_files(model, a.tasks, a.json);
   }
   if (a.text.empty() && a.data.empty()) return evaluate_run(a, model);
-  if (a.samples > 0) fail_input("--samples counts samples of the run's own data: leave it out");
+  if (a.samples > 0) fail_input("--samples applies only to the run's own data: remove it");
   model.require_next_token();
   const TextStream stream = a.text.empty()
                                 ? read_indexed(a, model)
                                 : read_text_stream(a.text, a.documents, model.tokenizer());
   if (stream.ids.size() < 2)
-    fail_input("'{}' holds no text to score", a.text.empty() ? a.data : a.text);
+    fail_input("'{}' contains no text to score", a.text.empty() ? a.data : a.text);
   const Evaluation e = evaluate_tokens(model, stream.ids, stream.bytes, a.options);
   a.json ? print_json(e, model.step()) : print_text(e, model.step());
 }
@@ -138,18 +137,18 @@ void add_eval(CLI::App& app) {
   auto* command = app.add_subcommand(
       "eval",
       "Loss and perplexity on the run's own validation and test data, or on text or indexed data; "
-      "accuracies of tasks");
+      "accuracy on tasks");
   auto a = std::make_shared<EvalArguments>();
   command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
   const std::vector<std::pair<std::string, Split>> splits = {
       {"train", Split::train}, {"valid", Split::valid}, {"test", Split::test}};
-  command
-      ->add_option("--split", a->split, "Part of the run's own data (without it: valid and test)")
+  command->add_option("--split", a->split, "Split of the run's own data (default: valid and test)")
       ->transform(CLI::CheckedTransformer(splits))
       ->option_text("train|valid|test");
   command
       ->add_option("--samples", a->samples,
-                   "Samples of it, from its first on; 0: as many as an evaluation of the run")
+                   "Number of samples of the split, starting with the first; 0: as many as in an "
+                   "evaluation of the run")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--text", a->text, "Text file");
@@ -157,10 +156,10 @@ void add_eval(CLI::App& app) {
       ->transform(CLI::CheckedTransformer(forms))
       ->option_text("file|paragraph|line (default: file)");
   command->add_option("--data", a->data,
-                      "Prefix of an indexed dataset; without a tokenizer no bits per byte");
+                      "Prefix of an indexed dataset; bits per byte require a tokenizer");
   command->add_option("--tasks", a->tasks,
-                      "Files of questions, one JSON object per line: accuracy and perplexity by "
-                      "log-likelihood, as lm-evaluation-harness counts");
+                      "Task files, one JSON object per line: accuracy and perplexity by "
+                      "log-likelihood, as in lm-evaluation-harness");
   command->add_option("--batch", a->options.batch, "Windows per batch")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();

@@ -22,7 +22,8 @@ SplitLoss evaluate_split(TrainedModel& model, Split split, std::int64_t samples)
   if (samples == 0)
     samples =
         config.train.eval_iters * evaluation_batch_size(config, fewest_ranks_of(config.parallel));
-  if (samples == 0) fail_input("the run has train.eval_iters = 0: say how many with --samples");
+  if (samples == 0)
+    fail_input("the run has train.eval_iters = 0: set the number of samples with --samples");
   samples = round_up(samples, rows);
   const auto data = open_split(config, eod_id, split, samples, fewest_ranks_of(config.parallel));
 

@@ -38,7 +38,7 @@ std::string text_of(const std::string& file, const TaskResult& result) {
 }  // namespace
 
 std::string task_files_help() {
-  return fmt::format("The rows of a file of tasks have the keys of one of these shapes: {}.",
+  return fmt::format("The rows of a task file have one of these sets of keys: {}.",
                      fmt::join(task_shapes(), "; "));
 }
 
@@ -52,7 +52,8 @@ void evaluate_task_files(TrainedModel& model, const std::vector<std::string>& fi
       if (result.shortened > 0)
         fmt::print(
             stderr,
-            "note: {}: the context of {} is longer than the model's window and lost its beginning\n",
+            "note: {}: the context of {} exceeds the model's window, so its beginning was cut "
+            "off\n",
             files[i], counted(result.shortened, "row"));
       if (json) {
         all.push_back(json_of(files[i], tasks[i], result));

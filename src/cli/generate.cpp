@@ -36,7 +36,7 @@ std::vector<std::vector<std::int32_t>> encode_prompts(const GenerateArguments& a
     if (ids.empty()) {
       if (tokenizer.eod_id() < 0) {
         fail_input(
-            "the prompt is empty, and the tokenizer has no token that opens or ends a document: "
+            "the prompt is empty, and the tokenizer has no token that starts or ends a document: "
             "give --prompt TEXT");
       }
       ids.push_back(tokenizer.eod_id());
@@ -54,17 +54,17 @@ std::int64_t tokens_to_add(const GenerateArguments& a, const ModelConfig& m, std
   const std::string tokens = counted(prompt, "token");
   const std::string positions = counted(m.max_positions, "learned position");
   if (prompt >= m.max_positions) {
-    fail_input("the prompt has {} and the model {}: nothing can be added; shorten the prompt",
-               tokens, positions);
+    fail_input("the prompt has {}, and the model has only {}: shorten the prompt", tokens,
+               positions);
   }
   const std::int64_t left = m.max_positions - prompt;
   if (a.length_given) {
     fail_input(
-        "a prompt of {} and --max-new-tokens {} do not fit into the model's {}: give "
-        "--max-new-tokens {} or fewer",
+        "a prompt of {} and --max-new-tokens {} exceed the model's {}: use --max-new-tokens {} or "
+        "fewer",
         tokens, asked, positions, left);
   }
-  fmt::print(stderr, "note: at most {} are added instead of {}, because the model has {}\n",
+  fmt::print(stderr, "note: at most {} are generated instead of {}, because the model has {}\n",
              counted(left, "token"), asked, positions);
   return left;
 }
@@ -130,11 +130,11 @@ void add_generate(CLI::App& app) {
   SamplingOptions& sampling = a->options.sampling;
   command->add_option("model", a->model, "Folder of a run or of a checkpoint")->required();
   command->add_option("--prompt", a->prompts, "Text to continue; may be repeated");
-  command->add_option("--prompt-file", a->prompt_file, "File whose text is continued");
+  command->add_option("--prompt-file", a->prompt_file, "File whose text to continue");
   auto* length = command
                      ->add_option("--max-new-tokens", a->options.max_new_tokens,
-                                  "Largest number of tokens to add; the default is cut to what a "
-                                  "model with learned positions has left")
+                                  "Maximum number of tokens to generate; the default is reduced to "
+                                  "what a model with learned positions can hold")
                      ->check(CLI::Range(std::int64_t{0}, largest_length))
                      ->capture_default_str();
   command->add_option("--num-return-sequences", a->sequences, "Continuations of each prompt")
@@ -144,20 +144,19 @@ void add_generate(CLI::App& app) {
       ->add_option("--temperature", sampling.temperature,
                    "Sampling temperature (above 0); lower values make the text more predictable")
       ->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "Draw from the k most likely tokens; 0: from all")
+  command
+      ->add_option("--top-k", sampling.top_k, "Sample from the k most likely tokens; 0: from all")
       ->capture_default_str();
   command
       ->add_option("--top-p", sampling.top_p,
-                   "Draw from the most likely tokens that together have this probability")
+                   "Sample from the most likely tokens that together have this probability")
       ->capture_default_str();
   command
       ->add_option("--repetition-penalty", sampling.repetition_penalty,
                    "Values above 1 penalize tokens that have already appeared")
       ->capture_default_str();
   command->add_flag("--greedy", a->greedy, "Always take the most likely token");
-  command
-      ->add_option("--seed", a->options.seed,
-                   "Seed of the random draws; equal seeds give equal texts")
+  command->add_option("--seed", a->options.seed, "Random seed; equal seeds give equal texts")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--ignore-eod", a->ignore_eod, "Do not stop at the end of a document");

@@ -112,30 +112,31 @@ void print_json(const megatron::Import& import) {
 const char* promise(script::Isolation isolation) {
   switch (isolation) {
     case script::Isolation::overlay:
-      return "it sees copies of files whose changes vanish with it, and it reaches no network, no "
-             "socket and no process but its own";
+      return "its changes to files are discarded when it ends, and it cannot reach the network, "
+             "sockets or other processes";
     case script::Isolation::landlock:
-      return "it can write in a scratch folder only, which vanishes with it, and it reaches no "
-             "network, no socket and no process but its own";
+      return "it can write only to a scratch folder, which is removed when it ends, and it cannot "
+             "reach the network, sockets or other processes";
     case script::Isolation::none:
       break;
   }
-  return "nothing keeps it from changing files and from using the network";
+  return "nothing prevents it from changing files or using the network";
 }
 
 void require_consent(const ImportArgsOptions& options, const script::Reached& reached) {
   if (options.run) return;
   fail_input(
-      "import-args executes '{}' with bash to see which training it starts; add --run to agree. "
-      "Launchers and Python are replaced by programs that only record how they were called; {}; it "
-      "is ended after {} s of processor time. Without executing anything: put 'trireme pretrain-gpt "
-      "--print-config' in place of 'python pretrain_gpt.py' in front of the flags",
+      "import-args executes '{}' with bash to see which training it starts; add --run to allow "
+      "this. Launchers and Python are replaced by programs that only record how they were called; "
+      "{}; it is stopped after {} s of processor time. To avoid executing anything, replace "
+      "'python pretrain_gpt.py' with 'trireme pretrain-gpt --print-config' in front of the flags",
       options.script, promise(reached.isolation), options.timeout);
 }
 
 void run_import_args(const ImportArgsOptions& options) {
   // Before asking for consent, so that a wrong name is reported at once.
-  if (!fs::is_regular_file(options.script)) fail_input("there is no file '{}'", options.script);
+  if (!fs::is_regular_file(options.script))
+    fail_input("the file '{}' does not exist", options.script);
   if (settings::is_settings_file(options.script)) {
     if (options.as_json || options.run || !options.arguments.empty() || !options.added.empty())
       fail_input(
@@ -145,7 +146,8 @@ void run_import_args(const ImportArgsOptions& options) {
     return import_settings(options.script, options.ranks, options.device, options.output);
   }
   if (options.ranks > 0)
-    fail_input("--ranks goes with settings files only: a script says how many it starts");
+    fail_input(
+        "--ranks applies only to settings files: a script sets the number of processes itself");
   megatron::require_shell_script(options.script);
   megatron::ImportOptions how = import_options(options);
   const script::Reached reached = script::reach_isolation(how.script);
@@ -154,7 +156,7 @@ void run_import_args(const ImportArgsOptions& options) {
   fmt::print(stderr, "note: executing {} with bash: {}\n", options.script,
              promise(reached.isolation));
   if (!reached.weaker.empty())
-    fmt::print(stderr, "note: this machine does not allow copies of files ({})\n", reached.weaker);
+    fmt::print(stderr, "note: this machine does not support overlays ({})\n", reached.weaker);
   std::fflush(stderr);
   script::ScriptRun run;
   stoppable([&] { run = megatron::run_launch_script(options.script, how); });
@@ -163,7 +165,7 @@ void run_import_args(const ImportArgsOptions& options) {
       import_settings_of_script(run, options.script, how, options.output)) {
     if (options.added.empty()) return;
     fail_input(
-        "--add gives flags of Megatron, and '{}' starts another program: give its options "
+        "--add applies to flags of Megatron, but '{}' starts another program: change its options "
         "in the script",
         options.script);
   }
@@ -177,17 +179,17 @@ void run_import_args(const ImportArgsOptions& options) {
   }
   std::fflush(stdout);
   if (!import.incomplete.empty()) {
-    fail_input(
-        "this configuration cannot be trained yet: {}; correct the script or the configuration",
-        one_line(import.incomplete));
+    fail_input("this configuration is not yet valid: {}; correct the script or the configuration",
+               one_line(import.incomplete));
   }
   if (import.lost.empty()) return;
   if (import.lost.size() == 1)
-    fail_input("this would be a different training: {}: {} (--add gives further flags)",
-               one_line(import.lost[0].flag), one_line(import.lost[0].text));
+    fail_input(
+        "the result would be a different training run: {}: {} (--add gives additional flags)",
+        one_line(import.lost[0].flag), one_line(import.lost[0].text));
   fail_input(
-      "{} parts of the script could not be carried over, so this would be a different training: "
-      "see 'Not carried over' above; --add gives further flags",
+      "{} parts of the script could not be carried over, so the result would be a different "
+      "training run: see 'Not carried over' above; --add gives additional flags",
       import.lost.size() + import.lost_beyond);
 }
 
@@ -201,60 +203,63 @@ void add_import_args(CLI::App& app) {
                          "or torchtitan, into a configuration");
   command
       ->add_option("script", options->script,
-                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py, or torchtitan "
-                   "or accelerate with a settings file; or such a file (.yaml, .json, .toml)")
+                   "Shell script that starts pretrain_gpt.py or pretrain_bert.py, or torchtitan or "
+                   "accelerate with a settings file; or such a settings file (.yaml, .json, "
+                   ".toml)")
       ->required();
   command->add_option("arguments", options->arguments, "The script's own arguments: $1 and so on");
-  command->add_flag("--run", options->run, "Agree that the script is executed");
+  command->add_flag("--run", options->run, "Allow executing the script");
   command
       ->add_option("--set", options->set,
-                   "NAME=VALUE: a variable that the script expects from outside; repeatable")
+                   "NAME=VALUE: an environment variable that the script expects; repeatable")
       ->allow_extra_args(false);
   command
       ->add_option("--add", options->added,
-                   "Flags of Megatron, or section.key=value, after those that the script gives: "
+                   "Flags of Megatron, or section.key=value, appended to those of the script: "
                    "--add=\"--disable-bias-linear\"; repeatable")
       ->allow_extra_args(false);
   command->add_option("--output", options->output,
                       "Write the configuration to this file; default: print it");
   command
       ->add_option("--timeout", options->timeout,
-                   "End the script after this many seconds of processor time, or six times as many "
-                   "by the clock [20]")
+                   "Stop the script after this many seconds of processor time, or six times as "
+                   "many seconds of wall-clock time [20]")
       ->check(CLI::Range(0.1, 3600.0));
   command
       ->add_option("--devices", options->devices,
-                   "Devices of a node, for scripts that count them; default: as #SBATCH says, or 8")
+                   "Number of devices per node, for scripts that count them; default: as in "
+                   "#SBATCH, or 8")
       ->check(CLI::Range(1, 1024));
   command
       ->add_option(
           "--device", options->device,
-          "What the training runs on, run.device: cpu, cuda or hip; default: the GPUs that the "
-          "source names, and cuda with a note where it does not say whose")
+          "Device of the training, run.device: cpu, cuda or hip; default: the GPUs that the source "
+          "names, or cuda with a note if it does not name a vendor")
       ->check(CLI::IsMember({"cpu", "cuda", "hip"}));
   command
       ->add_option("--program", options->program,
-                   "Read the flags of a program that is not Megatron's own (pretrain_llama.py) as "
-                   "those of pretrain_gpt.py or pretrain_bert.py: gpt, bert")
+                   "Read the flags of a program that is not part of Megatron (pretrain_llama.py) "
+                   "as those of pretrain_gpt.py or pretrain_bert.py: gpt, bert")
       ->check(CLI::IsMember({"gpt", "bert"}));
   command
       ->add_option("--ranks", options->ranks,
-                   "Number of processes, for settings files that leave it open")
+                   "Number of processes, for settings files that do not set it")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--launch", options->launch,
-                   "Which training to import where the script starts several: 1, 2, ...")
+                   "Which training to import if the script starts several: 1, 2, ...")
       ->check(CLI::Range(1, 1000));
   command
       ->add_option("--isolation", options->isolation,
-                   "How the script is kept from changing files: overlay (sees its own changes), "
-                   "landlock (may not write), none; auto: the first of the two that works here")
+                   "How the script is prevented from changing files: overlay (sees its own "
+                   "changes), landlock (cannot write), none; auto: the first of the two that this "
+                   "machine supports")
       ->check(CLI::IsMember({"auto", "overlay", "landlock", "none"}));
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->footer(
       "Prints the launch line and what could not be carried over as comments, then the\n"
-      "configuration. docs/from-megatron.md describes how scripts are run. Exit code 2 where\n"
-      "the result would not be the same training; the configuration is written all the same.");
+      "configuration. docs/from-megatron.md describes how scripts are run. Exit code 2 if\n"
+      "the result would be a different training run; the configuration is still written.");
   command->callback([options] { run_import_args(*options); });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "importers/megatron/run_device.h"
@@ -49,7 +50,7 @@ std::string passed_keys(const SettingsFile& file) {
     }
     line += (line.empty() ? "#   " : " ") + key;
   }
-  return line.empty() ? "" : "#\n# Without effect on the results here:\n" + text + line + "\n";
+  return line.empty() ? "" : "#\n# No effect on results in Trireme:\n" + text + line + "\n";
 }
 
 std::string text_of(const std::string& name, const SettingsFile& file,
@@ -86,8 +87,8 @@ void give(const std::string& name, const SettingsFile& file, const script::Launc
   const auto& lost = file.translation.lost;
   if (lost.empty()) return;
   fail_input(
-      "{} could not be carried over, so this would be a different training: see 'Not carried "
-      "over'{}",
+      "{} could not be carried over, so the result would be a different training run: see 'Not "
+      "carried over'{}",
       lost.size() == 1 ? fmt::format("'{}'", lost[0].flag)
                        : fmt::format("{} settings", lost.size()),
       output.empty() ? " above" : fmt::format(" in {}", output));
@@ -113,14 +114,15 @@ std::vector<Found> find_in(const script::ScriptRun& run) {
 const Found& pick(const std::vector<Found>& found, const script::ScriptRun& run,
                   const std::string& script, int wanted) {
   if (wanted > static_cast<int>(found.size()))
-    fail_input("{}: --launch {}: the script starts {} training(s)", script, wanted, found.size());
+    fail_input("{}: --launch {}: the script starts only {}", script, wanted,
+               counted(found.size(), "training"));
   if (wanted > 0) return found[static_cast<std::size_t>(wanted - 1)];
   if (found.size() == 1) return found.front();
   std::string list;
   for (const auto& [call, launch] : found)
     list += fmt::format("\n  line {}: {} {} {}", run.calls[call].line, launch.option, launch.file,
                         fmt::join(launch.options, " "));
-  fail_input("{}: the script starts {} different trainings; choose one with --launch N:{}", script,
+  fail_input("{}: the script starts {} different trainings: choose one with --launch N:{}", script,
              found.size(), list);
 }
 
@@ -142,7 +144,7 @@ bool import_settings_of_script(const script::ScriptRun& run, const std::string& 
   const std::string where = fmt::format("{} line {}", script, launch.line);
   const auto text = megatron::text_of_launch(launch, settings.file);
   if (!text)
-    fail_input("{}: {} names '{}', which is not there: it says what is trained", where,
+    fail_input("{}: {} names '{}', which defines the training, but the file does not exist", where,
                settings.option, settings.file);
   // accelerate's own file and options say how many; the launchers around it start one a node.
   script::LaunchSize size = script::launch_size(launch);

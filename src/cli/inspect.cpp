@@ -75,7 +75,7 @@ void inspect_checkpoint(const InspectOptions& options) {
                      counted(state.consumed_tokens, "token"), counted(rows.size(), "tensor"),
                      counted(elements, "element"), human_bytes(bytes),
                      counted(manifest.shards.size(), "shard"),
-                     options.no_verify ? "checksums not checked" : "all checksums are right"),
+                     options.no_verify ? "checksums not checked" : "all checksums are correct"),
          json, rows);
 }
 
@@ -113,7 +113,7 @@ void inspect_dataset(const InspectOptions& options) {
       options,
       fmt::format("indexed dataset {} ({} tokens)\n"
                   "{}, {}, {}, {}\n"
-                  "sequences have {} to {}\n",
+                  "sequence length: {} to {}\n",
                   data.prefix(), name_of(data.token_type()), counted(data.documents(), "document"),
                   counted(data.sequences(), "sequence"), counted(data.tokens(), "token"),
                   human_bytes(data.bin_bytes()), shortest, counted(longest, "token")),
@@ -139,11 +139,11 @@ fs::path step_of_others(const fs::path& run) {
     step = megatron_step_folder(run);
   }
   if (const SplitDcpFolder split = find_split_dcp_folder(run); !split.model.empty()) {
-    fail_input("'{}' holds a model in '{}'{}: give the folder that you mean", run.string(),
+    fail_input("'{}' contains a model in '{}'{}: give one of these folders", run.string(),
                split.model.string(),
-               split.optimizer.empty() ? ""
-                                       : fmt::format(" and the states of its optimizer in '{}'",
-                                                     split.optimizer.string()));
+               split.optimizer.empty()
+                   ? ""
+                   : fmt::format(" and its optimizer states in '{}'", split.optimizer.string()));
   }
   return step == run ? fs::path() : step;
 }
@@ -167,8 +167,8 @@ void inspect(const InspectOptions& options) {
   if (fs::exists(path)) {
     const std::string foreign = describe_foreign(path);
     fail_input(
-        "'{}' is not the folder of a checkpoint or run, nor a .safetensors file or a file of "
-        "torch.save, nor the prefix of an indexed dataset{}{}",
+        "'{}' is not the folder of a checkpoint or run, a .safetensors file, a torch.save file, or "
+        "the prefix of an indexed dataset{}{}",
         options.path, foreign.empty() ? "" : ": ", foreign);
   }
   fail_input("'{}' does not exist, and neither does '{}.idx'", options.path, options.path);
@@ -179,12 +179,12 @@ void inspect(const InspectOptions& options) {
 void add_inspect(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "List the contents of a checkpoint, a file of weights or an indexed dataset");
+      "inspect", "List the contents of a checkpoint, a weight file or an indexed dataset");
   command
       ->add_option(
           "path", options->path,
-          "Folder of a checkpoint or a run, folder of torch.distributed.checkpoint, Hugging Face, "
-          "Meta's Llama, Megatron or DeepSpeed, .safetensors file, file of torch.save (.pt, .pth, "
+          "Folder of a checkpoint or run, folder of torch.distributed.checkpoint, Hugging Face, "
+          "Meta's Llama, Megatron or DeepSpeed, .safetensors file, torch.save file (.pt, .pth, "
           ".bin), or prefix of .bin/.idx")
       ->required();
   command->add_flag("--tensors", options->tensors, "List every tensor");
@@ -192,8 +192,8 @@ void add_inspect(CLI::App& app) {
                     "Minimum, maximum, mean, NaNs and infinities of every tensor");
   command->add_flag(
       "--no-verify", options->no_verify,
-      "Do not read the shards of a checkpoint, or the tensors of files of torch.save, to check "
-      "their checksums");
+      "Do not verify checksums, which requires reading the shards of a checkpoint or the tensors "
+      "of torch.save files");
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->callback([options] {
     options->tensors = options->tensors || options->stats;

@@ -14,7 +14,7 @@ void inspect_dcp(const InspectOptions& options) {
   std::size_t cut = 0;
   for (const DcpTensor& tensor : metadata.tensors) {
     if (const std::string fault = dcp_tiling_fault(tensor); !fault.empty())
-      fail_input("'{}': the tensor '{}' is not whole: {}", options.path, tensor.name, fault);
+      fail_input("'{}': the tensor '{}' is incomplete: {}", options.path, tensor.name, fault);
     elements += tensor.count();
     cut += tensor.chunks.size() > 1 ? 1 : 0;
     rows.push_back({tensor.name, std::string(tensor.type->name), tensor.shape,
@@ -41,7 +41,7 @@ void inspect_dcp(const InspectOptions& options) {
       "PyTorch distributed checkpoint {}\n{} ({} of them in several parts), {}, {} in {}; {}\n",
       options.path, counted(rows.size(), "tensor"), cut, counted(elements, "element"),
       human_bytes(folder.bytes()), counted(metadata.files.size(), "file"),
-      options.no_verify ? "checksums not checked" : "all checksums are right");
+      options.no_verify ? "checksums not checked" : "all checksums are correct");
   // An optimizer has as many tensors as parameters.
   constexpr std::size_t most_shown = 40;
   std::size_t shown = 0;

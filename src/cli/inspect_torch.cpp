@@ -29,7 +29,7 @@ std::string note_of(const TorchFile& file) {
 
 std::string checked_text(const TorchFile& file, bool verified) {
   if (!file.is_zip()) return "this format has no checksums";
-  return verified ? "all checksums are right" : "checksums not checked";
+  return verified ? "all checksums are correct" : "checksums not checked";
 }
 
 }  // namespace
@@ -56,10 +56,11 @@ void inspect_torch(const InspectOptions& options) {
     }
   }
   const auto values = other_values(file.pickle());
-  std::string text = fmt::format("PyTorch file {} ({})\n{}, {}, {}; {}\n", options.path,
-                                 file.is_zip() ? "zip archive" : "the format of before 1.6",
-                                 counted(rows.size(), "tensor"), counted(elements, "element"),
-                                 human_bytes(file.size()), checked_text(file, !options.no_verify));
+  std::string text =
+      fmt::format("PyTorch file {} ({})\n{}, {}, {}; {}\n", options.path,
+                  file.is_zip() ? "zip archive" : "legacy format, before PyTorch 1.6",
+                  counted(rows.size(), "tensor"), counted(elements, "element"),
+                  human_bytes(file.size()), checked_text(file, !options.no_verify));
   for (const auto& [key, value] : values) text += fmt::format("{} = {}\n", key, value);
   const std::string note = note_of(file);
   if (!note.empty()) text += fmt::format("note: {}\n", note);

@@ -70,7 +70,7 @@ FailingRun run_of(const IntervalArguments& a, const Measured& measured) {
   if (!stall) {
     if (a.run.empty())
       fail_input(
-          "how long a save keeps training waiting is unknown: add --save-stall SECONDS, or --run "
+          "the time that training waits for a save is unknown: add --save-stall SECONDS, or --run "
           "DIR of a run that has saved");
     fail_input("'{}' has not measured a save yet: add --save-stall SECONDS", a.run);
   }
@@ -102,8 +102,7 @@ void print(const FailingRun& run, double interval, std::int64_t steps, const Sim
            double days, int ranks) {
   fmt::print("{:<22} one in {} h{}\n", "failures", hours_text(run.mtbf / 3600),
              ranks > 0 ? " on " + counted(ranks, "rank") : "");
-  fmt::print("{:<22} {:.3g} s of waiting, complete after {:.3g} s\n", "a save", run.stall,
-             run.write);
+  fmt::print("{:<22} {:.3g} s stall, complete after {:.3g} s\n", "a save", run.stall, run.write);
   fmt::print("{:<22} {:.3g} s to the first step{}\n", "a restart", run.restart,
              run.start_success < 1
                  ? fmt::format("; {} of starts succeed", percent(run.start_success))
@@ -119,12 +118,11 @@ void print(const FailingRun& run, double interval, std::int64_t steps, const Sim
 
 void run(const IntervalArguments& arguments) {
   if (!arguments.job_mtbf_hours && arguments.ranks == 0)
-    fail_input("how often the job fails is unknown: add --ranks N or --job-mtbf-hours HOURS");
+    fail_input("the failure rate of the job is unknown: add --ranks N or --job-mtbf-hours HOURS");
   const Measured measured = arguments.run.empty() ? Measured{} : measured_by(arguments.run);
   const FailingRun run = run_of(arguments, measured);
   if (run.stall == 0)
-    fail_input(
-        "saves that cost nothing can be made after every step: expected a --save-stall above 0");
+    fail_input("--save-stall must be above 0: saves without cost can be made after every step");
   const double interval = best_interval(run);
   const std::optional<double> step = arguments.step ? arguments.step : measured.step;
   const std::int64_t steps =
@@ -154,28 +152,28 @@ void run(const IntervalArguments& arguments) {
 
 void add_interval(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "interval", "Choose checkpoint.interval from the cost of a save and the rate of failures");
+      "interval", "Choose checkpoint.interval from the cost of a save and the failure rate");
   auto arguments = std::make_shared<IntervalArguments>();
   IntervalArguments& a = *arguments;
   const auto seconds = CLI::Range(0.0, 1e6);
   const auto hours = CLI::Range(1e-3, 1e9);
   command->add_option("--run", a.run,
-                      "Folder of a run: how long its saves and its steps took, where the flags "
-                      "below do not say it");
+                      "Folder of a run, whose measured save and step times replace the flags below "
+                      "that are not given");
   command->add_option("--ranks", a.ranks, "Number of devices of the job")
       ->check(CLI::Range(1, 1 << 24));
   command
       ->add_option("--device-mtbf-hours", a.device_mtbf_hours,
-                   "Mean hours between failures of one device (default: those of Llama 3's job of "
-                   "16,384 GPUs)")
+                   "Mean time between failures of one device, in hours (default: that of Llama 3's "
+                   "job on 16,384 GPUs)")
       ->check(hours);
   command
       ->add_option("--job-mtbf-hours", a.job_mtbf_hours,
-                   "Mean hours between failures of the whole job, in the place of --ranks")
+                   "Mean time between failures of the whole job, in hours; replaces --ranks")
       ->check(hours);
   command
       ->add_option("--save-stall", a.stall,
-                   "Seconds that training waits for a save; with checkpoint.async those of the "
+                   "Seconds that training waits for a save; with checkpoint.async only for the "
                    "copy in memory")
       ->check(seconds);
   command
@@ -184,17 +182,16 @@ void add_interval(CLI::App& app) {
       ->check(seconds);
   command
       ->add_option("--restart-seconds", a.restart,
-                   "From a failure to the first step: noticing it, starting, loading")
+                   "Seconds from a failure to the first step: detection, start-up, loading")
       ->check(seconds)
       ->capture_default_str();
   command
-      ->add_option("--start-success", a.start_success,
-                   "Share of starts that come to the first step")
+      ->add_option("--start-success", a.start_success, "Share of starts that reach the first step")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
-  command->add_option("--step-seconds", a.step, "Seconds of a step: gives the interval in steps")
+  command->add_option("--step-seconds", a.step, "Seconds per step, to print the interval in steps")
       ->check(CLI::Range(1e-6, 1e6));
-  command->add_option("--seed", a.seed, "Of the simulated failures")->capture_default_str();
+  command->add_option("--seed", a.seed, "Seed of the simulated failures")->capture_default_str();
   command->add_flag("--json", a.json, "Print JSON");
   command->callback([arguments] { run(*arguments); });
 }

@@ -180,19 +180,19 @@ class Job {
     pass_on_output();
     if (file_.state() == JobState::interrupted) return static_cast<int>(ExitCode::interrupted);
     if (given_up_) {
-      failed(fmt::format("ended by signal {} ({}) before it could save", +first_signal,
+      failed(fmt::format("killed by signal {} ({}) before it could save", +first_signal,
                          strsignal(first_signal)));
       return die_of_signal();
     }
     if (overdue_) {
       if (file_.state() == JobState::done) return static_cast<int>(ExitCode::ok);
-      failed("all processes have ended, and mpirun did not");
+      failed("all processes have ended, but mpirun did not");
       return static_cast<int>(ExitCode::failed);
     }
     if (WIFEXITED(status_)) {
       const int code = WEXITSTATUS(status_);
       if (code != 0) {
-        failed(fmt::format("a process was killed, or ended without a word: exit code {}", code));
+        failed(fmt::format("a process was killed, or ended without a message: exit code {}", code));
       }
       return code;
     }
@@ -258,7 +258,7 @@ class Job {
       }
     }
     if (times_interrupted > 1 && !given_up_) {
-      say("\ntrireme: ending the processes at once\n");
+      say("\ntrireme: killing the processes immediately\n");
       give_up(SIGINT);
     }
     if (given_up_ && (times_interrupted > 2 || now > patience_ends_)) ::kill(launcher_, SIGKILL);
@@ -291,7 +291,7 @@ class Job {
     if (now - held_until_ < shutdown_timeout_) return;
     if (!overdue_) {
       std::fprintf(
-          stderr, "trireme: mpirun has gone on for %lld s without a process of the run\n",
+          stderr, "trireme: mpirun has been running for %lld s without a process of the run\n",
           static_cast<long long>(
               std::chrono::duration_cast<std::chrono::seconds>(now - held_until_).count()));
     }
@@ -300,7 +300,7 @@ class Job {
   }
 
   int die_of_signal() const {
-    std::fputs("trireme: stopped; what was saved before is untouched\n", stderr);
+    std::fputs("trireme: stopped; existing checkpoints are untouched\n", stderr);
     std::fflush(nullptr);
     std::signal(first_signal, SIG_DFL);
     std::raise(first_signal);

@@ -139,7 +139,7 @@ std::vector<std::string> own_command_without(std::initializer_list<std::string_v
 void launch_processes(int processes, const std::string& run_folder) {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1) {
-    fail_input("--nproc: {} has already started {} processes; leave --nproc out", launch.launcher,
+    fail_input("--nproc: {} has already started {} processes: remove --nproc", launch.launcher,
                launch.size);
   }
   if (processes == 1) return;

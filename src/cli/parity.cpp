@@ -43,9 +43,9 @@ const char* name_of(Result result) {
 std::string verdict_text(const ParityVerdict& verdict) {
   if (verdict.result == Result::differs) return "differs";
   const std::string compared =
-      fmt::format("{} of {} values compared", verdict.compared, verdict.values);
+      fmt::format("{} of {} values were compared", verdict.compared, verdict.values);
   if (verdict.result == Result::equal) return "the same bits; " + compared;
-  return fmt::format("rounding: gradients {:.2g} from fp64, those of one rank {:.2g}; {}",
+  return fmt::format("rounding: gradient error relative to fp64 {:.2g}, on one rank {:.2g}; {}",
                      verdict.distance, verdict.distance_of_one_rank, compared);
 }
 
@@ -148,16 +148,17 @@ void run_parity(const ParityArguments& arguments) {
 void add_parity(CLI::App& app) {
   const auto arguments = std::make_shared<ParityArguments>();
   CLI::App* command = app.add_subcommand(
-      "parity", "Compare training steps on several layouts, and name the first difference");
+      "parity", "Compare training steps on several layouts and name the first difference");
   command->footer(
-      "Each layout runs a few steps on random tokens, at the constant rate optimizer.lr, with "
-      "ranks that are threads of this process, and its values are compared with those on one "
-      "rank: bit by bit if exact numerics promise equal bits, otherwise in fp64, where rounding "
-      "hides no error.\n"
-      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size, on top "
-      "of the file's: tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the data-parallel "
-      "degree (default: the smallest that the layout allows; 2 with zero).\n"
-      "Exit code: 0 no layout differs by more than rounding, 1 one differs, 2 wrong input.\n");
+      "Each layout runs a few steps on random tokens with the constant learning rate optimizer.lr. "
+      "Its ranks are threads of this process, and its values are compared with those on one rank: "
+      "bit by bit if exact numerics guarantee equal bits, otherwise in fp64, where rounding does "
+      "not hide errors.\n"
+      "A layout is a list of settings of [parallel], [offload] and train.micro_batch_size that "
+      "override those of the file: tp=2,sp,pp=2 or \"parallel.tp=2 parallel.pp=2\"; dp=N is the "
+      "data-parallel degree (default: the smallest that the layout allows; 2 with zero).\n"
+      "Exit code: 0 no layout differs by more than rounding, 1 a layout differs, 2 wrong "
+      "input.\n");
   command->add_option("config", arguments->request.file, "Configuration file (TOML)")->required();
   command
       ->add_option("layouts", arguments->request.layouts, "Layouts, such as tp=2,pp=2 dp=2,zero=2")

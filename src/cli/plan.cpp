@@ -41,9 +41,9 @@ void run(const PlanArguments& arguments) {
     require_new_file(*file);
   Config config = load_config(arguments.file, arguments.overrides);
   if (arguments.search) return search(arguments, std::move(config));
-  if (arguments.exhaustive) fail_input("--exhaustive belongs to --search: add it");
+  if (arguments.exhaustive) fail_input("--exhaustive requires --search");
   if (!arguments.startup && (arguments.resumes || arguments.ranks_on_node > 0))
-    fail_input("--resume and --ranks-on-node belong to --startup: add it");
+    fail_input("--resume and --ranks-on-node require --startup");
   PlanRequest request{.ranks = arguments.ranks,
                       .memory = arguments.memory,
                       .machine = arguments.machine,
@@ -55,7 +55,7 @@ void run(const PlanArguments& arguments) {
   const PlanAnswer answer = answer_plan(config, request);
   const LayoutPlan& plan = answer.plan;
   if (!answer.time && !arguments.trace.empty())
-    fail_input("--trace needs a machine with figures of its speed: name one with --machine");
+    fail_input("--trace requires a machine with speed figures: choose one with --machine");
   const auto drawing = [&] { return draw_even_schedule(plan.schedule, plan.even); };
   if (!arguments.svg.empty()) write_file_durably(arguments.svg, drawing().svg);
   if (!arguments.trace.empty())
@@ -86,61 +86,63 @@ void add_plan(CLI::App& app) {
   auto arguments = std::make_shared<PlanArguments>();
   command
       ->add_option("file", arguments->file,
-                   "TOML file, as for train; the files of its data need not exist")
+                   "TOML file, as for train; its data files need not exist")
       ->required();
   command->add_option("overrides", arguments->overrides, "section.key=value, applied in order");
   command
       ->add_option(
           "--ranks,--devices", arguments->ranks,
-          "Number of ranks, each with a device; by default the fewest that tp, cp, pp, ep, "
-          "expert_tp and dp_replicate take")
+          "Number of ranks, one per device (default: the smallest number that tp, cp, pp, ep, "
+          "expert_tp and dp_replicate allow)")
       ->check(CLI::Range(1, 1 << 24));
   command->add_option(
       "--memory", arguments->memory,
-      "Memory of a rank, for example 64GiB: says whether the layout fits and what "
-      "would; exit code 1 if it does not (default: run.memory, or that of a device of "
+      "Memory per rank, for example 64GiB: report whether the layout fits, and alternatives if "
+      "not; exit code 1 if it does not fit (default: run.memory, or that of a device of "
       "--machine)");
   command->add_flag("--schedule", arguments->schedule,
-                    "Draw the schedule as text: ranks down, time across");
+                    "Draw the pipeline schedule as text: one line per rank, time from left to "
+                    "right");
   command->add_option("--svg", arguments->svg,
-                      "Draw the schedule into this file, which must not exist");
+                      "Write a drawing of the pipeline schedule to this file, which must not "
+                      "exist");
   command
       ->add_option(
           "--machine", arguments->machine,
           fmt::format(
-              "What the run computes on, which sizes the scratch of kernels and, where its figures "
-              "are known, says how long a step takes: {}, or a TOML file like them (default: this "
-              "machine)",
+              "Machine to plan for, which determines the scratch memory of kernels and, if its "
+              "speed figures are known, the step time: {}, or a TOML file of the same form "
+              "(default: this machine)",
               fmt::join(machine_names(), ", ")))
       ->check([](const std::string& name) {
-        return std::string(name.empty() ? "is empty: leave it out to plan for this machine" : "");
+        return std::string(name.empty() ? "is empty: remove it to plan for this machine" : "");
       });
   command->add_option(
       "--trace", arguments->trace,
       "Write the simulated step to this file, which must not exist, as a Chrome trace");
   command->add_option("--stack", arguments->stack,
-                      "Time the step as another software would run it, to compare with what is "
-                      "published of it: torchtitan, megatron-deepspeed ... (default: trireme)");
+                      "Estimate the step time of another software stack, to compare with its "
+                      "published results: torchtitan, megatron-deepspeed ... (default: trireme)");
   command->add_option("--program", arguments->program,
-                      "Write what a rank of each pipeline position is told to do in a step to this "
-                      "file, which must not exist: kernels, copies and messages in their order");
+                      "Write the kernels, copies and messages that a rank of each pipeline stage "
+                      "enqueues in a step, in order, to this file, which must not exist");
   command->add_flag("--search", arguments->search,
-                    "Look for the fastest layouts that fit on --devices of --machine, whatever "
-                    "[parallel] says");
-  command->add_flag(
-      "--exhaustive", arguments->exhaustive,
-      "With --search: simulate every layout, to check that none was left out wrongly");
+                    "Search for the fastest layouts that fit on --devices of --machine, regardless "
+                    "of [parallel]");
+  command->add_flag("--exhaustive", arguments->exhaustive,
+                    "With --search: simulate every layout, to verify that none was pruned wrongly");
   command->add_option("--pictures", arguments->pictures,
-                      "Draw memory, time and schedule into this folder; with --search, of the "
-                      "fastest layout, and the steps of all that are shown");
+                      "Write drawings of memory, time and schedule to this folder; with --search, "
+                      "of the fastest layout, and of the steps of all layouts shown");
   command->add_flag("--startup", arguments->startup,
                     "Count the messages that ranks exchange and the files that they open before "
-                    "the first step");
+                    "the first training step");
   command->add_flag("--resume", arguments->resumes,
-                    "With --startup: from a checkpoint that the same layout has saved");
+                    "With --startup: for a start from a checkpoint saved by the same layout");
   command
       ->add_option("--ranks-on-node", arguments->ranks_on_node,
-                   "With --startup (default: the devices of a node of --machine, or 8)")
+                   "With --startup: ranks per node (default: the devices per node of --machine, or "
+                   "8)")
       ->check(CLI::Range(1, 1 << 16));
   command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments] { run(*arguments); });

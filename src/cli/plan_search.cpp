@@ -49,7 +49,7 @@ void run_search(const Config& config, const Machine& machine, const SearchReques
   write_pictures(best, answer.set.ranks, machine, answer.set.memory, output.pictures);
   write_file_durably(std::filesystem::path(output.pictures) / "layouts.svg",
                      draw_layouts(answer.search.best, answer.set.ranks));
-  if (!output.json) fmt::print("\npictures of them in {}\n", output.pictures);
+  if (!output.json) fmt::print("\ndrawings of them in {}\n", output.pictures);
 }
 
 }  // namespace trireme::cli

@@ -109,14 +109,14 @@ void print_notes(const PreprocessResult& result) {
   }
   for (const std::string& doubt : result.doubts) fmt::print(stderr, "note: {}\n", doubt);
   if (result.repaired_documents > 0) {
-    fmt::print(stderr, "note: {} bytes that are not UTF-8, which became U+FFFD; the first: {}\n",
+    fmt::print(stderr, "note: {} invalid UTF-8, which was replaced by U+FFFD; the first: {}\n",
                counted(result.repaired_documents, "document") +
-                   (result.repaired_documents == 1 ? " holds" : " hold"),
+                   (result.repaired_documents == 1 ? " contains" : " contain"),
                result.first_repaired);
   }
   for (const std::string& file : result.json_lines_in_txt) {
     fmt::print(stderr,
-               "note: '{}' begins like JSON lines and was read as such; --text-mode reads it as "
+               "note: '{}' looks like JSON lines and was read as such; --text-mode reads it as "
                "text\n",
                file);
   }
@@ -153,8 +153,8 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
   command
       .add_option(
           "input,--input", work.inputs,
-          "files, patterns or folders: Parquet and Arrow by their content, text if the name ends "
-          "in .txt and the file does not begin like JSON lines, else JSON lines; text and JSON "
+          "files, patterns or folders: Parquet and Arrow are detected by content, files named .txt "
+          "that do not look like JSON lines are text, and all others are JSON lines; text and JSON "
           "lines may be compressed with gzip, xz or zstd")
       ->required();
   command
@@ -163,18 +163,18 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
       ->required();
   command
       .add_option("--json-keys", work.json_keys,
-                  "keys or columns to take; one pair of files for each")
+                  "keys or columns to read; one pair of files for each")
       ->capture_default_str();
   command.add_flag("--append-eod", work.append_eod, "end each document with the EOD token");
   command.add_flag("--split-sentences", work.split_sentences,
                    "one sequence per sentence, for BERT; files end in _sentence");
   command.add_flag("--keep-newlines", work.keep_newlines,
-                   "with --split-sentences: sentences keep the white space that follows them");
+                   "with --split-sentences: keep the white space after each sentence");
   command.add_flag(
       "--skip-bad-lines", work.skip_bad_lines,
-      "count lines that are not JSON or lack a key, and rows of null, instead of stopping");
+      "skip and count lines that are not JSON or lack a key, and null rows, instead of stopping");
   command.add_flag("--text-mode", work.all_text,
-                   "all inputs are plain text, whatever their names and contents");
+                   "treat all inputs as plain text, regardless of their names and contents");
   const std::map<std::string, DocumentForm> forms = {{"file", DocumentForm::file},
                                                      {"paragraph", DocumentForm::paragraphs},
                                                      {"line", DocumentForm::line}};
@@ -190,7 +190,8 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
       ->capture_default_str();
   command
       .add_option("--log-interval", options.log_interval,
-                  "without a terminal: print progress after this many documents; 0: never")
+                  "if the output is not a terminal: print progress after this many documents; 0: "
+                  "never")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_flag("--json", options.as_json, "print figures as JSON");
@@ -198,15 +199,18 @@ void add_flags(CLI::App& command, PreprocessCommand& options) {
 
 void add_ignored_flags(CLI::App& command, PreprocessCommand& options) {
   const char* group = "Accepted from Megatron scripts and ignored";
-  command.add_option("--dataset-impl", options.ignored_text, "the format is mmap")
+  command.add_option("--dataset-impl", options.ignored_text, "the format is always mmap")
       ->check(CLI::IsMember({"mmap"}))
       ->group(group);
-  command.add_option("--partitions", options.ignored_number, "threads share the work without them")
-      ->group(group);
-  command.add_flag("--keep-sequential-samples", options.ignored_flag, "the order is always kept")
+  command
+      .add_option("--partitions", options.ignored_number, "threads share the work automatically")
       ->group(group);
   command
-      .add_option("--lang", options.ignored_text, "the rules for sentences are the same for all")
+      .add_flag("--keep-sequential-samples", options.ignored_flag, "the order is always preserved")
+      ->group(group);
+  command
+      .add_option("--lang", options.ignored_text,
+                  "the sentence rules are the same for all languages")
       ->group(group);
 }
 

@@ -93,8 +93,8 @@ void pretrain(megatron::Program program, std::vector<std::string> arguments) {
     });
     if (!said)
       fmt::print(stderr,
-                 "note: run.device: trains on processors, since no flag of Megatron's says "
-                 "otherwise; add run.device=cuda or run.device=hip for GPUs\n");
+                 "note: run.device: training on CPUs, because no Megatron flag selects a device; "
+                 "add run.device=cuda or run.device=hip for GPUs\n");
   }
   if (print_config) {
     fmt::print("{}", megatron::to_toml(translation));

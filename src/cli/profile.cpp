@@ -49,8 +49,8 @@ Limits limits_of(const Config& config, const std::string& name) {
   const Machine machine = find_machine(name);
   if (!machine.speed)
     fail_input(
-        "--machine {}: the file has no figures of its speed; `trireme bench machine -o FILE` "
-        "measures them",
+        "--machine {}: the file has no speed figures; `trireme bench machine -o FILE` measures "
+        "them",
         name);
   const bool wide =
       config.run.precision == Precision::fp32 || config.run.precision == Precision::fp64;
@@ -146,10 +146,10 @@ void print_rank(const Json& rank) {
                         ? fmt::format("{:.1f}%", 100 * op["share_of_limit"].get<double>())
                         : ""));
   }
-  row("waits for messages", rank["waited_seconds"], "");
+  row("waiting for messages", rank["waited_seconds"], "");
   row("optimizer, the rest", rank["rest_seconds"], "");
   for (const Json& one : rank["messages"])
-    fmt::print("  messages of {:<15} {:>10.2f} ms under way, {:.0f} with {} sent\n",
+    fmt::print("  messages of {:<15} {:>10.2f} ms in flight, {:.0f} with {} sent\n",
                one["group"].get<std::string>(), 1e3 * one["seconds"].get<double>(),
                one["calls"].get<double>(),
                bytes_to_text(static_cast<std::int64_t>(one["sent_bytes"].get<double>())));
@@ -181,8 +181,8 @@ void print_all(const Json& all) {
   for (const Json& rank : all["ranks"]) print_rank(rank);
   if (!totals.contains("share_of_peak"))
     fmt::print(
-        "\nnote: shares of limits and of the peak need the machine's: --machine NAME, or a file "
-        "that `trireme bench machine -o FILE` wrote\n");
+        "\nnote: shares of limits and of the peak require the limits of the machine: --machine "
+        "NAME, or a file written by `trireme bench machine -o FILE`\n");
 }
 
 void profile_here(const ProfileArguments& a, const Config& config, Transport& transport) {
@@ -207,7 +207,7 @@ void profile_here(const ProfileArguments& a, const Config& config, Transport& tr
     return;
   }
   print_all(all);
-  if (!a.trace.empty()) fmt::print("\ntrace of one more step written to {}\n", a.trace);
+  if (!a.trace.empty()) fmt::print("\ntrace of one additional step written to {}\n", a.trace);
 }
 
 void run(const ProfileArguments& a) {
@@ -235,7 +235,7 @@ void run(const ProfileArguments& a) {
 void add_profile(CLI::App& app) {
   auto* command = app.add_subcommand(
       "profile",
-      "Train a few steps on random tokens, and show by kind of op, of each rank, where time and "
+      "Train a few steps on random tokens and show, for each rank and kind of op, where time and "
       "memory go; nothing is saved");
   auto a = std::make_shared<ProfileArguments>();
   command->add_option("file", a->file, "TOML file, as for train; only its tokenizer must exist")
@@ -250,11 +250,11 @@ void add_profile(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 16));
   command->add_option(
       "--machine", a->machine,
-      "Compare with the limits of this machine, as for plan: a name, or a file that bench machine "
-      "wrote");
+      "Compare with the limits of this machine, as for plan: a name, or a file written by bench "
+      "machine");
   command->add_option("--trace", a->trace,
-                      "Write one more step to this file, which must not exist, as a Chrome trace "
-                      "(Perfetto): passes, ops and messages of all ranks");
+                      "Write one additional step to this file, which must not exist, as a Chrome "
+                      "trace (Perfetto): passes, ops and messages of all ranks");
   command->add_flag("--json", a->json, "Print the figures as JSON");
   command->callback([a] { run(*a); });
 }

@@ -52,7 +52,8 @@ std::string Questions::ask(const Question& question, const std::string& proposal
     if (!std::getline(std::cin, line)) {
       fmt::print(stderr, "\n");
       fail_input(
-          "the answers ended before '{}': --{} answers it, and --yes takes everything as proposed",
+          "the input ended before the question '{}': --{} answers it, and --yes accepts all "
+          "proposed values",
           question.text, question.name);
     }
     line = trimmed(line);
@@ -71,7 +72,7 @@ std::string Questions::ask(const Question& question, const std::string& proposal
 void Questions::refuse_others() const {
   if (given_.empty()) return;
   const auto& [name, answer] = *given_.begin();
-  fail_input("--{} '{}' answers a question that the other answers leave out: leave it out too",
+  fail_input("--{} '{}' answers a question that the other answers make unnecessary: remove it",
              name, answer);
 }
 

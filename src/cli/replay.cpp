@@ -47,38 +47,37 @@ std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) 
                                  report.first_differing.front().step);
   const char* between = ": ";
   for (const ReplayedValue& value : report.first_differing) {
-    text +=
-        fmt::format("{}{} is {} here and was {}", between, value.name, value.here, value.in_run);
+    text += fmt::format("{}{} is {}, but was {} in the run", between, value.name, value.here,
+                        value.in_run);
     between = ", ";
   }
-  text += fmt::format("; {} of {} steps differ", report.differing_steps, report.steps);
+  text += fmt::format("; {} of {} steps differ in total", report.differing_steps, report.steps);
   const ParallelConfig& parallel = plan.config.parallel;
   const bool exact = parallel.numerics == Numerics::exact;
   if (!exact && (plan.other_layout || plan.other_micro_batch)) {
     text +=
-        ". With parallel.numerics = \"fast\" sums are rounded differently on another layout, and "
-        "only the run's own layout repeats its bits";
+        ". With parallel.numerics = \"fast\" sums are rounded differently on another layout, so "
+        "only the run's own layout reproduces its bits";
   } else if (exact && plan.other_tensor_ranks && parallel.exact_leaves == 0) {
     text +=
-        ". parallel.tp is not that of the run, and without parallel.exact_leaves it changes the "
-        "bits";
+        ". parallel.tp differs from the run, which changes the bits without parallel.exact_leaves";
   } else if (exact && plan.other_micro_batch && parallel.exact_block == 0) {
     text +=
-        ". train.micro_batch_size is not that of the run, and without parallel.exact_block it "
-        "changes the bits";
+        ". train.micro_batch_size differs from the run, which changes the bits without "
+        "parallel.exact_block";
   }
   if (!plan.changed.empty())
-    text += fmt::format(". Not as in the run: {}", fmt::join(plan.changed, "; "));
+    text += fmt::format(". Different from the run: {}", fmt::join(plan.changed, "; "));
   return text;
 }
 
 std::string equal_text(const ReplayReport& report) {
   return fmt::format(
-      "steps {} to {} are those of the run, bit for bit: losses, norms of gradients, positions, {}\n",
+      "steps {} to {} reproduce the run bit for bit: losses, gradient norms, positions, {}\n",
       report.from, report.from + report.steps - 1,
       report.hashes > 0
           ? fmt::format("and the hashes of all parameters after {}", counted(report.hashes, "step"))
-          : "no hashes (train.hash_interval)");
+          : "no hashes were recorded (train.hash_interval)");
 }
 
 void print_json(const ReplayPlan& plan, const ReplayReport& report) {
@@ -103,9 +102,9 @@ void print_json(const ReplayPlan& plan, const ReplayReport& report) {
 void replay_here(const ReplayPlan& plan, bool as_json, Transport& transport) {
   const bool leads = transport.place().rank == 0;
   if (leads) {
-    fmt::print(stderr, "steps {} to {} begin {}\n", plan.first, plan.last,
-               plan.checkpoint.empty() ? "at the run's beginning"
-                                       : fmt::format("at '{}'", plan.checkpoint.string()));
+    fmt::print(stderr, "steps {} to {}, starting {}\n", plan.first, plan.last,
+               plan.checkpoint.empty() ? "at the beginning of the run"
+                                       : fmt::format("from '{}'", plan.checkpoint.string()));
   }
   const ReplayReport report = replay(plan, stderr, transport);
   const std::string difference = from_rank_0(&transport, difference_text(plan, report));
@@ -140,11 +139,13 @@ void run_replay(ReplayOptions& options) {
 void add_replay(CLI::App& app) {
   const auto options = std::make_shared<ReplayOptions>();
   CLI::App* command = app.add_subcommand(
-      "replay", "Compute steps of a run again, on any layout, and compare losses and hashes");
+      "replay", "Recompute steps of a run, on any layout, and compare losses and hashes");
   command->footer(
-      "Exit code: 0 every value is that of the run, 1 a step differs or cannot be computed, 2 wrong input, 3 interrupted. The steps begin "
-      "at the newest checkpoint before them; nothing is written into the run's folder.\n");
-  command->add_option("run", options->run, "Folder of the run, with its metrics.jsonl")->required();
+      "Exit code: 0 every value is equal to that of the run, 1 a step differs or cannot be "
+      "computed, 2 wrong input, 3 interrupted. The steps start from the newest checkpoint before "
+      "them; nothing is written to the run's folder.\n");
+  command->add_option("run", options->run, "Folder of the run, which contains metrics.jsonl")
+      ->required();
   command->add_option("overrides", options->request.overrides,
                       "section.key=value, such as the layout: parallel.pp=2");
   command->add_option("--steps", options->steps, "A:B, first and last step; or one step")

@@ -27,9 +27,9 @@ struct SlurmArguments {
 // Returns the site's value, or otherwise the user's; both must agree.
 int of_node(int said, int known, const Site& site, const char* flag, const char* what) {
   if (said == 0 && known == 0)
-    fail_input("--cluster {} does not say how many {} there are: add {}", site.name, what, flag);
+    fail_input("--cluster {} does not define the number of {}: add {}", site.name, what, flag);
   if (said != 0 && known != 0 && said != known)
-    fail_input("{} {}: {} has {} {}", flag, said, site.name, known, what);
+    fail_input("{} {}: {} has only {} {}", flag, said, site.name, known, what);
   return said != 0 ? said : known;
 }
 
@@ -38,7 +38,7 @@ void check_time(const Site& site, const SlurmJob& job) {
   const bool usual = job.partition.empty() || job.partition == site.partition;
   const int longest = usual ? longest_walltime(site, job.nodes) : 0;
   if (longest > 0 && job.minutes > longest)
-    fail_input("--time {}: jobs of {} on {} end after {} at the latest", walltime_text(job.minutes),
+    fail_input("--time {}: jobs of {} on {} are limited to {}", walltime_text(job.minutes),
                counted(job.nodes, "node"), site.name, walltime_text(longest));
   if (job.save_seconds >= 60 * job.minutes)
     fail_input("--save-seconds {}: expected less than the {} of --time", job.save_seconds,
@@ -53,7 +53,7 @@ void check_memory(const Config& config, const Site& site, int ranks) {
   const LayoutPlan plan = plan_layout(planned, ranks, target_of(planned.run.device));
   const Verdict verdict = judge(plan, planned, ranks, device_memory_of(std::string(site.machine)));
   if (!verdict.fits())
-    fail_input("this does not fit into {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
+    fail_input("this does not fit on {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
 }
 
 int all_ranks(const SlurmJob& job) {
@@ -71,21 +71,21 @@ void run(SlurmArguments& arguments) {
   SlurmJob& job = arguments.job;
   job.minutes = parse_walltime(arguments.time);
   job.ranks_per_node = of_node(arguments.ranks_per_node, site.ranks_per_node, site,
-                               "--ranks-per-node", "ranks in a node");
+                               "--ranks-per-node", "ranks per node");
   job.cores_per_rank = of_node(arguments.cores_per_rank, site.cores_per_rank, site,
-                               "--cores-per-rank", "cores for a rank");
+                               "--cores-per-rank", "cores per rank");
   job.requeue = !arguments.once;
   job.check_nodes = !arguments.unchecked;
   check_time(site, job);
   if (site.needs_account && job.account.empty())
-    fail_input("{} runs no job without an account: add --account PROJECT", site.name);
+    fail_input("{} requires an account: add --account PROJECT", site.name);
 
   const std::vector<std::string> overrides(job.arguments.begin() + 1, job.arguments.end());
   const Config config = load_config(job.arguments.front(), overrides);
   const int ranks = all_ranks(job);
   check_start(config, ranks);
   if (site.device && config.run.device != *site.device)
-    fail_input("run.device is \"{}\", and the nodes of {} have GPUs: add run.device={}",
+    fail_input("run.device is \"{}\", but the nodes of {} have GPUs: add run.device={}",
                config.run.device, site.name, *site.device);
   check_memory(config, site, ranks);
   job.run_dir = config.run.dir;
@@ -98,7 +98,7 @@ void run(SlurmArguments& arguments) {
     return;
   }
   write_file_durably(arguments.output, script);
-  fmt::print("batch script written to {}: sbatch {}\n", arguments.output,
+  fmt::print("batch script written to {}; submit it with: sbatch {}\n", arguments.output,
              shell_word(arguments.output));
 }
 
@@ -111,59 +111,58 @@ std::string names_of_sites() {
 }  // namespace
 
 void add_slurm(CLI::App& app) {
-  auto* command = app.add_subcommand(
-      "slurm", "Write the batch script of a training run for a cluster with SLURM");
+  auto* command =
+      app.add_subcommand("slurm", "Write a batch script for a training run on a SLURM cluster");
   auto arguments = std::make_shared<SlurmArguments>();
   SlurmJob& job = arguments->job;
   command
       ->add_option("file", job.arguments, "TOML file and section.key=value overrides, as for train")
       ->required();
-  command
-      ->add_option("--cluster", arguments->cluster,
-                   fmt::format("The cluster: {}", names_of_sites()))
+  command->add_option("--cluster", arguments->cluster, fmt::format("Cluster: {}", names_of_sites()))
       ->required();
   command->add_option("--nodes", job.nodes, "Number of nodes")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
   command
-      ->add_option("--time", arguments->time, "Longest time of the job, as 12:00:00 or 1-12:00:00")
+      ->add_option("--time", arguments->time,
+                   "Time limit of the job, such as 12:00:00 or 1-12:00:00")
       ->required();
-  command->add_option("--account", job.account, "Project that pays for it");
+  command->add_option("--account", job.account, "Account (project) to charge");
   command->add_option("--partition", job.partition,
                       "Partition (default: the cluster's for large jobs on GPUs)");
-  command->add_option("--name", job.name, "Name of the job (default: that of the file)");
+  command->add_option("--name", job.name, "Name of the job (default: the name of the file)");
   command
       ->add_option("--ranks-per-node", arguments->ranks_per_node,
-                   "Ranks in a node, one for each GPU, where the cluster is generic")
+                   "Ranks per node, one per GPU, for the generic cluster")
       ->check(CLI::Range(1, 4096));
   command
       ->add_option("--cores-per-rank", arguments->cores_per_rank,
-                   "Cores of a rank, where the cluster is generic")
+                   "Cores per rank, for the generic cluster")
       ->check(CLI::Range(1, 4096));
   command
       ->add_option("--save-seconds", job.save_seconds,
-                   "How long before its end the run saves and stops")
+                   "Seconds before the time limit at which the run saves and stops")
       ->check(CLI::Range(1, 65535))  // sbatch's maximum
       ->capture_default_str();
   command->add_option("--mpi", job.mpi,
                       "srun --mpi, for example pmix or pmi2 (default: the cluster's)");
   command->add_option("--container", job.container,
-                      "Image of Singularity or Apptainer that holds trireme");
-  command->add_option("--program", job.program, "How the nodes find trireme")
+                      "Singularity or Apptainer image that contains trireme");
+  command->add_option("--program", job.program, "Command or path of trireme on the nodes")
       ->capture_default_str();
   command
       ->add_option("--restarts", job.restarts,
-                   "After a failure start the run again within the job, at most this many times in "
-                   "a row without a new checkpoint")
+                   "After a failure, restart the run within the job, at most this many times in a "
+                   "row without a new checkpoint")
       ->check(CLI::Range(0, 1000));
   command
       ->add_option("--spare", job.spare,
-                   "Nodes that the job asks for besides --nodes: they replace those that fail")
+                   "Spare nodes that the job requests in addition to --nodes, to replace nodes "
+                   "that fail")
       ->check(CLI::Range(0, 1 << 16));
-  command->add_flag("--once", arguments->once,
-                    "Do not start the job again where the run is not done");
+  command->add_flag("--once", arguments->once, "Do not requeue the job if the run is not finished");
   command->add_flag("--no-check", arguments->unchecked,
-                    "Start without asking trireme doctor on each node first");
+                    "Start without running trireme doctor on each node first");
   command->add_option("-o,--output", arguments->output,
                       "Write to this file, which must not exist, instead of the terminal");
   command->callback([arguments] { run(*arguments); });

@@ -22,13 +22,13 @@ struct SuperviseArguments {
 void add_restart_flags(CLI::App& command, std::optional<int>& restarts, double& wait_s) {
   command
       .add_option("--restarts", restarts,
-                  "After a failure start the run again, at most this many times in a row without a "
+                  "After a failure, restart the run, at most this many times in a row without a "
                   "new checkpoint")
       ->check(CLI::Range(0, 1000));
   command
       .add_option("--restart-wait", wait_s,
-                  "Seconds before the first restart; each further one without a new checkpoint "
-                  "waits twice as long, up to 300")
+                  "Seconds before the first restart; the delay doubles with each further restart "
+                  "without a new checkpoint, up to 300")
       ->check(CLI::Range(0.0, 300.0))
       ->capture_default_str();
 }
@@ -46,8 +46,8 @@ void supervise_and_exit(const SupervisedRun& run) {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1) {
     fail_input(
-        "--restarts: {} has already started {} processes, each of which would start the run again; "
-        "start {} from trireme supervise instead",
+        "--restarts: {} has already started {} processes, each of which would restart the run; "
+        "start {} with trireme supervise instead",
         launch.launcher, launch.size, launch.launcher);
   }
   std::fflush(nullptr);
@@ -56,33 +56,35 @@ void supervise_and_exit(const SupervisedRun& run) {
 
 void add_supervise(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "supervise", "Run a command that trains, mpirun or srun, and start it again where it fails");
+      "supervise", "Run a training command (mpirun or srun) and restart it after failures");
   auto arguments = std::make_shared<SuperviseArguments>();
   SupervisedRun& run = arguments->run;
-  command->add_option("--run", run.folder, "The run's folder, run.dir of the command")->required();
+  command->add_option("--run", run.folder, "Folder of the run: run.dir of the command")->required();
   add_restart_flags(*command, arguments->restarts, run.limits.first_wait_s);
   command->add_option(
       "--hosts", run.hosts,
-      "File of hosts, one in a line; {hosts} in the command becomes a file of those that a start "
-      "uses, and one that failed gives way to a spare one");
+      "Host file, one host per line; {hosts} in the command is replaced by a file with the hosts "
+      "used for a start, where spare hosts replace failed ones");
   command
       ->add_option("--nodes", run.nodes,
-                   "Hosts that a start uses, the rest of --hosts being spare (default: all)")
+                   "Number of hosts that a start uses; the rest of --hosts are spares (default: "
+                   "all)")
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--launcher-wait", run.launcher_limit_s,
-                   "Seconds after the run is over before a launcher that does not end is ended")
+                   "Seconds to wait for the launcher to exit after the run has ended before "
+                   "killing it")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
   command
       ->add_option("--start-wait", run.start_limit_s,
-                   "Seconds for which a launcher may take to start the run on --hosts before it is "
-                   "ended and the nodes are checked")
+                   "Seconds that a launcher may take to start the run on --hosts before it is "
+                   "killed and the nodes are checked")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
   command->add_option(
       "command", run.command,
-      "The command of the run after --, as in -- mpirun -n 4 trireme train FILE.toml");
+      "Command of the run after --, such as -- mpirun -n 4 trireme train FILE.toml");
   command->callback([arguments] {
     if (arguments->run.command.empty())
       fail_input(

@@ -65,10 +65,10 @@ void train(const TrainOptions& options) {
   print(fmt::format("{} from {}: {}/vocab.json, {}/merges.txt\n", counted(size, "token"),
                     counted(counts.total(), "piece"), options.output, options.output));
   if (static_cast<std::int64_t>(size) < options.vocab_size) {
-    print(
-        fmt::format("note: fewer than the {} tokens asked for; in this text no other pair of "
-                    "tokens occurs twice\n",
-                    options.vocab_size));
+    print(fmt::format(
+        "note: fewer than the requested {} tokens, because no other pair of tokens occurs "
+        "twice in this text\n",
+        options.vocab_size));
   }
 }
 
@@ -149,10 +149,10 @@ void decode(const DecodeOptions& options) {
 void add_vocabulary_training(CLI::App& parent) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* command = parent.add_subcommand(
-      "train", "Train a byte-level BPE vocabulary and write vocab.json and merges.txt");
+      "train", "Train a byte-level BPE tokenizer and write vocab.json and merges.txt");
   command->add_option("--input", options->inputs, "Text files to learn from")->required();
   command
-      ->add_option("--vocab-size", options->vocab_size, "Number of tokens, including <|endoftext|>")
+      ->add_option("--vocab-size", options->vocab_size, "Vocabulary size, including <|endoftext|>")
       ->required();
   command->add_option("--output", options->output, "Folder to write to")->required();
   command->add_flag("--jsonl", options->jsonl, "The inputs have one JSON object per line");
@@ -169,7 +169,7 @@ void add_encode(CLI::App& parent) {
   add_tokenizer_flags(*command, options->tokenizer);
   auto* source = command->add_option_group("text");
   auto* text = source->add_option("--text", options->text, "The text itself");
-  source->add_option("--file", options->file, "File that is one text (-: standard input)");
+  source->add_option("--file", options->file, "File that contains one text (-: standard input)");
   auto* jsonl = source->add_option("--jsonl", options->jsonl,
                                    "File with one JSON object per line (-: standard input)");
   source->require_option(1);
@@ -200,7 +200,7 @@ void add_decode(CLI::App& parent) {
   source->require_option(1);
   command->add_option("--key", options->key, "With --jsonl: key of the text")
       ->capture_default_str();
-  command->add_flag("--skip-special", options->skip_special, "Leave special tokens out");
+  command->add_flag("--skip-special", options->skip_special, "Omit special tokens");
   command->callback([options] { decode(*options); });
 }
 

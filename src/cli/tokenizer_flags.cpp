@@ -20,13 +20,13 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
   command.add_option("--merge-file", config.merge_file, "Merges: merges.txt (gpt2)")->group(group);
   command
       .add_option("--tokenizer-model,--tokenizer-name-or-path", config.model_file,
-                  "File of ranks (tiktoken), tokenizer.json or its folder (hf), .model "
+                  "tiktoken file (tiktoken), tokenizer.json or its folder (hf), .model "
                   "(sentencepiece), folder with vocab.json and merges.txt (gpt2)")
       ->group(group);
   command
       .add_option("--tokenizer-pattern", config.pattern,
-                  "Kind of a tiktoken file, where its ranks do not tell: gpt2, cl100k_base, "
-                  "o200k_base, llama3, llama3.1, qwen, qwen2 or kimi")
+                  "Kind of tiktoken file, if it cannot be detected from the ranks: gpt2, "
+                  "cl100k_base, o200k_base, llama3, llama3.1, qwen, qwen2 or kimi")
       ->group(group);
   command
       .add_option("--vocab-size", config.vocab_size,
@@ -34,7 +34,7 @@ void add_tokenizer_flags(CLI::App& command, TokenizerConfig& config) {
       ->group(group);
   command
       .add_flag("!--plain-special-text", config.special_text,
-                "Encode special tokens that the text spells out like any other text")
+                "Encode special tokens in the text like any other text")
       ->group(group);
 }
 

@@ -51,7 +51,7 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
     trainer.dump_graphs(arguments.dump_graph);
     if (!leads) return {};
     dump_step(std::move(config), place.size, arguments.dump_graph);
-    fmt::print(out, "graphs and step written to {}\n", arguments.dump_graph);
+    fmt::print(out, "graphs and step program written to {}\n", arguments.dump_graph);
     return {};
   }
   const TrainSummary summary = trainer.run();
@@ -108,8 +108,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--json", arguments->command.json,
                     "Print the summary as JSON; progress goes to stderr");
   command->add_flag("--paranoid", arguments->command.options.paranoid,
-                    "Give every value its own memory and fill scratch with NaN: the same bits, to "
-                    "find bugs of the memory planner");
+                    "Debugging of the memory planner: give every value its own memory and fill "
+                    "scratch memory with NaN; results are the same bits");
   command->add_option(
       "--dump-graph", arguments->command.dump_graph,
       "Write the graphs with their memory plans (text and DOT) and what a step enqueues (step.txt) "
@@ -121,7 +121,7 @@ void add_train(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 16));
   command
       ->add_option("--log-level", arguments->log_level,
-                   "What the terminal shows: log.level of the configuration")
+                   "Log level of the terminal: log.level of the configuration")
       ->check(CLI::IsMember(names_of<LogLevel>()));
   add_restart_flags(*command, arguments->restarts, arguments->restart_wait_s);
   command->callback([arguments] {

@@ -114,8 +114,7 @@ TryLength length_for(const TryArguments& a, const TryFiles& files, const TryText
   const TrySize size = a.full ? TrySize::full : TrySize::small;
   if (a.steps > 0) return {size, a.steps};
   if (a.full) return {size, full_try_steps};
-  fmt::print("measuring how many steps fit into {} minute{}\n", a.minutes,
-             a.minutes == 1 ? "" : "s");
+  fmt::print("measuring how many steps fit into {}\n", counted(a.minutes, "minute"));
   std::fflush(stdout);
   return fitting_length(files, 60 * a.minutes - seconds_after(begin), text.heldout.size(),
                         [](const std::string&) { check_stopped(); });

@@ -72,16 +72,15 @@ void print_figures(const TryFigures& f) {
     fmt::print("{:<48} {:.{}f}\n", name, value, digits);
   };
   fmt::print("\n");
-  row("held-out loss, nats per token", f.evaluation.loss(), 4);
+  row("held-out loss (nats per token)", f.evaluation.loss(), 4);
   row("bits per byte, this model", f.evaluation.bits_per_byte(), 4);
   row("bits per byte, gzip -9", f.bits_of(f.sizes.gzip), 4);
-  row("bits per byte, xz -9 that saw the training text", f.bits_of(f.sizes.xz), 4);
+  row("bits per byte, xz -9 primed with the training text", f.bits_of(f.sizes.xz), 4);
   row("training, steps", static_cast<double>(f.steps), 0);
   row("training, tokens per second", f.tokens_per_second, 0);
   row("training, seconds", f.train_seconds, 1);
   if (f.evaluation.bits_per_byte() < f.bits_of(std::min(f.sizes.gzip, f.sizes.xz))) return;
-  fmt::print(
-      "A compressor is still better: more steps help (--minutes, --steps), and so does more text.\n");
+  fmt::print("A compressor is still better: use more steps (--minutes, --steps) or more text.\n");
 }
 
 // The first words of the held-out text, from one line.
@@ -131,9 +130,9 @@ void print_next_steps(const TryFiles& files, std::int64_t steps, const std::stri
   }
   fmt::print(
       R"(
-The figures are in {summary}. How to continue:
+The results are in {summary}. Next steps:
   {trireme} generate {run} --prompt {prompt} --num-return-sequences 3 --seed 7
-  {trireme} train {settings} train.iters={more}     # continues this run
+  {trireme} train {settings} train.iters={more}     # resumes this run
   {trireme} train {settings} {larger} model.num_layers=6
 {more_of_it}  {trireme} convert --to hf {run} {hf}     # for transformers
   {trireme} --help

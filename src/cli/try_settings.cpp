@@ -52,7 +52,7 @@ std::string try_settings(const TryFiles& files, TrySize size, std::int64_t steps
   const auto quoted = [](const fs::path& path) { return toml_string(path.string()); };
   const std::int64_t part = std::max<std::int64_t>(1, steps / 5);
   return fmt::format(
-      R"(# Written by `trireme try`, which has prepared the text, the tokenizer and the token files.
+      R"(# Written by `trireme try`, which prepared the text, the tokenizer and the token files.
 [run]
 dir = {dir}
 precision = "{precision}"

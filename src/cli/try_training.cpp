@@ -47,7 +47,7 @@ void train_try(const TryFiles& files, std::optional<TryClock::time_point> end,
         const std::int64_t fitting = pace.fitting(step, left.count());
         if (fitting >= steps) return "";
         steps = fitting;
-        return fmt::format("the machine has become slower, and {} fit into the time",
+        return fmt::format("the machine has become slower, so only {} fit into the time limit",
                            counted(fitting, "step"));
       };
     }

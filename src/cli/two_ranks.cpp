@@ -93,7 +93,7 @@ std::string wait_for(pid_t child, Clock::time_point end, double limit_s) {
     if (Clock::now() >= end) {
       ::kill(-child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return fmt::format("they were not done after {:.0f} s", limit_s);
+      return fmt::format("they did not finish within {:.0f} s", limit_s);
     }
     ::usleep(2000);
   }
@@ -128,10 +128,8 @@ void be_one_of_two_ranks() {
   const JoinedJob job(DeviceKind::cpu, timeout_s);
   Transport& transport = job.transport();
   if (transport.place().size != 2)
-    fail(
-        "mpirun -n 2 started {} processes that do not know each other: its MPI is not that of this "
-        "build",
-        transport.place().size);
+    fail("mpirun -n 2 started {} independent processes: its MPI is not the one this build uses",
+         transport.place().size);
   run_guarded(transport, [&] { transport.world().barrier("doctor").wait(); });
 }
 

@@ -48,9 +48,9 @@ std::string wanted(const CLI::App& at, const std::string& flag) {
   const CLI::Option* option = at.get_option_no_throw(flag);
   const std::string type = option ? option->get_type_name() : "";
   if (type.starts_with("INT")) return "a whole number";
-  if (type.starts_with("UINT")) return "a whole number from 0 up";
+  if (type.starts_with("UINT")) return "a nonnegative integer";
   if (type.starts_with("FLOAT")) return "a number";
-  return "a value of its kind";
+  return "a value of the expected type";
 }
 
 // "1.000000" as "1"; a bound that is too large to be of interest as "".
@@ -61,7 +61,7 @@ std::string bound(std::string text) {
 }
 
 std::string range(const std::string& low, const std::string& high) {
-  if (bound(high).empty()) return fmt::format("a number from {} up", bound(low));
+  if (bound(high).empty()) return fmt::format("a number of at least {}", bound(low));
   return fmt::format("a number from {} to {}", bound(low), bound(high));
 }
 
@@ -127,7 +127,7 @@ std::string reworded(const std::string& text, const CLI::App& at) {
   if (const auto p = parts(text, {": ", " not in {", "}"}))
     return fmt::format("{} must be one of {}, not '{}'", (*p)[0], list((*p)[2]), shown((*p)[1]));
   if (const auto p = parts(text, {": 1 required "}); p && (*p)[1].ends_with("missing"))
-    return fmt::format("{} needs a value after it", (*p)[0]);
+    return fmt::format("{} requires a value", (*p)[0]);
   return text;
 }
 
@@ -178,7 +178,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error, int a
   const bool unexpected = !reading.unknown.empty() ||
                           error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   const char* more = unexpected && reading.path == "trireme import-args"
-                         ? ". Arguments of the script that begin with '-' are given after --"
+                         ? ". Pass arguments of the script that begin with '-' after --"
                          : "";
   if (!reading.unknown.empty()) return unknown_word(reading) + more;
   return fmt::format("{}: {}; see {} --help{}", reading.path, reworded(error.what(), *reading.at),

@@ -93,7 +93,7 @@ std::vector<OwnVariable> own_variables() {
 void warn_of_misspelt_variables() {
   for (const OwnVariable& one : own_variables()) {
     if (one.known || one.nearest.empty() || !is_first_rank()) continue;
-    std::fprintf(stderr, "trireme: warning: %s is set and has no effect: did you mean %s?\n",
+    std::fprintf(stderr, "trireme: warning: %s is set but has no effect: did you mean %s?\n",
                  one.name.c_str(), one.nearest.c_str());
   }
 }

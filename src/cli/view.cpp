@@ -22,8 +22,7 @@ struct ViewArguments {
 };
 
 void write_report(WebSite& site, const std::string& path) {
-  if (site.runs() == 0)
-    fail_input("--export {}: there is no run in the folders that were named", path);
+  if (site.runs() == 0) fail_input("--export {}: the given folders contain no run", path);
   const std::string page = site.report();
   write_file_durably(path, page);
   fmt::print("{} in {} ({} KB)\n", counted(site.runs(), "run"), path, page.size() / 1000);
@@ -34,8 +33,8 @@ void serve(WebSite& site, int port) {
       port, [&site](const HttpRequest& request) { return site.answer(request); });
   fmt::print(
       "{} at http://127.0.0.1:{}/ until Ctrl-C\n"
-      "from another machine: ssh -L {}:127.0.0.1:{} USER@THIS-MACHINE, then the same address "
-      "there\n",
+      "from another machine: run ssh -L {}:127.0.0.1:{} USER@THIS-MACHINE there, then open the "
+      "same address\n",
       counted(site.runs(), "run"), server->port(), server->port(), server->port());
   std::fflush(stdout);
   server->serve();
@@ -46,11 +45,11 @@ void run(const ViewArguments& arguments) {
   if (!arguments.machine.empty()) {
     machine = find_machine(arguments.machine);
     if (!machine->speed)
-      fail_input("--machine {}: its file has no figures of its speed", arguments.machine);
+      fail_input("--machine {}: its file has no speed figures", arguments.machine);
   }
   const std::string& report = arguments.report;
   if (!report.empty() && !report.ends_with(".html"))
-    fail_input("--export {}: expected a name that ends in .html", report);
+    fail_input("--export {}: the name must end in .html", report);
   if (!arguments.force) require_new_file(report, "--force replaces it");
   WebSite site({arguments.runs.begin(), arguments.runs.end()}, std::move(machine));
   if (!report.empty())
@@ -63,8 +62,7 @@ void run(const ViewArguments& arguments) {
 
 void add_view(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "view",
-      "Show runs on a web page of this machine: losses, speed, memory, checkpoints, events");
+      "view", "Show runs on a local web page: losses, speed, memory, checkpoints, events");
   auto arguments = std::make_shared<ViewArguments>();
   command
       ->add_option("runs", arguments->runs,
@@ -72,23 +70,23 @@ void add_view(CLI::App& app) {
       ->capture_default_str();
   auto* port = command
                    ->add_option("--port", arguments->port,
-                                "Port of 127.0.0.1 to listen on; 0: any that is free")
+                                "Port of 127.0.0.1 to listen on; 0: any free port")
                    ->check(CLI::Range(0, 65535))
                    ->capture_default_str();
   auto* report =
       command
           ->add_option(
               "--export", arguments->report,
-              "Write the page with its data into this .html file instead, which stands alone and "
-              "must not exist")
+              "Write a self-contained page to this .html file, which must not exist, instead")
           ->excludes(port);
-  command->add_flag("--force", arguments->force, "With --export: replace a file of that name")
+  command->add_flag("--force", arguments->force, "With --export: replace an existing file")
       ->needs(report);
   command->add_option(
       "--machine", arguments->machine,
-      fmt::format("Whose peak the share of the peak (MFU) is counted with: {}, or a TOML file like "
-                  "them",
-                  fmt::join(machine_names(), ", ")));
+      fmt::format(
+          "Machine whose peak throughput is used for the MFU: {}, or a TOML file of the same "
+          "form",
+          fmt::join(machine_names(), ", ")));
   command->callback([arguments] { run(*arguments); });
 }
 

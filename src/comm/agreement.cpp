@@ -46,8 +46,8 @@ void check_agreement(Communicator& world, const std::vector<Agreement>& properti
   const auto compare = [&](std::string_view what, std::uint64_t hash) {
     const std::vector<int> odd = odd_ranks(gather(world, hash));
     if (odd.empty()) return true;
-    differences += fmt::format("{}{} of rank{} {}", differences.empty() ? "" : "; ", what,
-                               odd.size() > 1 ? "s" : "", rank_list(odd));
+    differences += fmt::format("{}{} of {} {}", differences.empty() ? "" : "; ", what,
+                               odd.size() == 1 ? "rank" : "ranks", rank_list(odd));
     return false;
   };
   if (compare("the list of compared properties", names.digest())) {

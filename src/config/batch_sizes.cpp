@@ -13,9 +13,9 @@ namespace trireme {
 namespace {
 
 constexpr const char* schedule_form =
-    "expected THRESHOLD:SIZE pairs with blanks or commas between them, such as "
-    "\"0:768 250B:1536 500B:3072\", with thresholds in tokens (or in samples: 1000s) and the "
-    "suffixes K, M, B and T";
+    "expected THRESHOLD:SIZE pairs separated by spaces or commas, such as \"0:768 250B:1536 "
+    "500B:3072\", with thresholds in tokens (or samples, written 1000s) and the suffixes K, M, B "
+    "and T";
 
 [[noreturn]] void refuse_pair(std::string_view pair, const char* why) {
   fail_input("train.batch_size_schedule: '{}' {}; {}", pair, why, schedule_form);
@@ -68,20 +68,22 @@ std::vector<BatchSizeFrom> batch_size_schedule(const Config& config) {
     at = text.find_first_not_of(blanks, end);
   }
   if (schedule.empty()) {
-    if (!text.empty()) refuse_pair(text, "has no pair");
+    if (!text.empty()) refuse_pair(text, "contains no pair");
     return schedule;
   }
   std::ranges::stable_sort(schedule, {}, &BatchSizeFrom::samples);
   if (schedule.front().samples != 0) {
     fail_input(
-        "train.batch_size_schedule = {:?} does not say how the run begins: one threshold must be 0",
+        "train.batch_size_schedule = {:?} gives no batch size for the start of the run: one "
+        "threshold must be 0",
         text);
   }
   for (std::size_t i = 1; i < schedule.size(); ++i) {
     if (schedule[i].samples > schedule[i - 1].samples) continue;
     fail_input(
-        "train.batch_size_schedule = {:?} gives two sizes, {} and {}, from sample {} on "
-        "(model.seq_length = {}): thresholds must rise by a sample at least",
+        "train.batch_size_schedule = {:?} gives two sizes, {} and {}, starting at sample {} "
+        "(model.seq_length = {}): each threshold must be at least one sample above the previous "
+        "one",
         text, schedule[i - 1].size, schedule[i].size, schedule[i].samples, config.model.seq_length);
   }
   return schedule;

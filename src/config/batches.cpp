@@ -37,8 +37,8 @@ void check_activations(const Config& config) {
                       static_cast<double>(config.model.num_layers);
   if (kept <= kMostActivations) return;
   fail_input(
-      "train.micro_batch_size x model.seq_length x {} x num_layers = {} x {} x {} x {} "
-      "activations are too many, at most {:.0g} are supported: use a smaller micro-batch",
+      "train.micro_batch_size x model.seq_length x {} x num_layers = {} x {} x {} x {} activations "
+      "exceed the supported maximum of {:.0g}: use a smaller micro-batch",
       name, config.train.micro_batch_size, config.model.seq_length, width, config.model.num_layers,
       kMostActivations);
 }
@@ -47,7 +47,7 @@ void check_rampup(const TrainConfig& train) {
   if (train.rampup_batch_size.empty()) return;
   if (train.rampup_batch_size.size() != 3) {
     fail_input(
-        "train.rampup_batch_size takes three numbers (first batch size, increment, samples), "
+        "train.rampup_batch_size expects three numbers (first batch size, increment, samples), "
         "found {}",
         train.rampup_batch_size.size());
   }
@@ -56,13 +56,13 @@ void check_rampup(const TrainConfig& train) {
   const std::int64_t global = train.global_batch_size;
   if (train.samples == 0) {
     fail_input(
-        "train.rampup_batch_size needs a run measured in samples: set train.samples instead "
-        "of train.iters");
+        "train.rampup_batch_size requires a run length in samples: set train.samples instead of "
+        "train.iters");
   }
   if (start < 1 || increment < 1 || start > global || (global - start) % increment != 0) {
     fail_input(
-        "train.rampup_batch_size = [{}, {}, ...] does not reach train.global_batch_size = {}: "
-        "{} plus a whole number of steps of {} must give it",
+        "train.rampup_batch_size = [{}, {}, ...] does not reach train.global_batch_size = {}, "
+        "which must be {} plus a multiple of {}",
         start, increment, global, start, increment);
   }
 }
@@ -73,8 +73,8 @@ void check_schedule(const Config& config) {
   const auto exclude = [](bool given, const char* key) {
     if (given) {
       fail_input(
-          "train.batch_size_schedule and {} exclude each other: keep the one that says how the "
-          "batch grows",
+          "train.batch_size_schedule and {} are mutually exclusive: keep the one that describes "
+          "how the batch grows",
           key);
     }
   };
@@ -82,7 +82,7 @@ void check_schedule(const Config& config) {
   exclude(!train.rampup_batch_size.empty(), "train.rampup_batch_size");
   if (train.samples == 0) {
     fail_input(
-        "train.batch_size_schedule needs a run measured in samples: set train.samples instead of "
+        "train.batch_size_schedule requires a run length in samples: set train.samples instead of "
         "train.iters");
   }
 }
@@ -109,30 +109,31 @@ void check_rows(const Config& config) {
   const std::int64_t batch = config.train.micro_batch_size, length = config.model.seq_length;
   if (length > most || batch > most / length) {
     fail_input(
-        "train.micro_batch_size = {} times model.seq_length = {} is more than {} tokens in a "
-        "micro-batch: make one of them smaller",
+        "train.micro_batch_size = {} times model.seq_length = {} gives more than {} tokens per "
+        "micro-batch: reduce one of them",
         batch, length, most);
   }
   const ExpertConfig& moe = config.model.moe;
   if (moe.num_experts == 0 || moe.top_k <= most / (batch * length)) return;
   fail_input(
-      "moe.top_k = {} choices of train.micro_batch_size = {} times model.seq_length = {} tokens "
-      "are more than {} in a micro-batch: use a micro_batch_size of at most {}, or a smaller top_k",
+      "moe.top_k = {} for train.micro_batch_size = {} times model.seq_length = {} tokens gives "
+      "more than {} routed tokens per micro-batch: use a micro_batch_size of at most {}, or a "
+      "smaller top_k",
       moe.top_k, batch, length, most, most / length / moe.top_k);
 }
 
 void check_length(const TrainConfig& train) {
   if (train.iters > 0 && train.samples > 0) {
-    fail_input("train.iters = {} and train.samples = {} exclude each other: set one", train.iters,
-               train.samples);
+    fail_input("train.iters = {} and train.samples = {} are mutually exclusive: set only one",
+               train.iters, train.samples);
   }
   if (train.iters == 0 && train.samples == 0) {
-    fail_input("[train] says no length: set train.iters or train.samples");
+    fail_input("[train] does not set the length of the run: set train.iters or train.samples");
   }
   const auto& trace = train.trace_steps;
   if (!trace.empty() && (trace.size() != 2 || trace[0] > trace[1])) {
     fail_input(
-        "train.trace_steps takes the first and the last iteration, as in [10, 12], found [{}]",
+        "train.trace_steps expects the first and the last iteration, as in [10, 12], found [{}]",
         fmt::join(trace, ", "));
   }
 }

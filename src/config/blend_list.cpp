@@ -27,8 +27,8 @@ void refuse_lone_weight(const std::vector<std::string>& path, const std::string&
   for (const std::string& text : path) {
     if (!is_number(text) || fs::exists(text + ".idx") || fs::exists(text)) continue;
     fail_input(
-        "{} has {} entries and among them the weight {}: a blend is a list of weights and "
-        "paths in turn, and one of them is missing",
+        "{} has an odd number of entries, {}, and contains the weight {}: a blend alternates "
+        "weights and paths, so one of them is missing",
         key, path.size(), text);
   }
 }
@@ -50,8 +50,8 @@ BlendSpec parse_blend(const std::vector<std::string>& path, const std::string& k
     const std::optional<double> weight = blend_number(path[i]);
     if (!weight || !(*weight > 0) || !std::isfinite(*weight)) {
       fail_input(
-          "{2}: the blend needs the weight of '{1}' but found '{0}': weights are positive "
-          "numbers, given for every dataset or for none",
+          "{2}: expected the weight of '{1}', found '{0}': weights are positive numbers, given for "
+          "every dataset or for none",
           path[i], path[i + 1], key);
     }
     spec.weights.push_back(*weight);

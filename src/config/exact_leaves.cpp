@@ -26,30 +26,32 @@ struct Uncovered {
 // Settings that make a sum whose order leaves do not fix, and what messages call them.
 constexpr std::array<Uncovered, 9> kUncovered{{
     {[](const Config& c) { return c.run.device != DeviceKind::cpu; },
-     "run.device other than \"cpu\", whose libraries have orders of their own"},
+     "run.device other than \"cpu\", because its libraries use their own summation order"},
     {[](const Config& c) { return family_of(c.model).architecture != Architecture::decoder; },
-     "a model.family other than gpt and llama and their relatives"},
+     "a model.family other than gpt, llama and families based on them"},
     {[](const Config& c) { return c.model.moe.num_experts > 0; },
-     "experts (moe.num_experts), whose rows go to other ranks"},
+     "experts (moe.num_experts), because their tokens are sent to other ranks"},
     {[](const Config& c) { return c.model.is_latent(); }, "latent attention (model.kv_lora_rank)"},
     {[](const Config& c) { return c.model.qk_norm && c.model.qk_norm_over == NormSpan::all_heads; },
      "model.qk_norm_over = \"all_heads\", a sum over the heads of all ranks"},
     {[](const Config& c) { return c.model.attention_sinks; },
-     "model.attention_sinks, a number for each head whose squares leaves do not keep apart"},
+     "model.attention_sinks, because leaves do not separate the squared gradients of the heads' "
+     "sinks"},
     {[](const Config& c) { return c.fp8.recipe != Fp8Recipe::none; },
-     "fp8.recipe, whose scales follow from each rank's part of a weight"},
+     "fp8.recipe, because its scales depend on each rank's part of a weight"},
     {[](const Config& c) { return c.optimizer.name == OptimizerKind::muon; },
-     "optimizer.name = \"muon\", which makes sums over whole matrices"},
+     "optimizer.name = \"muon\", because it sums over whole matrices"},
     {[](const Config& c) { return c.optimizer.moment_dtype != StateType::fp32; },
-     "optimizer.moment_dtype = \"bf16\", whose rounding knows the place in a rank's part"},
+     "optimizer.moment_dtype = \"bf16\", because its rounding depends on the position in a rank's "
+     "part"},
 }};
 
 void check_covered(const Config& config) {
   for (const auto& [meets, what] : kUncovered) {
     if (!meets(config)) continue;
     fail_input(
-        "parallel.exact_leaves = {} does not cover {}: leave exact_leaves out, and bits depend on "
-        "parallel.tp",
+        "parallel.exact_leaves = {} does not support {}: remove exact_leaves, so that bits depend "
+        "on parallel.tp",
         config.parallel.exact_leaves, what);
   }
 }
@@ -62,8 +64,8 @@ void check_exact_leaves(const Config& config) {
   if (leaves == 0) return;
   if (p.numerics != Numerics::exact) {
     fail_input(
-        "parallel.exact_leaves = {} goes with parallel.numerics = \"exact\" only: set that or "
-        "leave exact_leaves out",
+        "parallel.exact_leaves = {} requires parallel.numerics = \"exact\": set numerics, or "
+        "remove exact_leaves",
         leaves);
   }
   check_covered(config);
@@ -73,28 +75,29 @@ void check_exact_leaves(const Config& config) {
                                    std::pair{"ffn_hidden_size", m.ffn_hidden_size}}) {
     if (size % leaves == 0) continue;
     fail_input(
-        "parallel.exact_leaves = {} does not divide model.{} = {}: each leaf has whole key and "
-        "value heads with their queries and an equal part of the MLP; exact_leaves can be {}",
+        "parallel.exact_leaves = {} does not divide model.{} = {}: each leaf contains whole key "
+        "and value heads with their queries and an equal part of the MLP; exact_leaves can be {}",
         leaves, name, size, divisors_near(most, leaves));
   }
   if (largest_power(leaves) != leaves) {
     fail_input(
-        "parallel.exact_leaves = {} is not a power of two, as the tree of its sums needs: it can be "
-        "{}",
+        "parallel.exact_leaves = {} is not a power of two, which its summation tree requires: it "
+        "can be {}",
         leaves, divisors_near(most, leaves));
   }
   if (leaves % p.tp != 0) {
     fail_input(
-        "parallel.tp = {} does not divide parallel.exact_leaves = {}: each rank has whole leaves; "
-        "tp can be {}",
+        "parallel.tp = {} does not divide parallel.exact_leaves = {}: each rank must have whole "
+        "leaves; tp can be {}",
         p.tp, leaves, divisors_near(leaves, p.tp));
   }
   if (p.exact_block == 0) {
     const std::int64_t rows =
         config.train.micro_batch_size * m.seq_length / p.cp / (p.sequence_parallel ? p.tp : 1);
     fail_input(
-        "parallel.exact_leaves = {} needs parallel.exact_block, so that the rows of a product "
-        "depend on no layout: set exact_block to {} or another divisor of model.seq_length = {}",
+        "parallel.exact_leaves = {} requires parallel.exact_block, which makes the rows of a "
+        "product independent of the layout: set exact_block to {} or another divisor of "
+        "model.seq_length = {}",
         leaves, std::gcd(rows, m.seq_length), m.seq_length);
   }
 }

@@ -20,7 +20,7 @@ void check_unused(const ExpertConfig& moe) {
   const ExpertConfig none;
   const auto refuse = [](const char* key, bool set) {
     if (set)
-      fail_input("moe.{} does nothing without moe.num_experts: set that, or leave {} out", key,
+      fail_input("moe.{} has no effect without moe.num_experts: set num_experts, or remove {}", key,
                  key);
   };
   refuse("top_k", moe.top_k != none.top_k);
@@ -52,19 +52,21 @@ void check_layers(const ModelConfig& model) {
   for (std::size_t i = 0; i < moe.layers.size(); ++i) {
     const std::int64_t layer = moe.layers[i];
     if (layer >= model.num_layers) {
-      fail_input("moe.layers names layer {}, and model.num_layers = {} has layers 0 to {}", layer,
-                 model.num_layers, model.num_layers - 1);
+      fail_input(
+          "moe.layers contains layer {}, but with model.num_layers = {} the layers are 0 to {}",
+          layer, model.num_layers, model.num_layers - 1);
     }
     if (i > 0 && layer <= moe.layers[i - 1])
-      fail_input("moe.layers must rise: {} follows {}", layer, moe.layers[i - 1]);
+      fail_input("moe.layers must be in ascending order: {} follows {}", layer, moe.layers[i - 1]);
   }
   if (!moe.layers.empty() && (moe.first_layer != 0 || moe.layer_interval != 1)) {
     fail_input(
-        "moe.layers excludes moe.first_layer and moe.layer_interval: name the layers in one way");
+        "moe.layers and moe.first_layer or moe.layer_interval are mutually exclusive: keep one of "
+        "them");
   }
   if (moe.first_layer >= model.num_layers) {
     fail_input(
-        "moe.first_layer = {} leaves no layer for the experts, since model.num_layers = {}: use at "
+        "moe.first_layer = {} leaves no layer with experts, because model.num_layers = {}: use at "
         "most {}",
         moe.first_layer, model.num_layers, model.num_layers - 1);
   }
@@ -106,7 +108,7 @@ void check_divides(const ExpertConfig& moe, const char* section, const char* key
 void check_numbers(const ModelConfig& model) {
   const ExpertConfig& moe = model.moe;
   if (const Count fewest = fewest_of(moe); moe.top_k > fewest.number)
-    fail_input("moe.top_k = {} is more than {} = {}: use at most that", moe.top_k, fewest.name,
+    fail_input("moe.top_k = {} exceeds {} = {}: use at most that", moe.top_k, fewest.name,
                fewest.number);
   if (moe.experts_by_layer.empty()) return;
   std::int64_t layers = 0;
@@ -114,14 +116,15 @@ void check_numbers(const ModelConfig& model) {
     layers += moe.in_layer(layer) ? 1 : 0;
   if (static_cast<std::int64_t>(moe.experts_by_layer.size()) != layers) {
     fail_input(
-        "moe.experts_by_layer has {} numbers, and {} of model.num_layers = {} layers have experts "
-        "(moe.layers, or moe.first_layer and moe.layer_interval): give one number for each of them",
+        "moe.experts_by_layer has {} numbers, but {} of model.num_layers = {} layers have experts "
+        "(moe.layers, or moe.first_layer and moe.layer_interval): give one number per expert "
+        "layer",
         moe.experts_by_layer.size(), layers, model.num_layers);
   }
   if (const std::int64_t most = most_of(moe).number; moe.num_experts != most) {
     fail_input(
-        "moe.num_experts = {} and moe.experts_by_layer, whose largest number is {}, say how many "
-        "experts there are in two ways: leave num_experts out",
+        "moe.num_experts = {} conflicts with moe.experts_by_layer, whose largest number is {}: "
+        "remove num_experts",
         moe.num_experts, most);
   }
 }
@@ -129,21 +132,21 @@ void check_numbers(const ModelConfig& model) {
 void check_groups(const ExpertConfig& moe) {
   check_divides(moe, "moe", "num_groups", moe.num_groups);
   if (moe.top_groups > moe.num_groups) {
-    fail_input("moe.top_groups = {} is more than moe.num_groups = {}: use at most that",
-               moe.top_groups, moe.num_groups);
+    fail_input("moe.top_groups = {} exceeds moe.num_groups = {}: use at most that", moe.top_groups,
+               moe.num_groups);
   }
   if (moe.num_groups == 1) return;
   if (moe.top_k % moe.top_groups != 0) {
     fail_input(
-        "moe.top_k = {} is not divisible by moe.top_groups = {}: a group counts with its best "
+        "moe.top_k = {} is not divisible by moe.top_groups = {}: a group is ranked by its best "
         "top_k / top_groups scores; top_groups can be {}",
         moe.top_k, moe.top_groups, divisors_near(moe.top_k, moe.top_groups));
   }
   const std::int64_t reachable = fewest_of(moe).number / moe.num_groups * moe.top_groups;
   if (moe.top_k > reachable) {
     fail_input(
-        "moe.top_k = {} is more than the {} experts of moe.top_groups = {} groups: raise "
-        "top_groups or lower top_k",
+        "moe.top_k = {} exceeds the {} experts in moe.top_groups = {} groups: increase top_groups "
+        "or decrease top_k",
         moe.top_k, reachable, moe.top_groups);
   }
 }
@@ -155,15 +158,15 @@ void check_choice_counts(const ExpertConfig& moe) {
   const Count largest = most_of(moe);
   const auto check_number = [&](const char* key) {
     if (largest.number > most)
-      fail_input("{} supports at most {} experts, and {} = {}", key, most, largest.name,
+      fail_input("{} supports at most {} experts, but {} = {}", key, most, largest.name,
                  largest.number);
   };
   if (moe.keeps_load()) check_number("moe.aux_loss = \"global\"");
   if (!moe.expert_bias) return;
   if (moe.score != RouterScore::sigmoid) {
     fail_input(
-        "moe.expert_bias goes with moe.score = \"sigmoid\" only, not {:?}: set that, or balance "
-        "with moe.aux_loss_coeff",
+        "moe.expert_bias requires moe.score = \"sigmoid\", found {:?}: set score, or balance with "
+        "moe.aux_loss_coeff",
         moe.score);
   }
   check_number("moe.expert_bias");
@@ -181,8 +184,8 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
   }
   if (moe.linear_bias && p.expert_tp > 1) {
     fail_input(
-        "parallel.expert_tp = {} conflicts with moe.linear_bias = true, whose biases need whole "
-        "experts on a rank: distribute more experts with parallel.ep instead",
+        "parallel.expert_tp = {} conflicts with moe.linear_bias = true, which requires whole "
+        "experts on each rank: increase parallel.ep instead",
         p.expert_tp);
   }
   if (p.ep * p.expert_tp == 1 || p.numerics != Numerics::exact) return;
@@ -192,17 +195,16 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
     const std::int64_t biases = (has_gate(model) ? 2 : 1) * inner + model.hidden_size;
     if (moe.linear_bias && experts * biases % block != 0) {
       fail_input(
-          "parallel.numerics = \"exact\" with parallel.ep = {} and moe.linear_bias needs biases of "
-          "{} numbers or a multiple on each rank, and {} experts have {} each: change ep or the "
-          "widths, or use numerics = \"fast\"",
+          "parallel.numerics = \"exact\" with parallel.ep = {} and moe.linear_bias requires the "
+          "biases on each rank to be a multiple of {} elements, but {} experts have {} each: "
+          "change ep or the widths, or use numerics = \"fast\"",
           p.ep, block, experts, biases);
     }
     if (columns * inner % block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.ep = {} and expert_tp = {} needs weights of "
-        "{} "
-        "numbers or a multiple on each rank, and {} experts of {} x {} are not: make "
-        "moe.ffn_hidden_size a multiple of {}, or use numerics = \"fast\"",
+        "parallel.numerics = \"exact\" with parallel.ep = {} and expert_tp = {} requires the "
+        "weights on each rank to be a multiple of {} elements, but {} experts of {} x {} are not: "
+        "make moe.ffn_hidden_size a multiple of {}, or use numerics = \"fast\"",
         p.ep, p.expert_tp, block, experts, model.hidden_size, inner,
         p.expert_tp * block / std::gcd(block, columns));
   }
@@ -212,8 +214,8 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
 void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   if (p.tp > 1 && !p.sequence_parallel) {
     fail_input(
-        "parallel.tp = {} with moe.num_experts needs parallel.sequence_parallel = true, so that "
-        "each rank sends other tokens to the experts: set it, or set tp = 1",
+        "parallel.tp = {} with moe.num_experts requires parallel.sequence_parallel = true, so that "
+        "each rank dispatches different tokens to the experts: set it, or set tp = 1",
         p.tp);
   }
   if (p.tp > 1 && moe.shared_ffn_hidden_size % p.tp != 0) {
@@ -223,9 +225,9 @@ void check_tokens(const ExpertConfig& moe, const ParallelConfig& p) {
   if (moe.capacity_factor > 0 && (p.cp > 1 || p.tp > 1)) {
     const bool context = p.cp > 1;
     fail_input(
-        "moe.capacity_factor = {} drops tokens by what else is in their sequence, which "
-        "parallel.{} "
-        "= {} ranks share: set capacity_factor = 0, which drops none, or {} = 1",
+        "moe.capacity_factor = {} decides which tokens to drop per sequence, but a sequence is "
+        "split over parallel.{} = {} ranks: set capacity_factor = 0 (no token is dropped), or {} = "
+        "1",
         moe.capacity_factor, context ? "cp" : "tp", context ? p.cp : p.tp, context ? "cp" : "tp");
   }
 }
@@ -237,8 +239,8 @@ void check_counts(const Config& config) {
   const char* const key = moe.expert_bias ? "moe.expert_bias" : "moe.aux_loss = \"global\"";
   if (config.run.gradient_dtype != StateType::fp32) {
     fail_input(
-        "{} counts choices where gradients are summed, which run.gradient_dtype = {:?} would "
-        "round: use fp32",
+        "{} sums its token counts together with the gradients, and run.gradient_dtype = {:?} would "
+        "round them: use fp32",
         key, config.run.gradient_dtype);
   }
 }
@@ -254,18 +256,18 @@ void check_experts(const ModelConfig& model) {
   }
   if (moe.shared_gate && moe.shared_ffn_hidden_size == 0) {
     fail_input(
-        "moe.shared_gate does nothing without a shared expert: set moe.shared_ffn_hidden_size");
+        "moe.shared_gate has no effect without a shared expert: set moe.shared_ffn_hidden_size");
   }
   if (moe.residual && (moe.shared_ffn_hidden_size == 0 || moe.shared_gate)) {
     fail_input(
-        "moe.residual mixes what experts make with what a shared expert makes: set "
-        "moe.shared_ffn_hidden_size, and leave moe.shared_gate out");
+        "moe.residual mixes the output of the experts with that of a shared expert: set "
+        "moe.shared_ffn_hidden_size, and remove moe.shared_gate");
   }
   check_choice_counts(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
-        "moe.capacity_factor = {} is below 1: experts could not take all tokens even with an even "
-        "load; use at least 1, or 0, which drops none",
+        "moe.capacity_factor = {} is below 1, so experts would drop tokens even with a balanced "
+        "load: use at least 1, or 0 to drop no token",
         moe.capacity_factor);
   }
   check_layers(model);
@@ -279,15 +281,16 @@ void check_experts(const Config& config) {
     for (const auto& [key, degree] : {std::pair{"ep", p.ep}, {"expert_tp", p.expert_tp}}) {
       if (degree == 1) continue;
       fail_input(
-          "parallel.{0} = {1} does nothing without moe.num_experts: set that, or leave {0} out",
+          "parallel.{0} = {1} has no effect without moe.num_experts: set num_experts, or remove "
+          "{0}",
           key, degree);
     }
     return;
   }
   if (p.expert_tp > 1 && config.optimizer.name == OptimizerKind::muon) {
     fail_input(
-        "parallel.expert_tp = {} conflicts with optimizer.name = \"muon\", which needs each "
-        "expert's matrices whole on a rank: distribute more experts with parallel.ep instead",
+        "parallel.expert_tp = {} conflicts with optimizer.name = \"muon\", which requires whole "
+        "matrices of each expert on one rank: increase parallel.ep instead",
         p.expert_tp);
   }
   check_tokens(config.model.moe, p);

@@ -15,26 +15,25 @@ namespace {
 
 constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
     {[](const ModelConfig& m) { return m.norm_placement == NormPlacement::post; },
-     "model.norm_placement = \"post\" goes with model.family = \"bert\" only: use pre, output or "
-     "both"},
+     "model.norm_placement = \"post\" requires model.family = \"bert\": use pre, output or both"},
 }};
 
 constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
-     "model.kv_lora_rank conflicts with model.family = \"bert\": leave it out"},
+     "model.kv_lora_rank conflicts with model.family = \"bert\": remove it"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
-     "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
-     "both ways: use learned"},
+     "model.position = \"alibi\" is causal, but attention of model.family = \"bert\" is "
+     "bidirectional: use learned"},
     {[](const ModelConfig& m) { return m.embedding_norm; },
-     "model.embedding_norm conflicts with model.family = \"bert\", which has one with "
-     "norm_placement = \"post\": leave it out"},
+     "model.embedding_norm conflicts with model.family = \"bert\", which already has one with "
+     "norm_placement = \"post\": remove it"},
     {[](const ModelConfig& m) { return m.scale_embedding; },
-     "model.scale_embedding conflicts with model.family = \"bert\": leave it out"},
+     "model.scale_embedding conflicts with model.family = \"bert\": remove it"},
     {[](const ModelConfig& m) {
        return m.embedding_multiplier != 1 || m.residual_multiplier != 1 || m.logit_multiplier != 1;
      },
      "model.embedding_multiplier, residual_multiplier and logit_multiplier conflict with "
-     "model.family = \"bert\": leave them out"},
+     "model.family = \"bert\": remove them"},
     {[](const ModelConfig& m) {
        return m.norm_placement == NormPlacement::output || m.norm_placement == NormPlacement::both;
      },
@@ -42,13 +41,13 @@ constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
      "pre or post"},
     {[](const ModelConfig& m) { return m.attention_soft_cap > 0 || m.logit_soft_cap > 0; },
      "model.attention_soft_cap and model.logit_soft_cap conflict with model.family = \"bert\": "
-     "leave them out"},
+     "remove them"},
     {[](const ModelConfig& m) { return m.attention_window > 0; },
-     "model.attention_window looks back only, and attention of model.family = \"bert\" looks both "
-     "ways: leave it out"},
+     "model.attention_window is causal, but attention of model.family = \"bert\" is bidirectional: "
+     "remove it"},
     {[](const ModelConfig& m) { return m.attention_sinks; },
-     "model.attention_sinks conflicts with model.family = \"bert\", whose padding sees nothing: leave "
-     "it out"},
+     "model.attention_sinks conflicts with model.family = \"bert\", whose padding attends to "
+     "nothing: remove it"},
     {[](const ModelConfig& m) { return has_gate(m); },
      "model.activation = \"swiglu\" or \"geglu\" conflicts with model.family = \"bert\", whose "
      "masked-word head has no gate: use gelu_erf or gelu_tanh"},
@@ -56,19 +55,19 @@ constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
 
 constexpr std::array<Refusal<Config>, 4> kBertRuns{{
     {[](const Config& c) { return c.parallel.cp > 1; },
-     "parallel.cp cuts sequences, whose first position model.family = \"bert\" needs on every rank "
-     "and whose attention looks both ways: use 1"},
+     "parallel.cp splits sequences, but model.family = \"bert\" has bidirectional attention and "
+     "needs the first position on every rank: use 1"},
     {[](const Config& c) { return c.parallel.exact_block > 0; },
-     "parallel.exact_block cuts all rows of a model into blocks of tokens, and model.family = "
-     "\"bert\" has layers of predicted words and of samples: leave it out"},
+     "parallel.exact_block splits all rows of a model into blocks of tokens, but model.family = "
+     "\"bert\" has layers over masked words and over samples: remove it"},
     {[](const Config& c) { return c.curriculum.schedule != CurriculumSchedule::none; },
-     "curriculum.schedule cuts samples short, which would take the second segment of model.family "
-     "= \"bert\": leave it out"},
+     "curriculum.schedule truncates samples, which would remove the second segment of model.family "
+     "= \"bert\": remove it"},
     {[](const Config& c) {
        return c.data.reset_position_ids || c.data.reset_attention_mask || c.data.eod_mask_loss;
      },
-     "data.reset_position_ids, reset_attention_mask and eod_mask_loss are for samples that pack "
-     "documents; those of model.family = \"bert\" never do: leave them out"},
+     "data.reset_position_ids, reset_attention_mask and eod_mask_loss apply to samples that pack "
+     "documents, which those of model.family = \"bert\" never do: remove them"},
 }};
 
 constexpr std::array<Family, 3> kFamilies{{
@@ -157,16 +156,15 @@ const Family& family_of(const ModelConfig& model) {
 void add_family(const std::string& name, const std::string& like) {
   const Family* const base = find_built_in(like);
   if (!base || base->architecture != Architecture::decoder)
-    fail_input("family \"{}\": \"{}\" is no family to take defaults from: use gpt or llama", name,
-               like);
+    fail_input("family \"{}\": cannot take defaults from \"{}\": use gpt or llama", name, like);
   const auto is_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
   };
   if (name.empty() || !std::ranges::all_of(name, is_word))
-    fail_input("family \"{}\": a name consists of letters, digits and underscores", name);
+    fail_input("family \"{}\": the name must consist of letters, digits and underscores", name);
   const std::lock_guard lock(added_mutex);
   if (find_built_in(name) || find_added(name) != added_families().end())
-    fail_input("family \"{}\": there is one of this name already", name);
+    fail_input("family \"{}\": a family of this name already exists", name);
   AddedFamily& added = added_families().emplace_back(name, *base);
   added.family.name = added.name.c_str();
   added.family.architecture = Architecture::added;

@@ -23,8 +23,8 @@ void check_unused_fp8(const Fp8Config& fp8) {
         {fp8.last_layers_bf16 > 0, "last_layers_bf16"}}) {
     if (!set) continue;
     fail_input(
-        "fp8.{} does nothing without fp8.recipe: set that to \"tensorwise\" or \"blockwise\", or "
-        "leave {} out",
+        "fp8.{} has no effect without fp8.recipe: set recipe to \"tensorwise\" or \"blockwise\", "
+        "or remove {}",
         key, key);
   }
 }
@@ -32,8 +32,8 @@ void check_unused_fp8(const Fp8Config& fp8) {
 [[noreturn]] void refuse_size(const char* key, std::int64_t size, std::int64_t parts,
                               const char* whose, const std::string& other) {
   fail_input(
-      "fp8.recipe = \"blockwise\" scales blocks of {}, which ranks must not cut, and {} = {} over "
-      "{} = {} is {}: make that a multiple of {}, or use {}",
+      "fp8.recipe = \"blockwise\" scales blocks of {}, which must not be split across ranks, but "
+      "{} = {} over {} = {} is {}: make that a multiple of {}, or use {}",
       fp8_block, key, size, whose, parts, size / parts, fp8_block, other);
 }
 
@@ -55,8 +55,9 @@ void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
   if (shares_heads ? model.head_dim % fp8_block != 0
                    : model.num_kv_heads / tp * group % fp8_block != 0) {
     fail_input(
-        "fp8.recipe = \"blockwise\" scales blocks of {}, which ranks must not cut: {} queries and "
-        "{} keys of model.head_dim = {} over parallel.tp = {} do so: use heads of {}, or {}",
+        "fp8.recipe = \"blockwise\" scales blocks of {}, which must not be split across ranks, but "
+        "{} query heads and {} key heads of model.head_dim = {} over parallel.tp = {} split them: "
+        "use heads of {}, or {}",
         fp8_block, model.num_heads, model.num_kv_heads, model.head_dim, tp, fp8_block, other);
   }
 }
@@ -66,8 +67,8 @@ void check_uncut_experts(const Fp8Config& fp8, const ExpertConfig& moe, std::int
   if (moe.num_experts == 0 || expert_tp == 1) return;
   if (fp8.recipe == Fp8Recipe::tensorwise) {
     fail_input(
-        "fp8.recipe = \"tensorwise\" has one scale for an expert, which parallel.expert_tp = {} "
-        "would cut: use recipe = \"blockwise\", or distribute experts with parallel.ep instead",
+        "fp8.recipe = \"tensorwise\" has one scale per expert, but parallel.expert_tp = {} splits "
+        "experts: use recipe = \"blockwise\", or increase parallel.ep instead",
         expert_tp);
   }
   if (moe.ffn_hidden_size / expert_tp % fp8_block != 0)
@@ -82,15 +83,15 @@ void check_fp8(const Config& config) {
   if (fp8.recipe == Fp8Recipe::none) return check_unused_fp8(fp8);
   if (config.model.is_latent()) {
     fail_input(
-        "fp8.recipe = {:?} conflicts with model.kv_lora_rank, whose small layers would be "
-        "rounded by scales of a rank's rows: use recipe = \"none\"",
+        "fp8.recipe = {:?} conflicts with model.kv_lora_rank, whose small projections would be "
+        "scaled by each rank's rows: use recipe = \"none\"",
         fp8.recipe);
   }
   const std::int64_t layers = config.model.num_layers;
   if (fp8.first_layers_bf16 + fp8.last_layers_bf16 >= layers) {
     fail_input(
         "fp8.first_layers_bf16 = {} and last_layers_bf16 = {} leave none of model.num_layers = {} "
-        "for fp8: lower them, or use fp8.recipe = \"none\"",
+        "layers for fp8: decrease them, or use fp8.recipe = \"none\"",
         fp8.first_layers_bf16, fp8.last_layers_bf16, layers);
   }
 }

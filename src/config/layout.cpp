@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/batch_sizes.h"
 #include "config/config.h"
@@ -33,9 +34,9 @@ void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
       parallel.dp_replicate;
   if (world_size == 1 && needed > 1) {
     fail_input(
-        "parallel.tp = {}, pp = {}, cp = {}, ep = {}, expert_tp = {} and dp_replicate = {} need {} "
-        "processes or a multiple, and this is one: add --nproc {}, or start with mpirun -n {} or "
-        "srun -n {}",
+        "parallel.tp = {}, pp = {}, cp = {}, ep = {}, expert_tp = {} and dp_replicate = {} require "
+        "a multiple of {} processes, but only one was started: add --nproc {}, or start with "
+        "mpirun -n {} or srun -n {}",
         parallel.tp, parallel.pp, parallel.cp, parallel.ep, parallel.expert_tp,
         parallel.dp_replicate, needed, needed, needed, needed);
   }
@@ -98,8 +99,8 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
   if (model.num_kv_heads % tp != 0 && tp % model.num_kv_heads != 0) {
     fail_input(
         "parallel.tp = {} neither divides model.num_kv_heads = {} nor is a multiple of it: each "
-        "rank has whole key and value heads with their queries, or equal numbers of ranks share "
-        "each of them; tp can be {}",
+        "rank must have whole key and value heads with their queries, or each of them must be "
+        "shared by an equal number of ranks; tp can be {}",
         tp, model.num_kv_heads,
         divisors_near(std::gcd(model.num_kv_heads, model.ffn_hidden_size), tp));
   }
@@ -117,9 +118,9 @@ void check_lengths(const Config& config) {
        {std::pair{"min_length", growth.min_length}, std::pair{"length_step", growth.length_step}}) {
     if (config.train.micro_batch_size * length % tp == 0) continue;
     fail_input(
-        "parallel.sequence_parallel cuts micro-batches of train.micro_batch_size x "
-        "curriculum.{} = {} x {} positions into parallel.tp = {} equal parts: make "
-        "curriculum.{} a multiple of {}",
+        "parallel.sequence_parallel splits micro-batches of train.micro_batch_size x curriculum.{} "
+        "= {} x {} positions into parallel.tp = {} equal parts: make curriculum.{} a multiple of "
+        "{}",
         name, config.train.micro_batch_size, length, tp, name,
         tp / std::gcd(tp, config.train.micro_batch_size));
   }
@@ -137,10 +138,10 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   if ((rule == ChunkRule::several) != (parallel.virtual_stages > 1)) {
     fail_input("parallel.virtual_stages = {} conflicts with parallel.schedule = {:?}: {}",
                parallel.virtual_stages, parallel.schedule,
-               rule == ChunkRule::several ? "it needs 2 or more"
+               rule == ChunkRule::several ? "it requires 2 or more"
                : rule == ChunkRule::folded
-                   ? "this schedule always has 2 on each rank, so leave the key out"
-                   : fmt::format("only {} takes more than 1",
+                   ? "this schedule always has 2 on each rank, so remove the key"
+                   : fmt::format("only {} supports more than 1",
                                  fmt::join(schedule_names(ChunkRule::several), " or ")));
   }
   const std::int64_t stages = parallel.pp * stages_per_rank(parallel);
@@ -162,9 +163,8 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers ||
       empty_stage) {
     fail_input(
-        "parallel.stage_layers = [{}] names {} stages and {} layers; {} must have {} numbers of at "
-        "least "
-        "one layer each, with a sum of model.num_layers = {}",
+        "parallel.stage_layers = [{}] describes {} stages and {} layers, but {} must have {} "
+        "numbers of at least 1 that add up to model.num_layers = {}",
         fmt::join(layers, ", "), layers.size(), sum, named, stages, model.num_layers);
   }
 }
@@ -223,41 +223,42 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
   std::vector<std::string> notes;
   if (p.zero > 0 && shard == 1) {
     notes.push_back(fmt::format(
-        "parallel.zero = {} shards nothing: {}, so every rank holds all states", p.zero,
-        dp == 1 ? "there is one data-parallel rank"
-                : fmt::format("parallel.dp_replicate = {} leaves shard groups of one rank",
+        "parallel.zero = {} has no effect: {}, so every rank keeps all states", p.zero,
+        dp == 1 ? "there is only one data-parallel rank"
+                : fmt::format("with parallel.dp_replicate = {} each shard group has only one rank",
                               p.dp_replicate)));
   }
   const std::int64_t micro_batches =
       global_batch_size(config, world_size) / (config.train.micro_batch_size * dp);
   if (p.pp > 1 && micro_batches < p.pp) {
     notes.push_back(fmt::format(
-        "{} micro-batches per step are fewer than parallel.pp = {}: some stages are always idle; "
-        "a larger train.global_batch_size uses them",
-        micro_batches, p.pp));
+        "only {} per step for parallel.pp = {} stages: some stages are always idle; increase "
+        "train.global_batch_size to use all of them",
+        counted(micro_batches, "micro-batch"), p.pp));
   }
   if (p.sequence_parallel && p.tp == 1)
-    notes.push_back("parallel.sequence_parallel does nothing with parallel.tp = 1");
+    notes.push_back("parallel.sequence_parallel has no effect with parallel.tp = 1");
   if (p.distribute_saved_activations && (p.tp == 1 || p.sequence_parallel)) {
     notes.push_back(fmt::format(
-        "parallel.distribute_saved_activations does nothing with parallel.{}",
-        p.tp == 1 ? "tp = 1" : "sequence_parallel = true, which cuts what is saved anyway"));
+        "parallel.distribute_saved_activations has no effect with parallel.{}",
+        p.tp == 1 ? "tp = 1"
+                  : "sequence_parallel = true, which already splits the saved activations"));
   }
   for (const auto& [key, where] : {std::pair{"parameters", config.offload.parameters},
                                    {"activations", config.offload.activations}}) {
     if (where != OffloadPlace::host || config.run.device != DeviceKind::cpu) continue;
-    notes.push_back(
-        fmt::format("offload.{} = \"host\" does nothing with run.device = \"cpu\", whose memory is "
-                    "that of the host; \"file\" takes them to a disk",
-                    key));
+    notes.push_back(fmt::format(
+        "offload.{} = \"host\" has no effect with run.device = \"cpu\", which computes in host "
+        "memory; use \"file\" to offload to a disk",
+        key));
   }
   // Three-layer windows replace the activations that one micro-batch would keep on the device.
   const std::int64_t some = config.offload.activation_layers;
   const std::int64_t layers = some > 0 ? some : config.model.num_layers;
   if (leaves_memory(config, config.offload.activations) && p.pp == 1 && layers <= 3) {
     notes.push_back(fmt::format(
-        "offload.activations saves no memory: {} layers lie in as many windows; it does from four "
-        "layers on, with pipelines from one on",
+        "offload.activations saves no memory with {} layers per stage, because as many stay in "
+        "memory; use at least four layers, or pipeline parallelism",
         layers));
   }
   return notes;

@@ -28,13 +28,13 @@ void check_sizes(const ModelConfig& model) {
   if (model.num_heads == 0) missing.push_back("num_heads");
   if (model.seq_length == 0) missing.push_back("seq_length");
   if (!missing.empty()) {
-    fail_input("[model] lacks {}: set {} to a positive number", fmt::join(missing, ", "),
+    fail_input("[model] is missing {}: set {} to a positive number", fmt::join(missing, ", "),
                missing.size() == 1 ? "it" : "them");
   }
   if (model.seq_length > model.max_positions) {
     fail_input(
-        "model.seq_length = {} is longer than model.max_positions = {}: raise max_positions or "
-        "shorten seq_length",
+        "model.seq_length = {} exceeds model.max_positions = {}: increase max_positions or "
+        "decrease seq_length",
         model.seq_length, model.max_positions);
   }
 }
@@ -66,7 +66,7 @@ void check_absurd(const ModelConfig& model) {
       hidden * (number(model.vocab_size) + number(model.max_positions));
   if (parameters > kMostParameters) {
     fail_input(
-        "[model] has about {:.1g} parameters, and at most {:.0g} are supported: check num_layers, "
+        "[model] has about {:.1g} parameters, but at most {:.0g} are supported: check num_layers, "
         "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size{}{}",
         parameters, kMostParameters, latent > 0 ? ", kv_lora_rank and q_lora_rank" : "",
         experts > 0 ? ", and num_experts and the sizes of [moe]" : "");
@@ -85,8 +85,8 @@ void check_heads(const ModelConfig& model) {
   constexpr std::int64_t widest_head = 256;  // limit of the attention kernels
   if (model.head_dim > widest_head) {
     fail_input(
-        "model.head_dim = {} is above {}, the widest head that attention can compute: use more "
-        "heads, or narrower ones{}",
+        "model.head_dim = {} exceeds {}, the largest head size that attention supports: use more "
+        "heads or smaller ones{}",
         model.head_dim, widest_head,
         derived ? fmt::format(" (head_dim is hidden_size / num_heads = {} / {})", model.hidden_size,
                               model.num_heads)
@@ -102,8 +102,8 @@ void check_heads(const ModelConfig& model) {
       static_cast<std::int64_t>(static_cast<double>(model.head_dim) * model.rope_percent);
   if (model.position == PositionEncoding::rope && (rotary < 2 || rotary % 2 != 0)) {
     fail_input(
-        "model.position = \"rope\" rotates pairs, but head_dim = {} times rope_percent = {} gives "
-        "{} rotated dimensions: make that an even number",
+        "model.position = \"rope\" rotates pairs of dimensions, but head_dim = {} times "
+        "rope_percent = {} is {}: make that an even number",
         model.head_dim, model.rope_percent, rotary);
   }
 }
@@ -112,12 +112,12 @@ void check_rope_scaling(const ModelConfig& model) {
   if (model.rope_scaling == RopeScaling::none) {
     if (model.rope_scaling_factor == 1) return;
     fail_input(
-        "model.rope_scaling_factor = {} does nothing without model.rope_scaling: set that to "
-        "linear, llama3 or yarn",
+        "model.rope_scaling_factor = {} has no effect without model.rope_scaling: set rope_scaling "
+        "to linear, llama3 or yarn",
         model.rope_scaling_factor);
   }
   if (model.position != PositionEncoding::rope) {
-    fail_input("model.rope_scaling = {:?} goes with model.position = \"rope\" only, not {:?}",
+    fail_input("model.rope_scaling = {:?} requires model.position = \"rope\", found {:?}",
                model.rope_scaling, model.position);
   }
   // A factor of 1 leaves frequencies unchanged, but yarn may still scale queries and keys.
@@ -125,15 +125,15 @@ void check_rope_scaling(const ModelConfig& model) {
       model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0;
   if (model.rope_scaling_factor <= 1 && !multiplies) {
     fail_input(
-        "model.rope_scaling = {:?} needs model.rope_scaling_factor above 1, which divides the "
-        "frequencies",
+        "model.rope_scaling = {:?} requires model.rope_scaling_factor, which divides the "
+        "frequencies, to be above 1",
         model.rope_scaling);
   }
   if (model.rope_scaling == RopeScaling::llama3 &&
       model.rope_high_freq_factor <= model.rope_low_freq_factor) {
     fail_input(
-        "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: waves "
-        "between the two lengths that they give are divided in part",
+        "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: "
+        "wavelengths between the two bounds are interpolated",
         model.rope_high_freq_factor, model.rope_low_freq_factor);
   }
 }
@@ -142,8 +142,8 @@ void check_yarn(const ModelConfig& model) {
   if (model.rope_scaling != RopeScaling::yarn) return;
   if (model.rope_beta_fast < model.rope_beta_slow) {
     fail_input(
-        "model.rope_beta_fast = {} must not be below model.rope_beta_slow = {}: pairs that turn as "
-        "often as between the two are divided in part",
+        "model.rope_beta_fast = {} must not be below model.rope_beta_slow = {}: dimensions with a "
+        "number of rotations between the two are interpolated",
         model.rope_beta_fast, model.rope_beta_slow);
   }
 }
@@ -157,61 +157,60 @@ void check_latent(const ModelConfig& m) {
                                      {"v_head_dim", m.v_head_dim}}) {
       if (value > 0)
         fail_input(
-            "model.{} = {} does nothing without model.kv_lora_rank: set that, or leave {} out", key,
-            value, key);
+            "model.{} = {} has no effect without model.kv_lora_rank: set kv_lora_rank, or remove "
+            "{}",
+            key, value, key);
     }
     return;
   }
   if (m.qk_nope_head_dim == 0 || m.qk_rope_head_dim == 0 || m.qk_rope_head_dim % 2 != 0) {
     fail_input(
-        "model.kv_lora_rank = {} needs model.qk_nope_head_dim and an even model.qk_rope_head_dim, "
-        "found {} and {}",
+        "model.kv_lora_rank = {} requires model.qk_nope_head_dim and an even "
+        "model.qk_rope_head_dim, found {} and {}",
         m.kv_lora_rank, m.qk_nope_head_dim, m.qk_rope_head_dim);
   }
   if (m.head_dim != m.qk_nope_head_dim + m.qk_rope_head_dim) {
     fail_input(
-        "model.head_dim = {} is not qk_nope_head_dim + qk_rope_head_dim = {} + {}, which it is "
-        "with "
-        "model.kv_lora_rank: leave head_dim out",
+        "model.head_dim = {} is not qk_nope_head_dim + qk_rope_head_dim = {} + {}, as "
+        "model.kv_lora_rank requires: remove head_dim",
         m.head_dim, m.qk_nope_head_dim, m.qk_rope_head_dim);
   }
   if (m.v_head_dim > m.head_dim) {
     fail_input(
-        "model.v_head_dim = {} is above the {} of queries and keys (qk_nope_head_dim + "
-        "qk_rope_head_dim), which attention reads values as wide as: use at most that",
+        "model.v_head_dim = {} exceeds the {} dimensions of queries and keys (qk_nope_head_dim + "
+        "qk_rope_head_dim): use at most that",
         m.v_head_dim, m.head_dim);
   }
   const auto refuse = [](bool set, const char* what, const char* instead) {
     if (set) fail_input("model.kv_lora_rank conflicts with {}: use {}", what, instead);
   };
-  refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads",
-         "as many as model.num_heads, or leave it out");
+  refuse(m.num_kv_heads != m.num_heads, "model.num_kv_heads", "model.num_heads, or remove it");
   refuse(m.position != PositionEncoding::rope, "positions other than rope",
          "model.position = \"rope\"");
   refuse(m.rope_percent != 1, "model.rope_percent", "model.qk_rope_head_dim");
   refuse(m.norm != NormType::rms_norm, "norms other than rms_norm", "model.norm = \"rms_norm\"");
   refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
   refuse(m.attention_sinks, "model.attention_sinks", "false");
-  refuse(m.qk_norm, "model.qk_norm", "the norms that it has of its own");
+  refuse(m.qk_norm, "model.qk_norm", "its own built-in norms");
 }
 
 // Keys that have no effect without others.
 void check_idle_keys(const ModelConfig& m) {
   if (m.latent_norm_eps > 0 && !m.is_latent())
-    fail_input("model.latent_norm_eps = {} does nothing without model.kv_lora_rank",
+    fail_input("model.latent_norm_eps = {} has no effect without model.kv_lora_rank",
                m.latent_norm_eps);
   if (!m.rope_truncate && m.rope_scaling != RopeScaling::yarn)
-    fail_input("model.rope_truncate = false does nothing without model.rope_scaling = \"yarn\"");
+    fail_input("model.rope_truncate = false has no effect without model.rope_scaling = \"yarn\"");
   if (m.order_head && !m.token_types)
     fail_input(
-        "model.token_types = false conflicts with model.order_head = true, which tells two "
-        "segments apart: set order_head to false too");
+        "model.token_types = false conflicts with model.order_head = true, which distinguishes two "
+        "segments: set order_head to false too");
 }
 
 void check_mtp(const ModelConfig& m) {
   if (m.mtp_layers == 0) {
     if (m.mtp_loss_scale != ModelConfig{}.mtp_loss_scale)
-      fail_input("model.mtp_loss_scale = {} does nothing without model.mtp_layers: set that",
+      fail_input("model.mtp_loss_scale = {} has no effect without model.mtp_layers: set mtp_layers",
                  m.mtp_loss_scale);
     return;
   }
@@ -220,14 +219,14 @@ void check_mtp(const ModelConfig& m) {
       fail_input("model.mtp_layers = {} conflicts with {}: use {}", m.mtp_layers, what, instead);
   };
   refuse(family_of(m).architecture != Architecture::decoder,
-         fmt::format("model.family = {:?}", m.family), "gpt or llama, or leave mtp_layers out");
+         fmt::format("model.family = {:?}", m.family), "gpt or llama, or remove mtp_layers");
   refuse(m.position == PositionEncoding::learned, "model.position = \"learned\"",
          "rope, alibi or none");
   refuse(m.embedding_norm, "model.embedding_norm", "false");
   if (m.mtp_loss_scale == 0)
-    fail_input("model.mtp_loss_scale = 0 trains no module: leave model.mtp_layers out");
+    fail_input("model.mtp_loss_scale = 0 leaves the modules untrained: remove model.mtp_layers");
   if (m.seq_length <= m.mtp_layers)
-    fail_input("model.mtp_layers = {} needs longer sequences than model.seq_length = {}",
+    fail_input("model.mtp_layers = {} requires sequences longer than model.seq_length = {}",
                m.mtp_layers, m.seq_length);
 }
 
@@ -254,18 +253,21 @@ void check_layers_of(const ModelConfig& model, const char* key,
                      const std::vector<std::int64_t>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i] >= model.num_layers) {
-      fail_input("model.{} names layer {}, and model.num_layers = {} has layers 0 to {}", key,
-                 layers[i], model.num_layers, model.num_layers - 1);
+      fail_input(
+          "model.{} contains layer {}, but with model.num_layers = {} the layers are 0 to {}", key,
+          layers[i], model.num_layers, model.num_layers - 1);
     }
     if (i > 0 && layers[i] <= layers[i - 1])
-      fail_input("model.{} must rise: {} follows {}", key, layers[i], layers[i - 1]);
+      fail_input("model.{} must be in ascending order: {} follows {}", key, layers[i],
+                 layers[i - 1]);
   }
 }
 
 void check_windows(const ModelConfig& model) {
   if (model.window_layers.empty()) return;
   if (model.attention_window == 0) {
-    fail_input("model.window_layers does nothing without model.attention_window: set that");
+    fail_input(
+        "model.window_layers has no effect without model.attention_window: set attention_window");
   }
   check_layers_of(model, "window_layers", model.window_layers);
 }
@@ -274,8 +276,7 @@ void check_windows(const ModelConfig& model) {
 void check_rope_layers(const ModelConfig& model) {
   const auto needs_rope = [&](const char* key, bool set) {
     if (set && model.position != PositionEncoding::rope)
-      fail_input("model.{} goes with model.position = \"rope\" only, not {:?}", key,
-                 model.position);
+      fail_input("model.{} requires model.position = \"rope\", found {:?}", key, model.position);
   };
   needs_rope("no_rope_layers", !model.no_rope_layers.empty());
   needs_rope("rope_base_local", model.rope_base_local > 0);
@@ -283,23 +284,24 @@ void check_rope_layers(const ModelConfig& model) {
   check_layers_of(model, "no_rope_layers", model.no_rope_layers);
   if (!model.no_rope_layers.empty() && family_of(model).architecture != Architecture::decoder) {
     fail_input(
-        "model.no_rope_layers conflicts with model.family = {:?}, whose layers have one kind of "
+        "model.no_rope_layers conflicts with model.family = {:?}, whose layers all have the same "
         "attention: use gpt or llama",
         model.family);
   }
   if (model.rope_base_local > 0 && model.attention_window == 0) {
     fail_input(
-        "model.rope_base_local = {} is of layers with a window, and there are none: set "
-        "model.attention_window, or leave it out",
+        "model.rope_base_local = {} applies to layers with sliding-window attention, and there are "
+        "none: set model.attention_window, or remove rope_base_local",
         model.rope_base_local);
   }
 }
 
 void check_norms(const ModelConfig& model) {
   if (model.zero_centered_qk_norms && !model.qk_norm)
-    fail_input("model.zero_centered_qk_norms does nothing without model.qk_norm: set that to true");
+    fail_input(
+        "model.zero_centered_qk_norms has no effect without model.qk_norm: set qk_norm to true");
   if (model.qk_norm || model.qk_norm_over == NormSpan::head) return;
-  fail_input("model.qk_norm_over = {:?} does nothing without model.qk_norm: set that to true",
+  fail_input("model.qk_norm_over = {:?} has no effect without model.qk_norm: set qk_norm to true",
              model.qk_norm_over);
 }
 
@@ -312,8 +314,8 @@ void check_gate(const ModelConfig& model) {
         {"gate_offset", model.gate_offset, none.gate_offset}}) {
     if (value == idle || model.activation == MlpActivation::swiglu) continue;
     fail_input(
-        "model.{} = {} goes with model.activation = \"swiglu\" only, not {:?}: set that, or leave {} "
-        "out",
+        "model.{} = {} requires model.activation = \"swiglu\", found {:?}: set activation, or "
+        "remove {}",
         key, value, model.activation, key);
   }
 }
@@ -327,8 +329,8 @@ void check_soft_cap(const ModelConfig& model) {
   }
   if (model.attention_soft_cap == 0 || model.position != PositionEncoding::alibi) return;
   fail_input(
-      "model.attention_soft_cap = {} conflicts with model.position = \"alibi\", whose slopes no "
-      "published model caps: leave it out, or use another position",
+      "model.attention_soft_cap = {} conflicts with model.position = \"alibi\", a combination that "
+      "no published model has: remove it, or use another position",
       model.attention_soft_cap);
 }
 

@@ -20,9 +20,8 @@ void check_parameters(const Config& config) {
   if (!leaves_memory(config, offload.parameters)) return;
   if (config.parallel.zero != 3) {
     fail_input(
-        "offload.parameters = {:?} takes the parts of parameters out of memory that "
-        "parallel.zero = 3 gives each rank, and parallel.zero is {}: use 3, or leave "
-        "offload.parameters out",
+        "offload.parameters = {:?} offloads the parameter shards of parallel.zero = 3, but "
+        "parallel.zero is {}: use 3, or remove offload.parameters",
         offload.parameters, config.parallel.zero);
   }
   if ((precision == Precision::fp32 || precision == Precision::fp64) &&
@@ -34,9 +33,8 @@ void check_parameters(const Config& config) {
   }
   if (offload.parameters == OffloadPlace::file && offload.path.empty()) {
     fail_input(
-        "offload.parameters = \"file\" needs offload.path: a folder on a local disk; `trireme "
-        "plan` "
-        "prints how much space it takes");
+        "offload.parameters = \"file\" requires offload.path, a folder on a local disk; `trireme "
+        "plan` prints how much space it needs");
   }
 }
 
@@ -46,10 +44,7 @@ void check_device(const Config& config) {
                                    {"parameters", config.offload.parameters},
                                    {"activations", config.offload.activations}}) {
     if (where != OffloadPlace::file) continue;
-    fail_input(
-        "offload.{} = \"file\" needs run.device = \"cpu\": on GPUs use \"host\", the memory of the "
-        "machine",
-        key);
+    fail_input("offload.{} = \"file\" requires run.device = \"cpu\": on GPUs use \"host\"", key);
   }
 }
 
@@ -60,36 +55,37 @@ void check_offload(const Config& config) {
   check_device(config);
   if (offload.activation_layers > 0 && offload.activations == OffloadPlace::none) {
     fail_input(
-        "offload.activation_layers = {} needs offload.activations, which is \"none\": set it to "
-        "{}, or leave activation_layers out",
+        "offload.activation_layers = {} has no effect with offload.activations = \"none\": set "
+        "offload.activations to {}, or remove activation_layers",
         offload.activation_layers, config.run.device == DeviceKind::cpu ? "\"file\"" : "\"host\"");
   }
   if (offload.activation_layers > config.model.num_layers) {
-    fail_input("offload.activation_layers = {}: the model has {} layers; 0 is all of them",
-               offload.activation_layers, config.model.num_layers);
+    fail_input(
+        "offload.activation_layers = {} exceeds the {} layers of the model; 0 means all of them",
+        offload.activation_layers, config.model.num_layers);
   }
   if (leaves_memory(config, offload.activations) && config.parallel.distribute_saved_activations) {
     fail_input(
-        "offload.activations = {:?} and parallel.distribute_saved_activations both take the "
-        "inputs of layers out of memory: keep one of them",
+        "offload.activations = {:?} and parallel.distribute_saved_activations both move the inputs "
+        "of layers out of memory: keep one of them",
         offload.activations);
   }
   if (offload.activations == OffloadPlace::file && offload.path.empty()) {
     fail_input(
-        "offload.activations = \"file\" needs offload.path: a folder on a local disk; `trireme "
-        "plan` prints how much space it takes");
+        "offload.activations = \"file\" requires offload.path, a folder on a local disk; `trireme "
+        "plan` prints how much space it needs");
   }
   check_parameters(config);
   if (offload.optimizer != OffloadPlace::file) return;
   if (offload.path.empty()) {
     fail_input(
-        "offload.optimizer = \"file\" needs offload.path: a folder on a local disk with space for "
-        "the states, 12 bytes per parameter with run.precision = \"bf16\" and adamw");
+        "offload.optimizer = \"file\" requires offload.path, a folder on a local disk with space "
+        "for the states: 12 bytes per parameter with run.precision = \"bf16\" and adamw");
   }
   if (config.checkpoint.async) {
     fail_input(
-        "checkpoint.async = true copies into memory the states that offload.optimizer = \"file\" "
-        "keeps out of it: use checkpoint.async = false");
+        "checkpoint.async = true copies the states to memory, but offload.optimizer = \"file\" "
+        "keeps them out of it: use checkpoint.async = false");
   }
 }
 

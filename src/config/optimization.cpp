@@ -26,7 +26,7 @@ void check_schedule_units(const TrainConfig& train, const OptimizerConfig& optim
 // Checks a decay in tokens, with a warm-up in tokens or in the run's unit.
 void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
   if (optimizer.decay_tokens == 0) {
-    fail_input("optimizer.warmup_tokens = {} needs optimizer.decay_tokens",
+    fail_input("optimizer.warmup_tokens = {} requires optimizer.decay_tokens",
                optimizer.warmup_tokens);
   }
   const auto exclude = [](const char* name, bool given, const char* instead) {
@@ -42,8 +42,8 @@ void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
           counted && optimizer.warmup_tokens > 0, "warmup_tokens");
   if (optimizer.warmup_tokens >= optimizer.decay_tokens) {
     fail_input(
-        "optimizer.warmup_tokens = {} leaves nothing of the decay, which ends at {} tokens: "
-        "shorten the warm-up or raise optimizer.decay_tokens",
+        "optimizer.warmup_tokens = {} leaves no tokens for the decay, which ends at {} tokens: "
+        "shorten the warm-up or increase optimizer.decay_tokens",
         optimizer.warmup_tokens, optimizer.decay_tokens);
   }
 }
@@ -61,14 +61,15 @@ void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) 
                                              : train.iters;
   if (warmup > 0 && optimizer.warmup_fraction > 0) {
     fail_input(
-        "optimizer.warmup_{} = {} and optimizer.warmup_fraction = {} exclude each other: set one",
+        "optimizer.warmup_{} = {} and optimizer.warmup_fraction = {} are mutually exclusive: set "
+        "only one",
         unit, warmup, optimizer.warmup_fraction);
   }
   if (optimizer.decay_style == DecayStyle::constant) return;
   if (warmup >= decay) {
     fail_input(
-        "optimizer.warmup_{0} = {1} leaves nothing of the decay, which ends at {2} {0}: "
-        "shorten the warm-up or set optimizer.decay_{0} above it",
+        "optimizer.warmup_{0} = {1} leaves no room for the decay, which ends at {2} {0}: shorten "
+        "the warm-up or set optimizer.decay_{0} above it",
         unit, warmup, decay);
   }
   if (optimizer.decay_style != DecayStyle::wsd) return;
@@ -78,7 +79,7 @@ void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) 
       std::max(static_cast<double>(warmup), optimizer.warmup_fraction * static_cast<double>(decay));
   if (anneal < 1 || static_cast<double>(anneal) > room) {
     fail_input(
-        "optimizer.decay_style = \"wsd\" needs optimizer.wsd_decay_{} between 1 and {} (the "
+        "optimizer.decay_style = \"wsd\" requires optimizer.wsd_decay_{} between 1 and {} (the "
         "decay without the warm-up), found {}",
         unit, static_cast<std::int64_t>(room), anneal);
   }
@@ -86,10 +87,10 @@ void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) 
 
 void check_rates(const RunConfig& run, const OptimizerConfig& optimizer) {
   if (optimizer.lr <= 0)
-    fail_input("[optimizer] lacks lr: set the learning rate, for example 3e-4");
+    fail_input("[optimizer] is missing lr: set the learning rate, for example 3e-4");
   const auto check = [&](const char* name, double value) {
     if (value > optimizer.lr) {
-      fail_input("optimizer.{} = {} is above optimizer.lr = {}: lower it", name, value,
+      fail_input("optimizer.{} = {} is above optimizer.lr = {}: decrease it", name, value,
                  optimizer.lr);
     }
   };
@@ -106,8 +107,8 @@ void check_muon(const OptimizerConfig& optimizer, const CheckDecay& check_decay)
   check_decay("muon_momentum", optimizer.muon_momentum);
   if (optimizer.muon_coefficients == MuonCoefficients::quintic && optimizer.muon_steps % 5 != 0) {
     fail_input(
-        "optimizer.muon_steps = {} conflicts with optimizer.muon_coefficients = \"quintic\", "
-        "which are five sets: use {}, or \"simple\"",
+        "optimizer.muon_steps = {} conflicts with optimizer.muon_coefficients = \"quintic\", which "
+        "has five sets of coefficients: use {}, or \"simple\"",
         optimizer.muon_steps, (optimizer.muon_steps + 4) / 5 * 5);
   }
 }
@@ -135,7 +136,7 @@ void check_moments(const RunConfig& run, const OptimizerConfig& optimizer) {
   const double smallest_eps = wide ? 1e-150 : 1e-20;
   if (optimizer.eps < smallest_eps) {
     fail_input(
-        "optimizer.eps = {} is too small for {}-bit moments, whose squares vanish first: use at "
+        "optimizer.eps = {} is too small for {}-bit moments, because its square underflows: use at "
         "least {}",
         optimizer.eps, wide ? 64 : 32, smallest_eps);
   }

@@ -140,7 +140,7 @@ class Assigner {
 
   [[noreturn]] void refuse_value(const std::string& value,
                                  const std::vector<std::string>& allowed) const {
-    fail_input("{}: {} = {} is none of {}{}", where_, field_.key(), toml_string(value),
+    fail_input("{}: {} = {} is not one of {}{}", where_, field_.key(), toml_string(value),
                fmt::join(allowed, ", "), did_you_mean(nearest_name(value, allowed)));
   }
 
@@ -151,7 +151,7 @@ class Assigner {
     if (std::isfinite(value) && low && high) return;
     const std::string range = range_text(limits);
     const bool finite = std::isfinite(value);
-    fail_input("{}: {} = {} is out of range; it must be {}{}{}", where_, field_.key(), shown(node),
+    fail_input("{}: {} = {} is out of range: it must be {}{}{}", where_, field_.key(), shown(node),
                finite ? "" : "finite", finite || range.empty() ? "" : " and ", range);
   }
 
@@ -241,7 +241,7 @@ void apply_table(Config& config, const toml::table& root, const std::string& nam
       if (is_retired(section_name, key.str())) continue;
       const Field& field = known_field(section_name, std::string(key.str()), key_place);
       if (field.name != key.str() && table->contains(field.name)) {
-        fail_input("{}: \"{}\" is the former name of \"{}\", which is given too: leave one out",
+        fail_input("{}: \"{}\" is the former name of \"{}\", which is also set: remove one of them",
                    key_place, key.str(), field.name);
       }
       assign(config, field, value, key_place);
@@ -262,8 +262,8 @@ std::string reworded(std::string_view words) {
 toml::table parse_text(const std::string& text, const std::string& name) {
   if (const int line = line_of_deep_key(text); line > 0)
     fail_input(
-        "{}:{}: not a configuration: a key has more than {} parts; a key of a configuration "
-        "has two, as train.iters",
+        "{}:{}: not a configuration: a key has more than {} parts, but a configuration key has "
+        "two, as in train.iters",
         name, line, max_toml_key_parts);
   try {
     return toml::parse(text, name);
@@ -357,8 +357,9 @@ void refuse_hidden_preset(const Config& config, const std::string& name,
   const std::vector<std::string> hidden = changes(published, config, keys);
   if (hidden.empty()) return;
   fail_input(
-      "model.preset = \"{}\" of the command line is not the model that {} makes of it, whose keys "
-      "win: {}. Take these keys out of the file, or give them on the command line as well",
+      "model.preset = \"{}\" on the command line is overridden by keys of {}, which make it a "
+      "different model: {}. Remove these keys from the file, or give them on the command line as "
+      "well",
       preset->name, name, fmt::join(hidden, "; "));
 }
 

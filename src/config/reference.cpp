@@ -18,11 +18,11 @@ constexpr const char* kIntroduction =
     R"(# Configuration
 
 A run is described by one TOML file: `trireme train FILE.toml`. Any key can be overridden after it
-as `section.key=value`, for example `optimizer.lr=3e-4` or `data.path='["a", "b"]'`; the last one
+as `section.key=value`, for example `optimizer.lr=3e-4` or `data.path='["a", "b"]'`; the last value
 wins. Numbers of samples may be written as `1e6`. Unknown keys are errors. `trireme config --template`
 prints a file with all keys and their defaults.
 
-This page is generated: `TRIREME_UPDATE_DOCS=1` with the tests of `config` writes it again.
+This page is generated: `TRIREME_UPDATE_DOCS=1` with the tests of `config` regenerates it.
 
 A default of "by family" follows from `model.family`:
 
@@ -32,9 +32,9 @@ constexpr const char* kPresets =
     R"(
 ## Presets
 
-`model.preset` sets the sizes of a published model; keys of `[model]` that the file or an override sets win.
-A preset on the command line is refused where keys of the file would make it another model.
-Presets are architectures alone: without dropout, data, batch sizes and learning rates.
+`model.preset` sets the sizes of a published model; keys of `[model]` in the file or in an override take precedence.
+A preset on the command line is rejected if keys of the file would make it a different model.
+Presets are architectures only, without dropout, data, batch sizes or learning rates.
 
 )";
 
@@ -168,8 +168,9 @@ std::string configuration_help() {
 std::string configuration_template() {
   std::string text =
       "# A configuration of Trireme: trireme train FILE.toml\n"
-      "# Every key with its default; remove the # in front of a key to set it. Keys without # have "
-      "to be\n# set. docs/configuration.md has the same as a page.\n";
+      "# Every key with its default; remove the # in front of a key to set it. Keys without # "
+      "must\n"
+      "# be set. docs/configuration.md describes the same keys.\n";
   std::string section;
   for (const Field& field : all_fields()) {
     if (field.section != section) text += fmt::format("\n[{}]\n", section = field.section);

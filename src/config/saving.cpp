@@ -10,21 +10,19 @@ void check_export(const CheckpointConfig& checkpoint) {
   const std::int64_t every = checkpoint.export_interval;
   if (every == 0) return;
   if (checkpoint.export_format == ExportFormat::none) {
-    fail_input(
-        "checkpoint.export_interval = {} needs checkpoint.export = \"hf\", which says what is "
-        "written",
-        every);
+    fail_input("checkpoint.export_interval = {} has no effect without checkpoint.export = \"hf\"",
+               every);
   }
   if (checkpoint.interval == 0) {
     fail_input(
-        "checkpoint.export_interval = {} needs checkpoint.interval, which is 0 (only the last step "
-        "is saved): set it to {} or a divisor of it",
+        "checkpoint.export_interval = {} requires checkpoint.interval, which is 0 (only the last "
+        "step is saved): set it to {} or a divisor of that",
         every, every);
   }
   if (every % checkpoint.interval != 0) {
     fail_input(
-        "checkpoint.export_interval = {} must be a multiple of checkpoint.interval = {}: what is "
-        "exported is a checkpoint",
+        "checkpoint.export_interval = {} must be a multiple of checkpoint.interval = {}, because "
+        "only checkpoints are exported",
         every, checkpoint.interval);
   }
 }
@@ -35,13 +33,14 @@ void check_spikes(const Config& config) {
   const std::int64_t interval = config.checkpoint.interval, keep = config.checkpoint.keep;
   if (interval == 0) {
     fail_input(
-        "train.spike_policy = \"back\" resumes from an earlier checkpoint and needs "
-        "checkpoint.interval, which is 0 (only the last step is saved): set it, or use \"skip\"");
+        "train.spike_policy = \"back\" resumes from an earlier checkpoint, but checkpoint.interval "
+        "is 0 (only the last step is saved): set it, or use \"skip\"");
   }
   if (keep == 0) return;
   fail_input(
       "checkpoint.keep = {} may remove the checkpoint that train.spike_policy = \"back\" resumes "
-      "from, since those of interruptions count too: set checkpoint.keep = 0, or use \"skip\"",
+      "from, because checkpoints saved on interruption count too: set checkpoint.keep = 0, or use "
+      "\"skip\"",
       keep);
 }
 
@@ -50,7 +49,7 @@ void check_local(const CheckpointConfig& checkpoint) {
   // complete predecessor.
   if (checkpoint.local_interval > 0 && checkpoint.async) {
     fail_input(
-        "checkpoint.local_interval = {} conflicts with checkpoint.async = true: set one of "
+        "checkpoint.local_interval = {} conflicts with checkpoint.async = true: set only one of "
         "them",
         checkpoint.local_interval);
   }
@@ -58,14 +57,13 @@ void check_local(const CheckpointConfig& checkpoint) {
   if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
   if (checkpoint.local_dir.empty()) {
     fail_input(
-        "checkpoint.local_interval = {} needs checkpoint.local_dir: a folder on a disk of each "
+        "checkpoint.local_interval = {} requires checkpoint.local_dir, a folder on a disk of each "
         "node",
         checkpoint.local_interval);
   }
   fail_input(
-      "checkpoint.local_dir = '{}' needs checkpoint.local_interval: how many iterations lie "
-      "between "
-      "two saves there",
+      "checkpoint.local_dir = '{}' requires checkpoint.local_interval, the number of iterations "
+      "between saves there",
       checkpoint.local_dir);
 }
 

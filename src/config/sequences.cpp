@@ -32,9 +32,9 @@ void check_ring(const Config& config) {
   if (p.cp_attention != ContextAttention::ring) return;
   if (p.numerics == Numerics::exact) {
     fail_input(
-        "parallel.cp_attention = \"ring\" adds up keys in another order on each rank, and "
-        "parallel.numerics = \"exact\" wants one that does not depend on parallel.cp = {}: use "
-        "cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
+        "parallel.cp_attention = \"ring\" sums over keys in a different order on each rank, but "
+        "parallel.numerics = \"exact\" requires an order that does not depend on parallel.cp = {}: "
+        "use cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
         p.cp);
   }
   if (config.model.attention_dropout == 0) return;
@@ -42,8 +42,8 @@ void check_ring(const Config& config) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (chunk % drawn == 0) continue;
     fail_input(
-        "parallel.cp_attention = \"ring\" with model.attention_dropout = {} needs chunks of a "
-        "multiple of {} positions, and {} / {} = {} of {} are not: use cp_attention = "
+        "parallel.cp_attention = \"ring\" with model.attention_dropout = {} requires chunks of a "
+        "multiple of {} positions, but {} / {} = {} of {} is not one: use cp_attention = "
         "\"all_gather\", or another {}",
         config.model.attention_dropout, drawn, positions, 2 * p.cp, chunk, name, name);
   }
@@ -56,7 +56,7 @@ void check_context(const Config& config) {
     if (positions % (2 * p.cp) == 0) continue;
     const std::int64_t pairs = positions / 2;
     fail_input(
-        "parallel.cp = {} cuts sequences into {} equal chunks, and {} = {} is not divisible by "
+        "parallel.cp = {} splits sequences into {} equal chunks, but {} = {} is not divisible by "
         "that: cp can be {}",
         p.cp, 2 * p.cp, name, positions,
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
@@ -66,9 +66,9 @@ void check_context(const Config& config) {
   const std::int64_t heads = std::max<std::int64_t>(1, config.model.num_kv_heads / p.tp);
   if (heads % p.cp == 0) return;
   fail_input(
-      "parallel.cp_attention = \"ulysses\" shares out the {} key and value heads that parallel.tp "
-      "= {} leaves of model.num_kv_heads = {} among parallel.cp = {} ranks: cp can be {}, or use "
-      "cp_attention = \"all_gather\"",
+      "parallel.cp_attention = \"ulysses\" distributes the {} key and value heads of each rank "
+      "(with parallel.tp = {} and model.num_kv_heads = {}) over parallel.cp = {} ranks: cp can be "
+      "{}, or use cp_attention = \"all_gather\"",
       heads, p.tp, config.model.num_kv_heads, p.cp, divisors_near(heads, p.cp));
 }
 
@@ -81,8 +81,9 @@ void check_exact_context(const Config& config) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that "
-        "divide its chunks, {} / {} = {} positions of {}: set parallel.exact_block to {} (now {})",
+        "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that must "
+        "divide its chunks of {} / {} = {} positions of {}: set parallel.exact_block to {} (now "
+        "{})",
         p.cp, positions, 2 * p.cp, chunk, name,
         divisors_near(chunk, p.exact_block > 0 ? p.exact_block : chunk), p.exact_block);
   }
@@ -94,15 +95,15 @@ void check_exact_block(const Config& config) {
   if (block == 0) return;
   if (p.numerics != Numerics::exact) {
     fail_input(
-        "parallel.exact_block = {} goes with parallel.numerics = \"exact\" only: set that or leave "
-        "exact_block out",
+        "parallel.exact_block = {} requires parallel.numerics = \"exact\": set numerics, or remove "
+        "exact_block",
         block);
   }
   for (const auto& [name, positions] : lengths_of(config)) {
     if (positions % block == 0) continue;
     fail_input(
         "parallel.exact_block = {} does not divide {} = {}: gradients are summed over whole blocks "
-        "of a sequence; exact_block can be {}",
+        "of a sequence, so exact_block can be {}",
         block, name, positions, divisors_near(positions, block));
   }
   if (!p.sequence_parallel || p.tp == 1) return;

@@ -23,7 +23,9 @@ namespace {
 void check_curriculum(const Config& config) {
   const CurriculumConfig& c = config.curriculum;
   if (c.schedule == CurriculumSchedule::none) return;
-  if (c.iters < 1) fail_input("[curriculum] lacks iters: set the iterations until the full length");
+  if (c.iters < 1)
+    fail_input(
+        "[curriculum] is missing iters: set the iteration at which the full length is reached");
   if (c.min_length < 1 || c.min_length > config.model.seq_length ||
       c.min_length % c.length_step != 0) {
     fail_input(
@@ -58,11 +60,12 @@ void check_data(const DataConfig& data) {
       !data.train_path.empty() || !data.valid_path.empty() || !data.test_path.empty();
   if (!data.path.empty() && apart) {
     fail_input(
-        "data.path, which data.split cuts, excludes data.train_path, data.valid_path and "
-        "data.test_path: keep one form");
+        "data.path (divided by data.split) and data.train_path, data.valid_path and data.test_path "
+        "are mutually exclusive: keep one form");
   }
   if (!is_split(data.split)) {
-    fail_input("data.split = {:?} is not up to three shares such as \"969,30,1\"", data.split);
+    fail_input("data.split = {:?} is not valid: expected up to three shares, such as \"969,30,1\"",
+               data.split);
   }
   for (const auto& [key, list] : {std::pair{"data.path", &data.path},
                                   {"data.train_path", &data.train_path},
@@ -78,47 +81,50 @@ void check_sources(const Config& config) {
   const DataConfig& data = config.data;
   if (data.sources.empty() && data.valid_sources.empty()) return;
   const char* const key = data.sources.empty() ? "data.valid_sources" : "data.sources";
-  if (!data.path.empty()) fail_input("{} and data.path exclude each other: keep one of them", key);
+  if (!data.path.empty())
+    fail_input("{} and data.path are mutually exclusive: keep one of them", key);
   if (!data.sources.empty() && !data.train_path.empty()) {
-    fail_input("data.sources and data.train_path exclude each other: keep one of them");
+    fail_input("data.sources and data.train_path are mutually exclusive: keep one of them");
   }
   if (!data.valid_sources.empty() && !data.valid_path.empty()) {
-    fail_input("data.valid_sources and data.valid_path exclude each other: keep one of them");
+    fail_input("data.valid_sources and data.valid_path are mutually exclusive: keep one of them");
   }
   if (data.tokenizer.empty()) {
-    fail_input("{} needs data.tokenizer and its files: texts are tokenized while training", key);
+    fail_input(
+        "{} requires data.tokenizer and its files, because texts are tokenized during training",
+        key);
   }
   if (data.source_keys.empty()) {
-    fail_input("data.source_keys = [] names no key: expected one for all sources or one for each");
+    fail_input("data.source_keys = [] is empty: expected one key for all sources or one for each");
   }
   if (family_of(config.model).samples == SampleKind::masked_words) {
     fail_input(
-        "{}: model.family = {:?} reads sentences; expected data.path and files made by `trireme "
+        "{}: model.family = {:?} trains on sentences: use data.path with files made by `trireme "
         "preprocess --split-sentences`",
         key, config.model.family);
   }
   if (data.fim_rate > 0) {
-    fail_input("{}: data.fim_rate = {} is for data.path only; expected 0", key, data.fim_rate);
+    fail_input("{}: data.fim_rate = {} is supported with data.path only: set it to 0", key,
+               data.fim_rate);
   }
 }
 
 void check_run_section(const Config& config) {
   if (config.run.dir.empty())
-    fail_input("run.dir = \"\" names no folder: set it, for example to \"runs/my-run\"");
+    fail_input("run.dir is empty: set it, for example to \"runs/my-run\"");
   if (!config.run.memory.empty()) parse_byte_size(config.run.memory, "run.memory");
   const ParallelConfig& p = config.parallel;
   if (p.recompute_layers > 0 && p.recompute != Recompute::full) {
     fail_input(
-        "parallel.recompute_layers = {} goes with parallel.recompute = \"full\" only, not {:?}: "
-        "set "
-        "that or leave recompute_layers out",
+        "parallel.recompute_layers = {} requires parallel.recompute = \"full\", found {:?}: set "
+        "recompute, or remove recompute_layers",
         p.recompute_layers, p.recompute);
   }
   if (p.distribute_saved_activations && p.recompute != Recompute::full) {
     fail_input(
-        "parallel.distribute_saved_activations cuts the inputs of layers, which are all that "
-        "parallel.recompute = \"full\" saves; it is {:?}: set it to \"full\", or use "
-        "parallel.sequence_parallel, which cuts what is saved with any",
+        "parallel.distribute_saved_activations requires parallel.recompute = \"full\", which saves "
+        "only the inputs of layers, found {:?}: set recompute to \"full\", or use "
+        "parallel.sequence_parallel, which splits all saved activations",
         p.recompute);
   }
 }
@@ -129,8 +135,8 @@ void check_numerics(const Config& config) {
   if (config.parallel.numerics != Numerics::exact || config.run.precision != Precision::fp64)
     return;
   fail_input(
-      "parallel.numerics = \"exact\" adds up 32-bit gradients; with run.precision = \"fp64\" use "
-      "fast");
+      "parallel.numerics = \"exact\" sums 32-bit gradients and does not support run.precision = "
+      "\"fp64\": use fast");
 }
 
 }  // namespace
@@ -138,7 +144,7 @@ void check_numerics(const Config& config) {
 void refuse_for_device(const Config& config) {
   if (config.run.device == DeviceKind::cpu) return;
   if (config.run.precision == Precision::fp64)
-    fail_input("run.precision = \"fp64\": only run.device = \"cpu\" computes in fp64");
+    fail_input("run.precision = \"fp64\" requires run.device = \"cpu\"");
 }
 
 void validate(const Config& config) {

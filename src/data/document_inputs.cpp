@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/foreign_bytes.h"
@@ -127,9 +128,7 @@ std::vector<std::string> lines_about(const std::vector<PassedOver>& passed_over)
       if (count++ < most) names += (names.empty() ? "'" : ", '") + one.path + "'";
     }
     if (count > most) names += fmt::format(" and {} more", count - most);
-    lines.push_back(fmt::format("passed over {} ({}): {}",
-                                count == 1 ? "1 entry" : fmt::format("{} entries", count), why,
-                                names));
+    lines.push_back(fmt::format("passed over {} ({}): {}", counted(count, "entry"), why, names));
   }
   return lines;
 }

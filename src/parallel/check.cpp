@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "parallel/action_walk.h"
 #include "parallel/simulate.h"
@@ -341,27 +342,17 @@ ScheduleReport time_schedule(const Schedule& schedule, const ScheduleReport& che
   return report;
 }
 
-namespace {
-
-std::string count(double number, const char* one, const char* many) {
-  return fmt::format("{:g} {}", number, number == 1 ? one : many);
-}
-
-}  // namespace
-
 std::string title(const Schedule& schedule) {
   return fmt::format(
-      "{}, {}{}, {} micro-batch{}", name_of(schedule.kind),
-      count(schedule.ranks(), "rank", "ranks"),
+      "{}, {}{}, {}", name_of(schedule.kind), counted(schedule.ranks(), "rank"),
       schedule.chunks() > 1 ? fmt::format(" x {} virtual stages", schedule.chunks()) : "",
-      schedule.micro_batches, schedule.micro_batches == 1 ? "" : "es");
+      counted(schedule.micro_batches, "micro-batch"));
 }
 
 std::string costs_text(const ScheduleReport& report) {
-  return fmt::format(
-      "bubble {:.1f}%; ranks hold the activations of at most {} and send {} message{}",
-      100 * report.bubble, count(report.peak_memory, "micro-batch", "micro-batches"),
-      report.messages, report.messages == 1 ? "" : "s");
+  return fmt::format("bubble {:.1f}%; ranks hold the activations of at most {} and send {}",
+                     100 * report.bubble, counted(report.peak_memory, "micro-batch"),
+                     counted(report.messages, "message"));
 }
 
 std::string summary(const Schedule& schedule, const ScheduleReport& report) {

@@ -432,9 +432,7 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
       "step: {:.0f} tokens, {} of {} per rank; {:.3f} TFLOP without recomputation\n",
       plan.mesh.text(), config.parallel.zero, config.parallel.numerics, config.model.family,
       counted(config.model.num_layers, "layer"), plan.parameters, precision_text(config),
-      plan.tokens,
-      plan.micro_batches == 1 ? "1 micro-batch"
-                              : fmt::format("{} micro-batches", plan.micro_batches),
+      plan.tokens, counted(plan.micro_batches, "micro-batch"),
       counted(config.train.micro_batch_size, "sequence"), plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));

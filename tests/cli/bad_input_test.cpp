@@ -175,7 +175,7 @@ TEST_F(BadInput, ImportedScriptsThatLackFlags) {
   const Outcome outcome =
       run({"import-args", "--run", path("run.sh"), "--output", path("run.toml")});
   expect_refused(outcome, "--num-attention-heads");
-  EXPECT_THAT(outcome.out, HasSubstr("cannot be trained yet"));
+  EXPECT_THAT(outcome.out, HasSubstr("is not yet valid"));
   EXPECT_TRUE(fs::exists(path("run.toml")));
 }
 

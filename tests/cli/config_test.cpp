@@ -100,7 +100,7 @@ TEST_F(ConfigQuestions, TheBatchAgreesWithTheMicroBatchesOfTheFile) {
   const Outcome ranks =
       run({"config", "--from", path("four.yaml"), "--machine", "cuda", "--ranks", "4", "-y"});
   EXPECT_EQ(ranks.code, 2);
-  EXPECT_THAT(ranks.out, HasSubstr("the file is for 8 ranks, and --ranks says 4"));
+  EXPECT_THAT(ranks.out, HasSubstr("the file is for 8 ranks, but --ranks is 4"));
 }
 
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiMakeAFileThatPlans) {
@@ -197,8 +197,9 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
   write("job.toml", "[model]\nname = 'llama3'\nconverters = ['float8']\n[training]\nsteps = 9\n");
   const Outcome lost = config_of("8", "third.toml");
   EXPECT_EQ(lost.code, 2);
-  EXPECT_THAT(lost.out,
-              HasSubstr("not everything can be carried over: model.converters has 'float8': fp8"));
+  EXPECT_THAT(
+      lost.out,
+      HasSubstr("some settings cannot be carried over: model.converters has 'float8': fp8"));
 }
 
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {
@@ -239,10 +240,10 @@ TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   EXPECT_THAT(heads.out, HasSubstr("num_heads"));
   const Outcome large = run({"config", "--yes", "--machine", "lumi", "--model", "llama3-405b"});
   EXPECT_EQ(large.code, 2);
-  EXPECT_THAT(large.out, HasSubstr("no layout of this model fits into 8 ranks of 63.98 GiB"));
+  EXPECT_THAT(large.out, HasSubstr("no layout of this model fits on 8 ranks of 63.98 GiB"));
   const Outcome ended = answer("this\n", config("x.toml"));
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.out, HasSubstr("--yes takes everything as proposed"));
+  EXPECT_THAT(ended.out, HasSubstr("--yes accepts all proposed values"));
   const Outcome batch = run({"config", "--yes", "--ranks", "3", "--batch", "16"});
   EXPECT_EQ(batch.code, 2);
   EXPECT_THAT(batch.out, HasSubstr("cannot be laid out over 3 ranks"));

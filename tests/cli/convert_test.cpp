@@ -144,10 +144,11 @@ TEST_F(Convert, SaysWhatIsWrongWithItsArguments) {
     EXPECT_THAT([&] { run(arguments); },
                 testing::ThrowsMessage<Error>(testing::HasSubstr(message)));
   };
-  refused({"convert", run_folder, out}, "--to hf makes a Hugging Face folder of it");
-  refused({"convert", "--from", "hf", "--to", "hf", hf, out}, "either --from");
-  refused({"convert", hf + "/config.json", out}, "is a file, and a folder was expected");
-  refused({"convert", folder_.string(), out}, "none of the formats");
+  refused({"convert", run_folder, out}, "--to hf exports it as a Hugging Face folder");
+  refused({"convert", "--from", "hf", "--to", "hf", hf, out},
+          "--from and --to are mutually exclusive");
+  refused({"convert", hf + "/config.json", out}, "is a file, but a folder was expected");
+  refused({"convert", folder_.string(), out}, "not in a supported format");
   refused({"convert", hf, out, "--set", "train.iters=3"}, "only settings of model and moe");
   refused({"convert", "--from", "megatron", hf, out}, "mp_rank_TT");
 }

@@ -98,7 +98,7 @@ TEST_F(CurriculumRun, RefusesWhatDoesNotGo) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"curriculum.min_length=6"}, "multiple of curriculum.length_step"},
       {{"curriculum.min_length=20"}, "at most"},
-      {{"curriculum.iters=0"}, "[curriculum] lacks iters"},
+      {{"curriculum.iters=0"}, "[curriculum] is missing iters"},
       {{"model.family=bert"}, "second segment"},
       {{"curriculum.schedule=cubic"}, "fixed_root"},
   };

@@ -49,7 +49,7 @@ TEST_F(Diff, FindsWhereTwoRunsPart) {
   const Outcome exported =
       run({"convert", "--verify", "--to", "hf", path("one"), path("hf"), "--dtype", "bf16"});
   EXPECT_EQ(exported.code, 0) << exported.out;
-  EXPECT_THAT(exported.out, HasSubstr("read again and compared: equal: "));
+  EXPECT_THAT(exported.out, HasSubstr("verified by reading it back: equal: "));
   EXPECT_EQ(diff("one", "hf").code, 1);
   EXPECT_EQ(diff("one", "hf", {"--rounded"}).code, 0);
   EXPECT_EQ(diff("three", "hf", {"--rounded"}).code, 1);
@@ -65,7 +65,7 @@ TEST_F(Diff, RefusesWhatCannotBeCompared) {
   refused(diff("run", "run/checkpoints/step-00000000"), "are the same folder");
   refused(diff("run", "none"), "does not exist");
   fs::create_directories(path("empty"));
-  refused(diff("run", "empty"), "in none of the formats");
+  refused(diff("run", "empty"), "not in a supported format");
   refused(diff("run", "run/config.toml"), "a folder was expected");
   refused(run({"diff", path("run")}), "b is required");
 }

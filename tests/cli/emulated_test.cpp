@@ -293,8 +293,9 @@ TEST_F(EmulatedOffload, ToAFileIsRefused) {
     const Outcome outcome =
         train(key, with(settings_, {setting + "=file", "offload.path=/tmp", "parallel.zero=3"}));
     EXPECT_EQ(outcome.code, 2) << outcome.out;
-    EXPECT_THAT(outcome.out, HasSubstr(setting + " = \"file\" needs run.device = \"cpu\": on GPUs "
-                                                 "use \"host\""));
+    EXPECT_THAT(outcome.out,
+                HasSubstr(setting + " = \"file\" requires run.device = \"cpu\": on GPUs "
+                                    "use \"host\""));
   }
   const Outcome alone = train("alone", with(settings_, {"offload.parameters=host"}));
   EXPECT_EQ(alone.code, 2) << alone.out;
@@ -541,7 +542,7 @@ TEST_F(EmulatedLibrary, LeavesBytesToTheOwnKernels) {
 TEST_F(Emulated, WhatIsNotThereIsRefused) {
   const Outcome precise = train("fp64", {emulated, "run.precision=fp64"});
   EXPECT_EQ(precise.code, 2);
-  EXPECT_THAT(precise.out, HasSubstr("only run.device = \"cpu\" computes in fp64"));
+  EXPECT_THAT(precise.out, HasSubstr("requires run.device = \"cpu\""));
   const Outcome wave = train("wave", {emulated}, {{"TRIREME_WAVE", "48"}});
   EXPECT_EQ(wave.code, 2);
   EXPECT_THAT(wave.out, HasSubstr("waves of 32 or 64 lanes"));

@@ -88,7 +88,7 @@ TEST_F(Generate, DefaultLengthIsCutToTheLearnedPositions) {
   asked.insert(asked.end(), {"--max-new-tokens", "100"});
   const Outcome refused = run(asked);
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.out, HasSubstr("do not fit into the model's 16 learned positions"));
+  EXPECT_THAT(refused.out, HasSubstr("exceed the model's 16 learned positions"));
 }
 
 TEST_F(Generate, AMovedRunBringsItsTokenizer) {

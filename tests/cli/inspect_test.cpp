@@ -70,7 +70,7 @@ TEST_F(Inspect, Checkpoint) {
   save_checkpoint_here();
   EXPECT_THAT(run({folder_.string()}),
               testing::AllOf(HasSubstr("step 17"), HasSubstr("trireme 1.2.3"),
-                             HasSubstr("all checksums are right")));
+                             HasSubstr("all checksums are correct")));
   const nlohmann::json json = run_json({folder_.string(), "--stats"});
   EXPECT_EQ(json.at("kind"), "checkpoint");
   EXPECT_EQ(json.at("elements"), 4);
@@ -133,7 +133,7 @@ TEST_F(Inspect, ArgumentsThatAreNotKnown) {
   };
   for (const fs::path& path : {rank, step}) {
     EXPECT_THAT(note("some_attention_variant", path),
-                HasSubstr("some_attention_variant = sparse, which is not known here"));
+                HasSubstr("some_attention_variant = sparse, which is unknown to Trireme"));
     EXPECT_EQ(note("save", path), "");
   }
 }

@@ -42,8 +42,8 @@ TEST_F(Parity, SaysWhatIsEqualAndWhatIsRounding) {
   EXPECT_GT(layouts[1].at("values_compared"), 100);
   EXPECT_EQ(layouts[1].at("values_compared"), layouts[1].at("values_of_one_rank"));
   EXPECT_EQ(layouts[2].at("ranks"), 2);
-  EXPECT_THAT(parity({"tp=2"}).out,
-              AllOf(HasSubstr("one rank"), HasSubstr("rounding: "), HasSubstr(" values compared")));
+  EXPECT_THAT(parity({"tp=2"}).out, AllOf(HasSubstr("one rank"), HasSubstr("rounding: "),
+                                          HasSubstr(" values were compared")));
 }
 
 TEST_F(Parity, RefusesWhatCannotBeCompared) {

@@ -242,7 +242,7 @@ TEST_F(Plan, AbsurdSizesAreRefusedAtOnce) {
   for (const std::string command : {"plan", "train"}) {
     for (const auto& [override_text, message] :
          {std::pair{"model.seq_length=1000000000", "model.seq_length = 1000000000 is out of range"},
-          std::pair{"model.head_dim=512", "model.head_dim = 512 is above 256"},
+          std::pair{"model.head_dim=512", "model.head_dim = 512 exceeds 256"},
           std::pair{"train.micro_batch_size=268435456", "train.micro_batch_size = 268435456"}}) {
       const double begin = processor_seconds_of_children();
       const Outcome outcome =

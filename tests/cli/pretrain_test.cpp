@@ -283,7 +283,7 @@ TEST_F(PretrainBert, RefusesWhatDoesNotGo) {
   prepare_sentences();
   import("bert_base.sh");
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"data.reset_attention_mask=true"}, "never do: leave them out"},
+      {{"data.reset_attention_mask=true"}, "never do: remove them"},
       {{"model.activation=swiglu"}, "has no gate"},
       {{"data.tokenizer=gpt2", "data.vocab_file=" + path("tok/vocab.json"),
         "data.merge_file=" + path("tok/merges.txt")},
@@ -322,7 +322,7 @@ TEST_F(Pretrain, HelpAndWrongInput) {
   const Outcome help = run({"pretrain-gpt", "--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("Parallelism:"), HasSubstr("--num-layers N"),
-                              HasSubstr("refused: "), HasSubstr("accepted, with a note: ")));
+                              HasSubstr("refused: "), HasSubstr("accepted with a note: ")));
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--num-layer", "2"}, "did you mean '--num-layers'?"},
       {{"--lr", "fast"}, "--lr: 'fast' is not a number"},
@@ -365,7 +365,7 @@ TEST_F(Pretrain, ArgumentsOfScriptsFollowTwoDashes) {
   write("run.sh", "echo $@ >&2; exit 1\n");
   for (const char* flag : {"-z", "--zero"})
     EXPECT_THAT(run({"import-args", "--run", path("run.sh"), flag, "1"}).out,
-                HasSubstr("are given after --"));
+                HasSubstr("after --"));
   EXPECT_THAT(run({"import-args", "--run", path("run.sh"), "--", "-z", "1"}).out,
               HasSubstr("| -z 1"));
 }
@@ -374,11 +374,12 @@ TEST_F(Pretrain, ScriptsAreRunOnlyWithConsent) {
   write("run.sh", "touch made; python pretrain_gpt.py --num-layers 2\n");
   const Outcome asked = run({"import-args", path("run.sh")});
   EXPECT_EQ(asked.code, 2);
-  EXPECT_THAT(asked.out, AllOf(HasSubstr("add --run to agree"), Not(HasSubstr("note: executing"))));
+  EXPECT_THAT(asked.out,
+              AllOf(HasSubstr("add --run to allow this"), Not(HasSubstr("note: executing"))));
   const Outcome agreed = run({"import-args", path("run.sh"), "--run"});
   EXPECT_EQ(agreed.code, 2);
   EXPECT_THAT(agreed.out, AllOf(HasSubstr("note: executing"), HasSubstr("num_layers = 2"),
-                                HasSubstr("cannot be trained yet")));
+                                HasSubstr("is not yet valid")));
   EXPECT_FALSE(fs::exists("made"));
 }
 
@@ -393,10 +394,11 @@ TEST_F(Pretrain, ALossThatChangesTheTrainingIsAnError) {
   const Outcome outcome =
       run({"import-args", "--run", path("run.sh"), "--output", path("run.toml")});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("#   --num-experts-switch: '8': use --num-experts"),
-                    HasSubstr("#   --use-flash-attn: "),
-                    HasSubstr("this would be a different training: --num-experts-switch: ")));
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(HasSubstr("#   --num-experts-switch: '8': use --num-experts"),
+            HasSubstr("#   --use-flash-attn: "),
+            HasSubstr("the result would be a different training run: --num-experts-switch: ")));
   EXPECT_TRUE(fs::exists(path("run.toml")));
 }
 

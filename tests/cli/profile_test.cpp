@@ -112,10 +112,10 @@ TEST_F(Profile, RefusesWhatItCannotCompareOrWrite) {
   write("there.json", "");
   const Outcome there = profile({"--trace", path("there.json")});
   EXPECT_EQ(there.code, 2);
-  EXPECT_THAT(there.out, HasSubstr("exists already: name another file"));
+  EXPECT_THAT(there.out, HasSubstr("already exists: choose another file"));
   const Outcome nowhere = profile({"--trace", path("no/folder/trace.json")});
   EXPECT_EQ(nowhere.code, 2);
-  EXPECT_THAT(nowhere.out, HasSubstr("there is no folder"));
+  EXPECT_THAT(nowhere.out, HasSubstr("does not exist"));
   EXPECT_THAT(nowhere.out, Not(HasSubstr("step")));
   EXPECT_EQ(profile({"parallel.tp=2"}).code, 2);
 }

@@ -66,9 +66,9 @@ TEST_F(Replay, NamesTheFirstStepThatDiffers) {
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.out, HasSubstr("step 9 is the first that differs"));
   EXPECT_THAT(other.out, HasSubstr("parameter_hash"));
-  EXPECT_THAT(other.out, HasSubstr("Not as in the run: optimizer.weight_decay: 0.5, was "));
+  EXPECT_THAT(other.out, HasSubstr("Different from the run: optimizer.weight_decay: 0.5, was "));
   EXPECT_THAT(replay("9:12", {"parallel.exact_block=4"}).out,
-              HasSubstr("Not as in the run: parallel.exact_block: 4, was 0"));
+              HasSubstr("Different from the run: parallel.exact_block: 4, was 0"));
   // A forged loss.
   change("{\"step\": 7, \"loss\": ", "{\"step\": 7, \"loss\": 1");
   const Outcome forged = replay("7");

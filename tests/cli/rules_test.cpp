@@ -35,12 +35,13 @@ TEST_F(Rules, AreThoseOfTrainForEveryCommand) {
   prepare_data();
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{R"(data.path=[0.5,"/a",-0.5,"/b"])"}, "weights are positive numbers"},
-      {{"data.path=[]", R"(data.train_path=[0,"/a",1,"/b"])"}, "data.train_path: the blend"},
+      {{"data.path=[]", R"(data.train_path=[0,"/a",1,"/b"])"},
+       "data.train_path: expected the weight of"},
       {{"data.path=[]", R"(data.sources=["0.3","a.jsonl","nan","b.jsonl"])"},
-       "data.sources: the blend"},
+       "data.sources: expected the weight of"},
       {{"run.device=hip", "offload.optimizer=file", "offload.path=/tmp", "checkpoint.async=false"},
-       "needs run.device = \"cpu\""},
-      {{"run.precision=fp64", "parallel.numerics=exact"}, "adds up 32-bit gradients"}};
+       "requires run.device = \"cpu\""},
+      {{"run.precision=fp64", "parallel.numerics=exact"}, "sums 32-bit gradients"}};
   for (const std::vector<std::string>& command : commands()) {
     const bool on_gpu = command[1] == "--search";
     for (const auto& [overrides, message] : wrong) {
@@ -107,7 +108,7 @@ TEST_F(Rules, MessagesNameTheFlagAndItsValues) {
               HasSubstr("--documents must be one of "));
   EXPECT_THAT(message({"tokenizer", "encode", "--tokenizer-type", "gpt2"}),
               HasSubstr("give one of --text, --file, --jsonl"));
-  EXPECT_THAT(message({"plan", path("run.toml"), "--ranks"}), HasSubstr("needs a value after it"));
+  EXPECT_THAT(message({"plan", path("run.toml"), "--ranks"}), HasSubstr("requires a value"));
   EXPECT_THAT(message({"config", "--template", "--presets"}), HasSubstr("excludes"));
 }
 

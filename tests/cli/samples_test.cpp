@@ -91,7 +91,7 @@ TEST_F(Samples, ScheduleSaysTheBatch) {
   EXPECT_THAT(values_of(metrics("run"), "consumed_samples"),
               testing::ElementsAre(2, 4, 8, 12, 16, 20, 28, 36, 44, 52));
   for (const auto& [setting, message] :
-       {std::pair{"train.batch_size_schedule=0:2 1:4", "from sample 0 on"},
+       {std::pair{"train.batch_size_schedule=0:2 1:4", "starting at sample 0"},
         {"train.batch_size_schedule=0:2 64", "has no colon"},
         {"train.batch_size_schedule=0:2 6q:4", "'6q:4'"},
         {"train.batch_size_schedule=0:3", "is not divisible"}}) {
@@ -101,7 +101,7 @@ TEST_F(Samples, ScheduleSaysTheBatch) {
   }
   const Outcome both = train_samples("wrong", {"train.batch_size_schedule=0:2"});
   EXPECT_EQ(both.code, 2);
-  EXPECT_THAT(both.out, HasSubstr("train.global_batch_size exclude each other"));
+  EXPECT_THAT(both.out, HasSubstr("train.global_batch_size are mutually exclusive"));
 }
 
 TEST_F(Samples, TheTestSplitIsEvaluatedAtTheEnd) {

@@ -43,12 +43,11 @@ TEST_F(TrainFromSources, RefusesWhatCannotWork) {
     EXPECT_THAT(outcome.out, HasSubstr(why));
   };
   const std::string corpus = "\"" + path("corpus.txt") + "\"";
-  refused("[\"-1\", " + corpus + ", \"2\", " + corpus + "]",
-          "but found '-1': weights are positive");
-  refused("[\"0\", " + corpus + "]", "data.sources: the blend needs the weight of");
+  refused("[\"-1\", " + corpus + ", \"2\", " + corpus + "]", "found '-1': weights are positive");
+  refused("[\"0\", " + corpus + "]", "data.sources: expected the weight of");
   refused("[\"" + path("bare") + "\"]", "bare' holds no documents");
-  refused("[" + corpus + "]", "is for data.path only", {"data.fim_rate=0.5"});
-  refused("[" + corpus + "]", "needs data.tokenizer", {"data.tokenizer="});
+  refused("[" + corpus + "]", "is supported with data.path only", {"data.fim_rate=0.5"});
+  refused("[" + corpus + "]", "requires data.tokenizer", {"data.tokenizer="});
 }
 
 }  // namespace

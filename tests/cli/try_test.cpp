@@ -51,7 +51,7 @@ TEST_F(Try, TrainsOnATextAndSaysWhatWasLearned) {
   const Outcome outcome = run({"try", "mine.txt", "--steps", "4"});
   ASSERT_EQ(outcome.code, 0) << outcome.out;
   for (const char* words :
-       {"bits per byte, this model", "bits per byte, gzip -9", "that saw the training text",
+       {"bits per byte, this model", "bits per byte, gzip -9", "primed with the training text",
         "training, steps", "early checkpoint (step-00000001)", "last checkpoint (step-00000004)",
         "train runs/try/try.toml train.iters=8", "convert --to hf runs/try runs/try-hf"})
     EXPECT_THAT(outcome.out, HasSubstr(words));

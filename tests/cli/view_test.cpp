@@ -23,7 +23,7 @@ TEST_F(View, WritesAReportOfRuns) {
   // Existing files are kept, unless the user says otherwise.
   const Outcome again = run({"view", path("run"), "--export", path("report.html")});
   EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.out, HasSubstr("exists already: name another file; --force replaces it"));
+  EXPECT_THAT(again.out, HasSubstr("already exists: choose another file; --force replaces it"));
   EXPECT_EQ(run({"view", path("run"), "--export", path("report.html"), "--force"}).code, 0);
 }
 
@@ -34,8 +34,9 @@ TEST_F(View, ExportsRunsToWeightsAndBiases) {
   const std::vector<std::string> command = {"export-wandb", path("run"), "--out", path("out")};
   const Outcome written = run(command);
   ASSERT_EQ(written.code, 0) << written.out;
-  EXPECT_THAT(written.out, HasSubstr("1 of its lines cannot be read and is left out"));
-  EXPECT_THAT(written.out, HasSubstr("8 steps: wandb sync " + path("out/wandb/offline-run-")));
+  EXPECT_THAT(written.out, HasSubstr("1 of its lines cannot be read and is skipped"));
+  EXPECT_THAT(written.out,
+              HasSubstr("8 steps; to upload: wandb sync " + path("out/wandb/offline-run-")));
   const Outcome again = run(command);
   EXPECT_EQ(again.code, 2) << again.out;
   EXPECT_THAT(again.out, HasSubstr("exists already"));
@@ -52,8 +53,8 @@ TEST_F(View, RefusesWhatItCannotShow) {
   };
   fs::create_directories(path("empty"));
   refused({path("nowhere")}, "does not exist");
-  refused({path("empty"), "--export", path("report.txt")}, "expected a name that ends in .html");
-  refused({path("empty"), "--export", path("report.html")}, "there is no run");
+  refused({path("empty"), "--export", path("report.txt")}, "the name must end in .html");
+  refused({path("empty"), "--export", path("report.html")}, "contain no run");
   refused({path("empty"), "--machine", "mars"}, "neither a file nor a machine");
   refused({path("empty"), "--port", "70000"}, "--port");
 }

@@ -162,7 +162,7 @@ TEST_F(Comparisons, RefuseWhatHoldsNoCheckpoint) {
     EXPECT_THAT([&] { open_contents(path); }, ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused(path("none"), "does not exist");
-  refused(path("empty"), "in none of the formats");
+  refused(path("empty"), "not in a supported format");
   refused(foreign("hf/llama/config.json"), "a folder was expected");
 }
 

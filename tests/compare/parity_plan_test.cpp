@@ -54,8 +54,8 @@ TEST_F(ParityPlans, SettingsOfALayout) {
 }
 
 TEST_F(ParityPlans, SettingsWithoutEffectAreNamed) {
-  EXPECT_THAT(plan("sp").notes, ElementsAre(HasSubstr("sequence_parallel does nothing")));
-  EXPECT_THAT(plan("zero=3,dp=1").notes, ElementsAre(HasSubstr("zero = 3 shards nothing")));
+  EXPECT_THAT(plan("sp").notes, ElementsAre(HasSubstr("sequence_parallel has no effect")));
+  EXPECT_THAT(plan("zero=3,dp=1").notes, ElementsAre(HasSubstr("zero = 3 has no effect")));
 }
 
 TEST_F(ParityPlans, SettingsGivenTwiceAreRefused) {

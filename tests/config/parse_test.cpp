@@ -117,19 +117,20 @@ TEST(ParseConfig, WrongTypeSaysExpectedAndFound) {
 
 TEST(ParseConfig, ValuesOutsideTheirSetListTheSet) {
   EXPECT_EQ(refusal("[optimizer]\ndecay_style = 'cosin'\n"),
-            "run.toml:2: optimizer.decay_style = \"cosin\" is none of constant, linear, cosine, "
+            "run.toml:2: optimizer.decay_style = \"cosin\" is not one of constant, linear, cosine, "
             "inverse_sqrt, wsd; did you mean \"cosine\"?");
-  EXPECT_THAT(refusal("", {"run.precision=fp8"}), HasSubstr("is none of bf16, fp16, fp32, fp64"));
+  EXPECT_THAT(refusal("", {"run.precision=fp8"}),
+              HasSubstr("is not one of bf16, fp16, fp32, fp64"));
 }
 
 TEST(ParseConfig, NumbersOutsideTheirRange) {
   EXPECT_EQ(
       refusal("[model]\nhidden_dropout = 1\n"),
-      "run.toml:2: model.hidden_dropout = 1 is out of range; it must be at least 0 and below 1");
+      "run.toml:2: model.hidden_dropout = 1 is out of range: it must be at least 0 and below 1");
   EXPECT_THAT(refusal("[model]\nnum_layers = -1\n"), HasSubstr("at least 0"));
   EXPECT_THAT(refusal("[optimizer]\nlr = nan\n"), HasSubstr("out of range"));
   EXPECT_THAT(refusal("[optimizer]\nlr = inf\n"),
-              HasSubstr("out of range; it must be finite and at least 0"));
+              HasSubstr("out of range: it must be finite and at least 0"));
   EXPECT_THAT(refusal("[optimizer]\neps = 0\n"), HasSubstr("above 0"));
   EXPECT_THAT(refusal("[model]\nhidden_size = 9223372036854775807\n"), HasSubstr("out of range"));
   EXPECT_THAT(refusal("[train]\nrampup_batch_size = [1, -1, 5]\n"),

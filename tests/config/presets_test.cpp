@@ -69,7 +69,8 @@ TEST(Presets, OfTheCommandLineAreRefusedWhereTheFileHasAnotherModel) {
     with("hidden_size = 64\nnum_heads = 4", {"model.preset=gpt2-124m", "model.num_heads=4"});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("keys win: model.hidden_size: 64, was 768. Take"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("different model: model.hidden_size: 64, was 768. Remove"));
   }
   const Config agreed =
       with("hidden_size = 64", {"model.preset=gpt2-124m", "model.hidden_size=64"});

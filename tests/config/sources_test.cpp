@@ -20,15 +20,17 @@ TEST(SourcesOfText, AreRefusedWithWhatContradictsThem) {
     });
   };
   EXPECT_EQ(refusal({}), "accepted");
-  EXPECT_THAT(refusal({"data.path=b"}), HasSubstr("data.sources and data.path exclude each other"));
-  EXPECT_THAT(refusal({"data.train_path=b"}), HasSubstr("data.train_path exclude each other"));
+  EXPECT_THAT(refusal({"data.path=b"}),
+              HasSubstr("data.sources and data.path are mutually exclusive"));
+  EXPECT_THAT(refusal({"data.train_path=b"}), HasSubstr("data.train_path are mutually exclusive"));
   EXPECT_THAT(refusal({"data.valid_path=b", "data.valid_sources=c"}),
-              HasSubstr("data.valid_sources and data.valid_path exclude each other"));
-  EXPECT_THAT(refusal({"data.tokenizer="}), HasSubstr("data.sources needs data.tokenizer"));
+              HasSubstr("data.valid_sources and data.valid_path are mutually exclusive"));
+  EXPECT_THAT(refusal({"data.tokenizer="}), HasSubstr("data.sources requires data.tokenizer"));
   EXPECT_THAT(refusal({"data.fim_rate=0.5"}),
-              HasSubstr("data.fim_rate = 0.5 is for data.path only"));
-  EXPECT_THAT(refusal({"data.source_keys=[]"}), HasSubstr("names no key"));
-  EXPECT_THAT(refusal({"model.family=bert"}), HasSubstr("model.family = \"bert\" reads sentences"));
+              HasSubstr("data.fim_rate = 0.5 is supported with data.path only"));
+  EXPECT_THAT(refusal({"data.source_keys=[]"}), HasSubstr("data.source_keys = [] is empty"));
+  EXPECT_THAT(refusal({"model.family=bert"}),
+              HasSubstr("model.family = \"bert\" trains on sentences"));
 }
 
 }  // namespace

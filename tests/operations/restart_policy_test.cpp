@@ -75,11 +75,11 @@ TEST(RestartPolicy, WithoutRestartsTheFirstFailureIsTheLast) {
 // If the reason already includes the code or the signal, it is not repeated.
 TEST(RestartPolicy, FailuresAreNotSaidTwice) {
   Ending killed = failure(0, 137);
-  killed.reason = "a process was killed, or ended without a word: exit code 137";
+  killed.reason = "a process was killed, or ended without a message: exit code 137";
   EXPECT_EQ(failure_text(killed), killed.reason);
   Ending signalled = failure(0, -9);
   EXPECT_EQ(failure_text(signalled), "killed by signal 9 (Killed)");
-  signalled.reason = "ended by signal 9 (Killed) before it could save";
+  signalled.reason = "killed by signal 9 (Killed) before it could save";
   EXPECT_EQ(failure_text(signalled), signalled.reason);
   Ending wrong = failure(0, 1);
   wrong.reason = "the loss is not finite";

@@ -242,7 +242,7 @@ class Errors(unittest.TestCase):
             (lambda: trireme.Config({"train": {"iters": "many"}}), "train.iters"),
             (lambda: trireme.Config("no/such.toml"), "no/such.toml"),
             (lambda: trireme.Model("no/such/folder"), "no/such/folder"),
-            (lambda: trireme.Checkpoint("."), "in none of the formats"),
+            (lambda: trireme.Checkpoint("."), "not in a supported format"),
             (lambda: trireme.Tokenizer(type="gtp2"), "gpt2"),
             (lambda: trireme.TokenFile("no/such"), "no/such"),
             (lambda: trireme.plan({"model.num_layers": 3}), "model"),

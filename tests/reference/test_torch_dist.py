@@ -232,4 +232,4 @@ def test_states_that_are_not_certain_are_left_out(trireme, tmp_path, folders):
         text, _ = convert(code=2, arguments={"consumed_train_samples": value})
         assert "consumed_train_samples" in text and "a whole number" in text, value
     text, _ = convert(code=2, iteration=10**12, arguments={"consumed_train_samples": None, "global_batch_size": 10**12})
-    assert "no run can read" in text
+    assert "not a valid position" in text

@@ -26,7 +26,7 @@ std::vector<Field> model_fields() {
       FIELD(model, preset, one_of(preset_names()), "",
             "sizes of a published model, which other keys of [model] override; \"\": none"),
       FIELD(model, family, family_limits(), "",
-            "kind of model; sets the defaults that are \"by family\"")
+            "model family; determines the defaults that are \"by family\"")
           .also("model_type arch"),
       FIELD(model, num_layers, between(0, kManyLayers), "layers",
             "number of transformer blocks; required")
@@ -42,97 +42,98 @@ std::vector<Field> model_fields() {
           .also("n_kv_heads num_key_value_heads num_query_groups"),
       FIELD(model, head_dim, between(0, kWide), "", "width of a head; 0: hidden_size / num_heads")
           .of_weights(),
-      FIELD(
-          model, kv_lora_rank, between(0, kWide), "",
-          "latent attention (DeepSeek): keys and values of all heads come from this many numbers of "
-          "a position; 0: ordinary attention"),
+      FIELD(model, kv_lora_rank, between(0, kWide), "",
+            "multi-head latent attention (DeepSeek): rank of the joint compression of keys and "
+            "values; 0: standard attention"),
       FIELD(model, q_lora_rank, between(0, kWide), "",
-            "latent attention: queries come from this many numbers; 0: from the position itself"),
+            "multi-head latent attention: rank of the compression of queries; 0: no compression"),
       FIELD(model, qk_nope_head_dim, between(0, kWide), "",
-            "latent attention: width of a query and a key that positions do not turn"),
+            "multi-head latent attention: head dimensions of queries and keys without rotary "
+            "embedding"),
       FIELD(model, qk_rope_head_dim, between(0, kWide), "",
-            "latent attention: width that they turn, whose keys all heads share; head_dim is the "
-            "sum of both")
+            "multi-head latent attention: head dimensions with rotary embedding, whose keys all "
+            "heads share; head_dim is the sum of both")
           .of_weights(),
       FIELD(model, v_head_dim, between(0, kWide), "",
-            "latent attention: width of a value, at most head_dim; 0: qk_nope_head_dim"),
+            "multi-head latent attention: head dimension of values, at most head_dim; 0: "
+            "qk_nope_head_dim"),
       FIELD(model, ffn_hidden_size, between(0, kWide), "",
-            "inner width of the MLP; 0: 4 hidden_size, with a gate two thirds of it rounded down "
-            "to 64")
+            "inner width of the MLP; 0: 4 hidden_size, or with a gate two thirds of that, rounded "
+            "down to a multiple of 64")
           .also("intermediate_size ffn_dim d_ff"),
       FIELD(model, seq_length, between(0, kManyPositions), "tokens", "length of a sample; required")
           .also("seq_len block_size context_length max_seq_len"),
       FIELD(model, max_positions, between(0, kManyPositions), "tokens",
-            "longest sequence that the model can take; 0: seq_length")
+            "maximum sequence length of the model; 0: seq_length")
           .also("n_positions max_position_embeddings"),
       FIELD(model, vocab_size, between(0, kManyTokens), "tokens",
-            "size of the vocabulary; 0: from the tokenizer; with tokenizer null: the number of ids "
-            "plus "
-            "one, which ends documents"),
+            "vocabulary size; 0: from the tokenizer; with tokenizer null: the number of ids plus "
+            "one for the end of a document"),
       FIELD(model, vocab_multiple, between(1, kWide), "",
-            "computation pads the vocabulary to a multiple of this times parallel.tp; "
-            "checkpoints never hold the padding"),
+            "the vocabulary is padded in memory to a multiple of this times parallel.tp; "
+            "checkpoints never contain the padding"),
       FIELD(
           model, position, any(), "",
-          "position encoding; alibi adds a slope times the distance to scores (Press et al. 2022)")
+          "position embedding; alibi adds a bias proportional to the distance to attention scores "
+          "(Press et al. 2022)")
           .by_family()
           .of_weights(),
       FIELD(model, rope_base, above(0), "", "base of the rotary frequencies")
           .of_weights()
           .also("rope_theta"),
       FIELD(model, rope_base_local, between(0, 1e12), "",
-            "base of the rotary frequencies in layers with the window, which rope_scaling leaves "
-            "as they are (Gemma 3, OLMo 3); 0: these layers are as the others")
+            "base of the rotary frequencies in layers with sliding-window attention, to which "
+            "rope_scaling does not apply (Gemma 3, OLMo 3); 0: same as the other layers")
           .of_weights()
           .also("rotary_base_local rope_local_base_freq"),
       FIELD(model, rope_percent, {.min = 0, .max = 1, .above_min = true}, "",
-            "share of each head that is rotated")
+            "share of head dimensions that are rotated")
           .of_weights(),
-      FIELD(
-          model, rope_scaling, any(), "",
-          "rotary frequencies for sequences longer than those of the original model: divide all of "
-          "them (linear), or the low ones (llama3, yarn)")
+      FIELD(model, rope_scaling, any(), "",
+            "scaling of rotary frequencies for sequences longer than those of the original model: "
+            "divide all of them (linear), or only the low ones (llama3, yarn)")
           .of_weights(),
       FIELD(model, rope_scaling_factor, between(1, 1e6), "", "divisor of the rotary frequencies")
           .of_weights(),
       FIELD(model, rope_low_freq_factor, above(0), "",
-            "llama3: waves longer than rope_original_length over this are divided by the full "
+            "llama3: wavelengths above rope_original_length divided by this are scaled by the full "
             "factor")
           .of_weights(),
       FIELD(model, rope_high_freq_factor, above(0), "",
-            "llama3: waves shorter than rope_original_length over this stay as they are")
+            "llama3: wavelengths below rope_original_length divided by this are not scaled")
           .of_weights(),
       FIELD(model, rope_beta_fast, above(0), "turns",
-            "yarn: pairs that turn more often within rope_original_length keep their frequency")
+            "yarn: dimensions with more rotations than this within rope_original_length are not "
+            "scaled")
           .of_weights(),
       FIELD(model, rope_beta_slow, above(0), "turns",
-            "yarn: pairs that turn less often are divided by the full factor")
+            "yarn: dimensions with fewer rotations than this are scaled by the full factor")
           .of_weights(),
       FIELD(model, rope_attention_factor, between(0, 100), "",
-            "yarn: multiplies queries and keys; 0: 0.1 ln(rope_scaling_factor) + 1")
+            "yarn: factor applied to queries and keys; 0: 0.1 ln(rope_scaling_factor) + 1")
           .of_weights(),
       FIELD(model, rope_truncate, any(), "",
-            "yarn: the bounds of the pairs that are divided in part are whole pairs")
+            "yarn: round the bounds of the interpolated range to whole dimensions")
           .of_weights(),
       FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
-            "llama3, yarn, rope_query_beta: length of the sequences that the model first saw")
+            "llama3, yarn, rope_query_beta: original sequence length of the model")
           .of_weights(),
       FIELD(model, rope_query_beta, between(0, 100), "",
             "queries are multiplied by 1 + this times ln(1 + floor(position / "
-            "rope_original_length)) (Ministral 3); 0: they are not")
+            "rope_original_length)) (Ministral 3); 0: off")
           .of_weights()
           .also("llama_4_scaling_beta"),
       FIELD(model, no_rope_layers, between(0, kManyLayers), "",
-            "the layers whose attention has no positions, counted from 0 (SmolLM3)")
+            "layers whose attention has no position embedding (NoPE), counted from 0 (SmolLM3)")
           .of_weights()
           .also("no_rope_freq"),
       FIELD(model, norm, any(), "", "normalization").by_family().of_weights(),
       FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
-            "added to the variance; bert: 1e-12")
+            "epsilon added to the variance; bert: 1e-12")
           .of_weights()
           .also("rms_norm_eps layer_norm_epsilon"),
       FIELD(model, latent_norm_eps, between(0, 1), "",
-            "the same of the norms within latent attention; 0: norm_eps")
+            "epsilon of the norms within multi-head latent attention; 0: norm_eps")
           .of_weights(),
       FIELD(model, activation, any(), "",
             "activation of the MLP; swiglu and geglu have a gate, of silu and of gelu_tanh")
@@ -141,24 +142,25 @@ std::vector<Field> model_fields() {
           .also("hidden_act"),
       FIELD(
           model, activation_clamp, between(0, 1e6), "",
-          "swiglu: a gate is at most this, and what it multiplies lies within +- it, as in gpt-oss; "
-          "0: not limited")
+          "swiglu: upper limit of the gate, and limit of the absolute value of the linear part, as "
+          "in gpt-oss; 0: no limit")
           .of_weights()
           .also("swiglu_limit"),
       FIELD(model, gate_alpha, {.min = 0, .max = 100, .above_min = true}, "",
             "swiglu: the gate is gate x sigmoid(this x gate) (gpt-oss: 1.702)")
           .of_weights(),
       FIELD(model, gate_offset, between(-100, 100), "",
-            "swiglu: added to what the gate multiplies (gpt-oss: 1)")
+            "swiglu: offset added to the linear part (gpt-oss: 1)")
           .of_weights(),
       FIELD(model, bias, any(), "", "biases of linear layers").by_family(),
       FIELD(model, qkv_bias, any(), "",
             "bias of the query, key and value projection; follows model.bias unless set")
           .by_family(),
-      FIELD(model, qk_norm, any(), "", "normalize queries and keys (RMSNorm with norm_eps)")
+      FIELD(model, qk_norm, any(), "",
+            "QK norm: normalize queries and keys (RMSNorm with norm_eps)")
           .of_weights(),
       FIELD(model, qk_norm_over, any(), "",
-            "what these norms span: each head by itself, as in Qwen3, or all heads of a position "
+            "extent of the QK norm: each head separately, as in Qwen3, or all heads of a position "
             "together, as in OLMo2")
           .of_weights(),
       FIELD(model, zero_centered_norms, any(), "",
@@ -166,51 +168,52 @@ std::vector<Field> model_fields() {
           .of_weights()
           .formerly("zero_centred_norms"),
       FIELD(model, zero_centered_qk_norms, any(), "",
-            "the norms of queries and keys do so too (Gemma 3)")
+            "the same for the norms of queries and keys (Gemma 3)")
           .of_weights(),
       FIELD(model, embedding_norm, any(), "", "normalize the embedding (BLOOM)"),
       FIELD(model, scale_embedding, any(), "",
             "multiply the embedding by the square root of hidden_size (Gemma)")
           .of_weights(),
-      FIELD(model, embedding_multiplier, above(0), "",
-            "what the embedding is multiplied by (Granite)")
+      FIELD(model, embedding_multiplier, above(0), "", "factor applied to the embedding (Granite)")
           .of_weights(),
       FIELD(model, residual_multiplier, above(0), "",
-            "what the results of attention and MLP are multiplied by before they are added "
-            "(Granite)")
+            "factor applied to the outputs of attention and MLP before they are added to the "
+            "residual stream (Granite)")
           .of_weights(),
       FIELD(model, logit_multiplier, above(0), "",
-            "what the logits of the vocabulary are multiplied by, before logit_soft_cap (Granite: "
-            "1 / logits_scaling)")
+            "factor applied to the output logits, before logit_soft_cap (Granite: 1 / "
+            "logits_scaling)")
           .of_weights(),
-      FIELD(model, tie_embeddings, any(), "", "the output head is the token embedding")
+      FIELD(model, tie_embeddings, any(), "",
+            "share the weights of the token embedding and the output head")
           .by_family()
           .also("tie_word_embeddings"),
       FIELD(
           model, norm_placement, any(), "",
-          "norms before attention and MLP, after them (output, as in OLMo2), both before and after "
-          "(as in Gemma 2), or (bert only) after the sums as in the original BERT")
+          "norms before attention and MLP (pre), after them (output, as in OLMo2), both before and "
+          "after (as in Gemma 2), or after the residual additions (post, bert only, as in the "
+          "original BERT)")
           .of_weights(),
       FIELD(model, attention_scale, between(0, 100), "",
-            "what scores of attention are multiplied by; 0: 1 / sqrt(head_dim)")
+            "factor applied to attention scores; 0: 1 / sqrt(head_dim)")
           .of_weights(),
       FIELD(model, attention_soft_cap, between(0, 1e6), "",
-            "scores s of attention become cap x tanh(s / cap), as in Gemma 2; 0: they do not")
+            "soft cap of attention scores: cap x tanh(score / cap), as in Gemma 2; 0: off")
           .of_weights(),
-      FIELD(model, logit_soft_cap, between(0, 1e6), "",
-            "the same of the logits of the vocabulary; 0: they do not")
+      FIELD(model, logit_soft_cap, between(0, 1e6), "", "soft cap of the output logits; 0: off")
           .of_weights(),
       FIELD(model, attention_window, between(0, kManyPositions), "tokens",
-            "newest positions that each position attends to, itself included; 0: all")
+            "sliding-window attention: number of most recent positions that each position attends "
+            "to, including itself; 0: all")
           .of_weights()
           .also("sliding_window window_size"),
       FIELD(model, window_layers, between(0, kManyLayers), "",
-            "the layers with the window, counted from 0; the others attend to all; []: every layer "
-            "has it")
+            "layers with sliding-window attention, counted from 0; the others attend to all "
+            "positions; []: every layer")
           .of_weights(),
       FIELD(model, attention_sinks, any(), "",
-            "each head has a learned score more, whose value is zero, in the softmax of attention "
-            "(gpt-oss)"),
+            "attention sinks: each head has an additional learned logit with value zero in the "
+            "softmax (gpt-oss)"),
       FIELD(model, attention_gate, any(), "",
             "each head's output is multiplied by the sigmoid of a further projection of the "
             "layer's input (Qwen3-Next)")
@@ -239,18 +242,18 @@ std::vector<Field> model_fields() {
           .of_weights()
           .also("linear_conv_kernel_dim"),
       FIELD(model, mtp_layers, between(0, 3), "",
-            "multi-token prediction (DeepSeek-V3): modules in a row after the last layer, each of "
-            "which predicts one token further in training; generation and evaluation leave them "
-            "out")
+            "multi-token prediction (DeepSeek-V3): number of modules after the last layer, each of "
+            "which predicts one more token ahead in training; not used in generation and "
+            "evaluation")
           .of_weights()
           .also("mtp_num_layers num_nextn_predict_layers"),
       FIELD(model, mtp_loss_scale, between(0, 1000), "",
-            "what the mean of the losses of these modules counts in training, next to the loss of "
-            "the next token")
+            "weight of the mean loss of these modules in the training loss")
           .also("mtp_loss_scaling_factor"),
-      FIELD(model, order_head, any(), "", "bert: has the sentence-order head, with its pooler"),
+      FIELD(model, order_head, any(), "", "bert: include the sentence-order head and its pooler"),
       FIELD(model, token_types, any(), "",
-            "bert: has an embedding of the two segments; by default where order_head is true"),
+            "bert: include the token-type embedding of the two segments; by default if order_head "
+            "is true"),
       FIELD(model, hidden_dropout, fraction(), "", "dropout after embedding, attention and MLP"),
       FIELD(model, attention_dropout, fraction(), "", "dropout of attention weights"),
       FIELD(model, init_std, between(0, 100), "",

@@ -6,11 +6,11 @@ namespace trireme {
 std::vector<Field> optimizer_fields() {
   return {
       FIELD(optimizer, name, any(), "", "update rule").also("optim optimizer_type"),
-      FIELD(optimizer, lr, at_least(0), "", "highest learning rate; required")
+      FIELD(optimizer, lr, at_least(0), "", "peak learning rate; required")
           .also("learning_rate max_lr max_learning_rate peak_lr"),
-      FIELD(optimizer, min_lr, at_least(0), "", "learning rate after the decay"),
+      FIELD(optimizer, min_lr, at_least(0), "", "final learning rate, after the decay"),
       FIELD(optimizer, decay_style, any(), "",
-            "shape of the decay; wsd: constant until an anneal at the end")
+            "learning-rate schedule; wsd: constant until a decay at the end")
           .also("lr_scheduler_type lr_scheduler lr_decay_style"),
       FIELD(optimizer, decay_iters, count(), "iterations",
             "iteration at which the decay ends; 0: train.iters")
@@ -18,8 +18,8 @@ std::vector<Field> optimizer_fields() {
       FIELD(optimizer, decay_samples, count(), "samples",
             "sample at which the decay ends; 0: train.samples"),
       FIELD(optimizer, decay_tokens, count(), "tokens",
-            "tokens after which the decay ends, which then counts tokens; excludes decay_iters and "
-            "decay_samples"),
+            "tokens after which the decay ends; the schedule then counts tokens; conflicts with "
+            "decay_iters and decay_samples"),
       FIELD(optimizer, warmup_iters, count(), "iterations",
             "length of the linear warm-up, with train.iters")
           .also("warmup_steps lr_warmup_iters lr_warmup_steps"),
@@ -28,21 +28,20 @@ std::vector<Field> optimizer_fields() {
       FIELD(optimizer, warmup_tokens, count(), "tokens",
             "length of the linear warm-up, with decay_tokens"),
       FIELD(optimizer, warmup_fraction, fraction(), "",
-            "warm-up as a share of the length of the decay; excludes warmup_iters, warmup_samples "
-            "and "
-            "the lengths in tokens")
+            "warm-up as a share of the length of the decay; conflicts with warmup_iters, "
+            "warmup_samples and lengths in tokens")
           .also("warmup_ratio"),
       FIELD(optimizer, warmup_init_lr, at_least(0), "", "learning rate at the first step"),
-      FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the anneal of wsd"),
-      FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the anneal of wsd"),
-      FIELD(optimizer, wsd_decay_style, any(), "", "shape of the anneal of wsd"),
+      FIELD(optimizer, wsd_decay_iters, count(), "iterations", "length of the wsd decay"),
+      FIELD(optimizer, wsd_decay_samples, count(), "samples", "length of the wsd decay"),
+      FIELD(optimizer, wsd_decay_style, any(), "", "shape of the wsd decay"),
       FIELD(optimizer, weight_decay, between(0, 1e6), "",
-            "decoupled decay of matrices (adamw, lion, muon), or L2 term of the gradient (adam, "
+            "decoupled weight decay of matrices (adamw, lion, muon), or L2 regularization (adam, "
             "sgd)")
           .also("wd"),
       FIELD(optimizer, decay_vectors, any(), "",
-            "whether biases and the weights of norms decay as matrices do, as PyTorch's optimizers "
-            "have it where all parameters are one group"),
+            "also apply weight decay to biases and norm weights, like PyTorch's optimizers with a "
+            "single parameter group"),
       FIELD(
           optimizer, decay_qk_norms, any(), "",
           "whether the weights of the norms of queries and keys (model.qk_norm) decay as matrices "
@@ -55,45 +54,47 @@ std::vector<Field> optimizer_fields() {
       FIELD(optimizer, qk_clip_alpha, {.min = 0, .max = 1, .above_min = true, .below_max = true},
             "", "QK-clip: power of this scaling that queries take; keys take the rest"),
       FIELD(optimizer, clip_grad, at_least(0), "",
-            "largest L2 norm of the gradient; a larger one is scaled down; 0: off")
+            "gradient clipping: maximum L2 norm of the gradient; 0: off")
           .also("max_grad_norm max_norm gradient_clipping grad_clip gradient_clip_val"),
       FIELD(optimizer, beta1, fraction(), "", "decay of the first moment").also("adam_beta1"),
       FIELD(optimizer, beta2, fraction(), "", "decay of the second moment").also("adam_beta2"),
-      FIELD(optimizer, eps, above(0), "", "added to the root of the second moment")
+      FIELD(optimizer, eps, above(0), "", "epsilon added to the square root of the second moment")
           .also("adam_eps adam_epsilon"),
       FIELD(optimizer, momentum, fraction(), "", "momentum of sgd"),
       FIELD(optimizer, lion_beta1, fraction(), "",
-            "lion: share of the moment in what the step takes the sign of"),
+            "lion: weight of the moment in the update direction"),
       FIELD(optimizer, lion_beta2, fraction(), "", "lion: decay of the moment"),
       FIELD(optimizer, muon_lr, at_least(0), "",
-            "muon: highest learning rate of the matrices, which changes as that of the other "
-            "parameters does; 0: optimizer.lr"),
+            "muon: peak learning rate of matrices, which follows the same schedule as that of the "
+            "other parameters; 0: optimizer.lr"),
       FIELD(optimizer, muon_momentum, fraction(), "", "muon: decay of the momentum"),
-      FIELD(optimizer, muon_nesterov, any(), "",
-            "muon: whether the gradient joins the momentum once more (Nesterov)")
-          .also("nesterov"),
+      FIELD(optimizer, muon_nesterov, any(), "", "muon: use Nesterov momentum").also("nesterov"),
       FIELD(optimizer, muon_steps, between(1, 100), "iterations",
             "muon: number of Newton-Schulz iterations; a multiple of 5 with quintic")
           .also("ns_steps newton_schulz_steps"),
       FIELD(optimizer, muon_coefficients, any(), "",
-            "muon: polynomial of the iterations; simple: the same each time, as Keller Jordan's; "
-            "quintic: five of them in turn, as Megatron's")
+            "muon: coefficients of the Newton-Schulz iterations; simple: the same in every "
+            "iteration, as in Keller Jordan's Muon; quintic: five sets in turn, as in "
+            "Megatron-LM")
           .also("ns_coefficients"),
       FIELD(optimizer, muon_scale, any(), "",
-            "muon: factor on the update of a matrix [out, in]; match_rms: 0.2 sqrt(max(out, in)), "
-            "as large as AdamW's; spectral: sqrt(max(out, in)); original: sqrt(max(1, out / in)); "
-            "unit_rms: sqrt(out / in)"),
-      FIELD(optimizer, muon_scale_factor, above(0), "", "muon: further factor on the update"),
+            "muon: scale of the update of a matrix [out, in]; match_rms: 0.2 sqrt(max(out, in)), "
+            "which matches the RMS of AdamW updates; spectral: sqrt(max(out, in)); original: "
+            "sqrt(max(1, out / in)); unit_rms: sqrt(out / in)"),
+      FIELD(optimizer, muon_scale_factor, above(0), "",
+            "muon: additional scale factor of the update"),
       FIELD(optimizer, moment_dtype, any(), "",
-            "type of the moments (sgd, muon: the momentum); bf16 halves their memory and rounds "
-            "stochastically; fp64 runs keep them in fp64"),
-      FIELD(optimizer, loss_scale, at_least(0), "", "fixed loss scale of fp16; 0: dynamic"),
-      FIELD(optimizer, initial_loss_scale, above(0), "", "first dynamic loss scale of fp16"),
-      FIELD(optimizer, min_loss_scale, above(0), "", "smallest dynamic loss scale"),
+            "data type of the moments (sgd, muon: the momentum); bf16 halves their memory and uses "
+            "stochastic rounding; runs in fp64 keep them in fp64"),
+      FIELD(optimizer, loss_scale, at_least(0), "",
+            "static loss scale for fp16; 0: dynamic loss scaling"),
+      FIELD(optimizer, initial_loss_scale, above(0), "", "initial dynamic loss scale for fp16"),
+      FIELD(optimizer, min_loss_scale, above(0), "", "minimum dynamic loss scale"),
       FIELD(optimizer, loss_scale_window, between(1, kCount), "iterations",
-            "number without overflow after which the scale doubles"),
+            "number of iterations without overflow after which the scale doubles"),
       FIELD(optimizer, hysteresis, between(1, kCount), "overflows",
-            "number after which the scale is halved; counted again after each doubling"),
+            "number of overflows after which the scale is halved (hysteresis); reset after each "
+            "doubling"),
   };
 }
 

@@ -6,24 +6,26 @@ namespace trireme {
 std::vector<Field> train_fields() {
   return {
       FIELD(train, micro_batch_size, between(1, 1e9), "samples",
-            "samples that a data-parallel rank computes at once")
+            "number of samples per micro-batch on each data-parallel rank")
           .also("per_device_train_batch_size train_micro_batch_size_per_gpu local_batch_size"),
-      FIELD(
-          train, global_batch_size, between(0, 1e9), "samples",
-          "samples of an optimizer step, on all ranks; 0: micro_batch_size times the data-parallel "
-          "degree"),
+      FIELD(train, global_batch_size, between(0, 1e9), "samples",
+            "number of samples per optimizer step, over all ranks; 0: micro_batch_size times the "
+            "data-parallel degree"),
       FIELD(train, rampup_batch_size, count(), "samples",
-            "first batch size, increment, and samples until global_batch_size is reached"),
+            "initial batch size, increment, and number of samples until global_batch_size is "
+            "reached"),
       FIELD(train, batch_size_schedule, any(), "",
-            "sizes of the global batch as THRESHOLD:SIZE pairs, such as \"0:16 64M:32\": from "
-            "this many consumed tokens on (or samples: 1000s); K, M, B, T; excludes "
-            "global_batch_size"),
-      FIELD(train, iters, count(), "iterations", "length of the run; excludes samples"),
-      FIELD(train, samples, count(), "samples", "length of the run; excludes iters")
+            "sizes of the global batch as THRESHOLD:SIZE pairs, such as \"0:16 64M:32\": each "
+            "applies once that many tokens (or samples: 1000s) have been consumed; suffixes K, M, "
+            "B, T; conflicts with global_batch_size"),
+      FIELD(train, iters, count(), "iterations",
+            "length of the run in iterations; conflicts with samples"),
+      FIELD(train, samples, count(), "samples",
+            "length of the run in samples; conflicts with iters")
           .also("train_samples"),
       FIELD(train, tokens, count(), "tokens",
-            "the run ends after the step that reaches this, if iters or samples do not end it "
-            "earlier; the order of the data does not depend on it; 0: off"),
+            "stop after the step that reaches this number of tokens, if iters or samples do not "
+            "end the run earlier; does not change the order of the data; 0: off"),
       FIELD(train, eval_interval, count(), "iterations", "interval between evaluations; 0: never")
           .also("eval_steps"),
       FIELD(train, eval_iters, count(), "iterations", "length of an evaluation"),
@@ -34,46 +36,46 @@ std::vector<Field> train_fields() {
             "interval between evaluations on eval_tasks, and the last iteration has one; 0: "
             "eval_interval"),
       FIELD(train, log_interval, between(1, kCount), "iterations",
-            "interval between lines of progress")
+            "interval between progress lines")
           .also("logging_steps log_every log_freq"),
       FIELD(train, exit_interval, count(), "iterations",
-            "save and stop at the first multiple; 0: off"),
+            "save and stop at the first iteration divisible by this; 0: off"),
       FIELD(train, exit_duration_minutes, between(0, 1e9), "minutes",
-            "save and stop after this time; 0: off"),
+            "save and stop after this many minutes; 0: off"),
       FIELD(train, timeout_s, above(0), "seconds",
-            "longest wait for other ranks; a longer one ends the run"),
+            "timeout for waiting for other ranks; exceeding it ends the run"),
       FIELD(train, trace_steps, count(), "iterations",
-            "first and last iteration of a Chrome trace; []: none"),
+            "first and last iteration to record in a Chrome trace; []: none"),
       FIELD(train, check_nan, any(), "",
-            "stop when a loss, of validation too, or a gradient is NaN or infinite"),
+            "stop if a training loss, validation loss or gradient is NaN or infinite"),
       FIELD(train, guard_interval, count(), "iterations",
-            "interval between checks for silent corruption, which also come before each save: a "
-            "micro-batch is computed twice, and states that several ranks hold are compared; 0: "
+            "interval between checks for silent data corruption, which also run before each save: "
+            "a micro-batch is computed twice, and states replicated across ranks are compared; 0: "
             "off"),
-      FIELD(
-          train, hash_interval, count(), "iterations",
-          "interval between hashes of all parameters in metrics.jsonl, equal on every layout, with "
-          "which `trireme replay` checks the run; 0: off"),
-      FIELD(
-          train, spike_policy, any(), "",
-          "where the loss jumps up or is not finite; skip: without the update of that step; back: "
-          "on from an earlier checkpoint with the data that follows"),
+      FIELD(train, hash_interval, count(), "iterations",
+            "interval between hashes of all parameters in metrics.jsonl, which are equal on every "
+            "layout and let `trireme replay` verify the run; 0: off"),
+      FIELD(train, spike_policy, any(), "",
+            "response to a loss spike or a loss that is not finite; skip: skip the update of that "
+            "step; back: continue from an earlier checkpoint with the data that follows"),
       FIELD(train, spike_window, between(8, 1e6), "iterations",
-            "number of the last losses that a step's loss is compared with"),
+            "number of recent losses that the loss of a step is compared with"),
       FIELD(train, spike_sigma, above(0), "standard deviations",
-            "height above the median of these from which a loss counts as a spike"),
+            "distance above the median of these losses from which a loss counts as a spike"),
       FIELD(train, spike_back_steps, between(1, kCount), "iterations",
-            "back: from the newest checkpoint that was saved at least so long before the spike"),
+            "back: minimum number of steps between the checkpoint to continue from and the spike"),
 
       FIELD(curriculum, schedule, any(), "",
-            "how the sequence length grows to model.seq_length; samples are cut to it"),
-      FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "length at the start"),
+            "schedule by which the sequence length grows to model.seq_length; samples are "
+            "truncated to it"),
+      FIELD(curriculum, min_length, between(0, kManyTokens), "tokens", "initial sequence length"),
       FIELD(curriculum, iters, count(), "iterations",
             "iteration at which model.seq_length is reached"),
       FIELD(curriculum, length_step, between(1, kManyTokens), "tokens",
             "lengths are multiples of this"),
       FIELD(curriculum, root_degree, between(1, 1000), "",
-            "fixed_root: 2 grows with the square root of the iteration"),
+            "fixed_root: degree of the root; 2: the length grows with the square root of the "
+            "iteration"),
   };
 }
 

@@ -40,7 +40,7 @@ ForeignModel open_deepspeed_with(const fs::path& folder, const ModelSettings& se
                                  const fs::path& config) {
   if (is_deepspeed_of_others(folder)) return open_deepspeed_of_others(folder, settings, config);
   if (!config.empty())
-    fail_input("--config is not for Megatron-DeepSpeed, whose files say what model they hold");
+    fail_input("--config does not apply to Megatron-DeepSpeed, whose files describe their model");
   return megatron::open_deepspeed_folder(folder, settings);
 }
 
@@ -68,7 +68,7 @@ constexpr ForeignFormat formats[] = {
      "DeepSpeed: mp_rank_XX_model_states.pt, the files of ZeRO's ranks, universal checkpoints of "
      "Megatron-DeepSpeed; with --config and Hugging Face's names those of other programs",
      is_deepspeed_folder, open_deepspeed, open_deepspeed_with},
-    {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt of any tp x pp",
+    {"megatron", "Megatron-LM: mp_rank_TT[_PPP]/model_optim_rng.pt with any tp x pp",
      is_megatron_folder, megatron::open_megatron_folder},
 };
 
@@ -104,7 +104,7 @@ const std::vector<WrittenFormat>& written_formats() {
        write_dcp,
        {"--max-file-size"}},
       {"torchtitan",
-       "the same with torchtitan's names of a Llama",
+       "the same with torchtitan's names for Llama models",
        write_torchtitan,
        {"--max-file-size", "--torchtitan-names"}},
       {"megatron",
@@ -112,7 +112,7 @@ const std::vector<WrittenFormat>& written_formats() {
        write_megatron,
        {"--tp", "--pp", "--megatron-names"}},
       {"llama",
-       "Meta's Llama: params.json and consolidated.NN.pth, a file for each of --tp",
+       "Meta's Llama: params.json and consolidated.NN.pth, one file per rank of --tp",
        write_llama,
        {"--tp"}},
   };
@@ -131,26 +131,24 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
   if (!fs::exists(folder)) fail_input("'{}' does not exist", folder.string());
   if (!fs::is_directory(folder)) {
     const std::string foreign = describe_foreign(folder);
-    fail_input("'{}' is a file, and a folder was expected{}{}", folder.string(),
+    fail_input("'{}' is a file, but a folder was expected{}{}", folder.string(),
                foreign.empty() ? "" : "; ", foreign);
   }
   for (const ForeignFormat& format : formats)
     if (name.empty() ? format.is_one(folder) : name == format.name) return format;
   if (is_one_rank(folder)) {
     fail_input(
-        "'{}' is one rank of a checkpoint of Megatron, and the folder of all ranks was expected: "
+        "'{}' is one rank of a Megatron checkpoint, but the folder of all ranks was expected: "
         "'{}'",
         folder.string(), fs::absolute(folder).lexically_normal().parent_path().string());
   }
   for (const auto& item : fs::directory_iterator(folder)) {
     if (!is_dcp_folder(item.path())) continue;
-    fail_input(
-        "'{}' holds folders of torch.distributed.checkpoint, and one of them was expected, such as "
-        "'{}'",
-        folder.string(), item.path().string());
+    fail_input("'{}' contains torch.distributed.checkpoint folders: give one of them, such as '{}'",
+               folder.string(), item.path().string());
   }
   const std::string foreign = describe_incomplete(folder);
-  fail_input("'{}' is in none of the formats that are read{}{} (trireme convert --help lists them)",
+  fail_input("'{}' is not in a supported format{}{} (trireme convert --help lists them)",
              folder.string(), foreign.empty() ? "" : "; ", foreign);
 }
 

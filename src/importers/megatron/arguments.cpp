@@ -114,26 +114,26 @@ struct Refused {
 constexpr std::array<Refused, 22> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
-    {"glu_activation", "its gate is the second half of the rows"},
+    {"glu_activation", "its gate is in the second half of the rows"},
     {"heterogeneous_layers_config_path", "its layers differ from each other"},
-    {"softmax_scale", "its attention has a scale of its own"},
-    {"qk_l2_norm", "its queries and keys are divided by their lengths"},
-    {"attention_output_gate", "its attention has a gate"},
-    {"experimental_attention_variant", "its attention is another one"},
-    {"multi_latent_attention", "models with latent attention are not read"},
-    {"mtp_num_layers", "modules of multi-token prediction are not read", "0"},
-    {"linear_attention_type", "its attention is another one"},
-    {"mrope_section", "its positions have several parts"},
+    {"softmax_scale", "its attention has a different scale"},
+    {"qk_l2_norm", "its queries and keys are L2-normalized"},
+    {"attention_output_gate", "its attention has an output gate"},
+    {"experimental_attention_variant", "its attention is of a different kind"},
+    {"multi_latent_attention", "models with multi-head latent attention are not supported"},
+    {"mtp_num_layers", "multi-token prediction is not supported", "0"},
+    {"linear_attention_type", "its attention is of a different kind"},
+    {"mrope_section", "its position ids have several components"},
     {"use_mup", "its outputs are scaled by widths"},
-    {"retro_add_retriever", "its layers attend to texts that were looked up"},
+    {"retro_add_retriever", "its layers attend to retrieved texts"},
     {"is_hybrid_model", "not all of its layers are attention"},
     {"hybrid_layer_pattern", "its tensors have the names of hybrid models"},
     {"enable_mhc_connections", "its layers have several residual streams"},
     {"hybrid_override_pattern", "not all of its layers are attention"},
-    {"moe_latent_size", "its experts read other rows than the model's"},
-    {"moe_apply_probs_on_input", "its weights multiply what experts read"},
-    {"moe_mlp_glu_interleave_size", "rows of gates lie between others"},
-    {"moe_shared_expert_glu_interleave_size", "rows of gates lie between others"},
+    {"moe_latent_size", "its experts do not read rows of the model's width"},
+    {"moe_apply_probs_on_input", "its routing weights multiply the input of experts"},
+    {"moe_mlp_glu_interleave_size", "its gate rows are interleaved with others"},
+    {"moe_shared_expert_glu_interleave_size", "its gate rows are interleaved with others"},
 }};
 
 void refuse_argument(const std::string& where, const std::string& name, const std::string& value,
@@ -176,12 +176,12 @@ std::vector<std::string> flags_of(const std::string& where, const ArgumentLookup
   }
   if (has_experts(argument) && experts == Experts::refused) {
     refuse_argument(where, "num_experts", *argument("num_experts"),
-                    "models with experts are read from Megatron-Core's distributed format alone "
+                    "models with experts are supported only in Megatron-Core's distributed format "
                     "(--ckpt-format torch_dist)");
   }
   for (const char* name :
        {"num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings"}) {
-    if (!argument(name)) fail_input("'{}': its arguments lack {}, a number", where, name);
+    if (!argument(name)) fail_input("'{}': its arguments do not contain {}, a number", where, name);
   }
   std::vector<std::string> words;
   add_words(arguments, argument, words);
@@ -208,7 +208,7 @@ ModelConfig model_of_arguments(const std::string& where, bool bert, const Argume
   for (const Note& lost : translation.lost) {
     // Flags unrelated to the model may be missing and are ignored here.
     if (!lost.flag.starts_with("--")) continue;
-    fail_input("'{}': its arguments amount to {}, which cannot be read: {}", where, lost.flag,
+    fail_input("'{}': its arguments describe {}, which is not supported: {}", where, lost.flag,
                lost.text);
   }
   return to_config(translation).model;

@@ -158,7 +158,8 @@ std::optional<std::string> shown(const TorchValue& value) {
 }
 
 [[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
-  fail_input("cannot write a checkpoint of Megatron-LM: it does not compute {}: {}", key, why);
+  fail_input("cannot write a Megatron-LM checkpoint: Megatron-LM does not support {}: {}", key,
+             why);
 }
 
 // Refuses models with arguments that Megatron stores but does not use.
@@ -169,30 +170,33 @@ void require_computed(const ModelConfig& m, const MegatronLayout& layout) {
   const std::string activation = fmt::format("model.activation = \"{}\"", m.activation);
   if (!legacy && is_tanh && !m.bias)
     refuse_key(activation,
-               "without model.bias its core has gelu_erf (--megatron-names legacy has it)");
-  if (is_bert(m) && rotates) refuse_key("model.position = \"rope\"", "its BERT has none such");
+               "without model.bias Megatron-Core uses gelu_erf (--megatron-names legacy supports "
+               "it)");
+  if (is_bert(m) && rotates)
+    refuse_key("model.position = \"rope\"", "its BERT does not support it");
   if (is_bert(m) && m.activation != MlpActivation::gelu_erf && !(legacy && is_tanh))
-    refuse_key(activation, "the head of its BERT has gelu_erf");
+    refuse_key(activation, "the head of its BERT uses gelu_erf");
   const bool gates = m.gate_alpha != 1 || m.gate_offset != 0 || m.activation_clamp > 0;
-  if (legacy && gates) refuse_key("model.gate_alpha", "its legacy models have other gates");
+  if (legacy && gates) refuse_key("model.gate_alpha", "its legacy models have different gates");
   if (gates && m.gate_alpha == 1)
-    refuse_key("model.activation_clamp", "only its quick_geglu (model.gate_alpha = 1.702) has it");
+    refuse_key("model.activation_clamp",
+               "only its quick_geglu (model.gate_alpha = 1.702) supports it");
   if (legacy && m.attention_window > 0)
     refuse_key(fmt::format("model.attention_window = {}", m.attention_window),
-               "its legacy models have none");
+               "its legacy models do not support it");
   if (!rotates) return;
   const std::string factor = fmt::format("model.rope_scaling_factor = {}", m.rope_scaling_factor);
   if (m.rope_scaling == RopeScaling::llama3 && m.rope_scaling_factor != 8)
-    refuse_key(factor, "its models are given 8 whatever the flag says");
+    refuse_key(factor, "its models always use 8, regardless of the flag");
   if (m.rope_scaling == RopeScaling::linear && !legacy)
-    refuse_key("model.rope_scaling = \"linear\"", "its core is not given the factor");
+    refuse_key("model.rope_scaling = \"linear\"", "the factor is not passed to Megatron-Core");
   if (!legacy) return;
   if (m.rope_base != 10000)
-    refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models have 10000");
+    refuse_key(fmt::format("model.rope_base = {}", m.rope_base), "its legacy models use 10000");
   if (m.rope_scaling == RopeScaling::llama3)
-    refuse_key("model.rope_scaling = \"llama3\"", "its legacy models have none such");
+    refuse_key("model.rope_scaling = \"llama3\"", "its legacy models do not support it");
   if (m.rope_scaling == RopeScaling::yarn)
-    refuse_key("model.rope_scaling = \"yarn\"", "its legacy models have none such");
+    refuse_key("model.rope_scaling = \"yarn\"", "its legacy models do not support it");
 }
 
 }  // namespace
@@ -208,9 +212,8 @@ TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
   said.vocab_size = config.model.vocab_size;
   resolve(said);
   if (const auto unsaid = differences(config.model, said); !unsaid.empty()) {
-    fail_input(
-        "cannot write a checkpoint of Megatron-LM: its models have no counterpart for {} = {}",
-        unsaid[0].key, unsaid[0].value);
+    fail_input("cannot write a Megatron-LM checkpoint: its models have no equivalent of {} = {}",
+               unsaid[0].key, unsaid[0].value);
   }
   require_computed(config.model, layout);
   return args;

@@ -29,13 +29,14 @@ std::optional<std::string> blend_text(Draft& draft, const char* flag,
                                       const TranslateOptions& options) {
   const std::string path = draft.value(flag);
   std::optional<std::string> text = text_of_file(options, path);
-  if (!text) draft.complaints().add(flag, fmt::format("there is no file '{}'", path));
+  if (!text) draft.complaints().add(flag, fmt::format("the file '{}' does not exist", path));
   return text;
 }
 
 // Reads a list of the JSON file. Throws bad_input if it is not a list.
 std::vector<std::string> list_of(const Json& json, const char* name) {
-  if (!json.contains(name)) fail_input("lacks \"{}\": a list, a text, or null for no data", name);
+  if (!json.contains(name))
+    fail_input("has no \"{}\": expected a list, a string, or null for no data", name);
   const Json& value = json.at(name);
   if (value.is_null()) return {};
   if (value.is_string()) return words_of(value.get<std::string>());
@@ -43,7 +44,8 @@ std::vector<std::string> list_of(const Json& json, const char* name) {
   std::vector<std::string> words;
   for (const Json& word : value) {
     if (!word.is_string() && !word.is_number())
-      fail_input("\"{}\" holds {}, neither a weight nor a path", name, json_shown(word));
+      fail_input("\"{}\" contains {}, which is neither a weight nor a path", name,
+                 json_shown(word));
     words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
   }
   return words;
@@ -84,7 +86,7 @@ void read_blend_files(Draft& draft, const TranslateOptions& options) {
     for (const char* other : {whole, splits, "--data-path", "--train-data-path",
                               "--valid-data-path", "--test-data-path"}) {
       if (std::string(other) != flag)
-        draft.contradicts(flag, other, "the data is named in one place");
+        draft.contradicts(flag, other, "give the data in one place only");
     }
     const std::optional<std::string> text = blend_text(draft, flag, options);
     if (!text) {

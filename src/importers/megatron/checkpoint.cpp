@@ -20,23 +20,24 @@ std::string check_vocabulary(const MegatronCheckpoint& folder, std::int64_t rows
   if (folder.strips_padding()) return "";
   if (const std::int64_t told = number("padded_vocab_size"); told != 0 && told != rows) {
     fail_input(
-        "'{}': the embedding has {} rows in all ranks of tensor parallelism, and by the argument "
-        "padded_vocab_size {} were expected",
+        "'{}': the embedding has {} rows over all tensor-parallel ranks, but padded_vocab_size in "
+        "its arguments is {}",
         folder.where(), rows, told);
   }
   const std::int64_t words = number("vocab_size");
   if (words == rows || number(words_argument) == rows) return "";
   return fmt::format(
-      "all {} rows of the vocabulary are kept, with those that pad it{} (--set "
-      "model.vocab_size=N keeps the first N)",
-      rows, words > 0 ? fmt::format("; the run was told of {} words", words) : "");
+      "all {} rows of the vocabulary are kept, including padding{} (--set model.vocab_size=N keeps "
+      "only the first N)",
+      rows, words > 0 ? fmt::format("; the run set a vocabulary of {}", words) : "");
 }
 
 std::int64_t product(const MegatronCheckpoint& folder, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
   if (!__builtin_mul_overflow(a, b, &out) && out >= 0) return out;
-  fail_input("'{}': its arguments amount to {} times {} samples or tokens, which no run can read",
-             folder.where(), a, b);
+  fail_input(
+      "'{}': its arguments imply {} times {} samples or tokens, which is not a valid position",
+      folder.where(), a, b);
 }
 
 // Our writer records the number of vocabulary rows without padding.
@@ -59,8 +60,8 @@ ForeignTraining training_of(const MegatronCheckpoint& folder, MegatronCheckpoint
     training.tokens = product(folder, *samples, seq_length);
   } else {
     add_note(note,
-             "how many samples it had seen is not known, so that data and the schedule of the "
-             "learning rate start over");
+             "the number of consumed samples is not known, so data and the learning-rate schedule "
+             "start from the beginning");
   }
   OptimizerConfig& optimizer = training.optimizer;
   for (const auto& [name, value] : {std::pair{"lr", &optimizer.lr},
@@ -92,9 +93,8 @@ void require_core_rope_scaling(const MegatronCheckpoint& folder, const ModelSett
   for (const std::string& setting : settings)
     if (setting.starts_with(key + "=")) return;
   fail_input(
-      "'{0}': its argument rope_scaling_factor is {1}, and Megatron gives its models {2} whatever "
-      "it says: --set {3}={2} computes what Megatron does, and --set {3}={1} what the argument "
-      "says",
+      "'{0}': its argument rope_scaling_factor is {1}, but Megatron always uses {2}: --set {3}={2} "
+      "computes what Megatron does, and --set {3}={1} follows the argument",
       folder.where(), *factor, only_factor, key);
 }
 
@@ -102,11 +102,11 @@ std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig&
   const bool asks_for_tanh = folder.argument(tanh_argument) == "True";
   const bool is_tanh = model.activation == MlpActivation::gelu_tanh;
   if (folder.is_core() && asks_for_tanh && model.activation == MlpActivation::gelu_erf)
-    return "openai_gelu has no effect, as in Megatron's core, whose GELU is then the exact one";
+    return "openai_gelu has no effect, as in Megatron-Core, which then uses the exact GELU";
   if (folder.is_bert() && is_tanh && (folder.is_core() || !asks_for_tanh)) {
-    return "in the layers of this BERT Megatron computes GELU in its tanh form, and exactly in its "
-           "head of masked words; here both have the tanh form, which differs by less than 0.0005 "
-           "(--set model.activation=gelu_erf makes both exact)";
+    return "Megatron uses the tanh approximation of GELU in the layers of this BERT and the exact "
+           "GELU in its masked-LM head; Trireme uses the tanh approximation in both, which differs "
+           "by less than 0.0005 (--set model.activation=gelu_erf makes both exact)";
   }
   return "";
 }

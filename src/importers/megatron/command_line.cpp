@@ -65,7 +65,7 @@ std::string range_problem(const Flag& flag, const std::string& value) {
   const bool high = limits.below_max ? number < limits.max : number <= limits.max;
   if (std::isfinite(number) && low && high) return "";
   const std::string range = range_text(limits);
-  return fmt::format("{} is out of range; it must be {}", shown(value),
+  return fmt::format("{} is out of range: it must be {}", shown(value),
                      range.empty() ? "finite" : range);
 }
 
@@ -100,7 +100,7 @@ std::string normalize(const Flag& flag, std::string& value) {
   if (flag.kind == Kind::text || flag.kind == Kind::texts) {
     const bool is_blank = value.find_first_not_of(" \t\n") == std::string::npos;
     return is_blank && flag.fate != Fate::ignored
-               ? fmt::format("is empty, and needs {}", value_text(flag))
+               ? fmt::format("is empty: expected {}", value_text(flag))
                : "";
   }
   if (flag.kind != Kind::choice) return "";
@@ -148,7 +148,7 @@ class Reader {
       } else if (!argument.empty()) {
         complaints_.add(
             shown(argument),
-            "is neither a flag nor the value of one; overrides are written section.key=value");
+            "is neither a flag nor the value of a flag; write overrides as section.key=value");
       }
     }
   }
@@ -231,7 +231,7 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
   if (flag.kind == Kind::texts && flag.fate == Fate::key && values.empty()) return;
   const bool may_lack_values = flag.kind == Kind::texts && flag.fate == Fate::ignored;
   if (flag.kind != Kind::none && values.empty() && !may_lack_values) {
-    return complaints.add(flag.name, fmt::format("lacks its value ({})", value_text(flag)));
+    return complaints.add(flag.name, fmt::format("requires a value ({})", value_text(flag)));
   }
   if (is_harmless(flag, values)) return;
   if (flag.fate == Fate::refused) {
@@ -255,7 +255,8 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
 CommandLine parse_command_line(std::span<const std::string> arguments, Program program,
                                Complaints& complaints) {
   if (arguments.size() > kMostArguments) {
-    fail_input("found {} arguments; at most {} are read", arguments.size(), kMostArguments);
+    fail_input("found {} arguments, but at most {} are supported", arguments.size(),
+               kMostArguments);
   }
   CommandLine line;
   Reader(arguments, line, program, complaints).read();

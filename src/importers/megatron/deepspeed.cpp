@@ -91,9 +91,10 @@ class Deepspeed {
     take_flag(draft_.line(), *find_flag("--clip-grad"), {"1.0"}, draft_.complaints());
     draft_.note(
         "--clip-grad",
-        fmt::format("1.0, DeepSpeed's default: {} gives no gradient_clipping, without which "
-                    "older versions did not clip",
-                    path_));
+        fmt::format(
+            "1.0, DeepSpeed's default, because {} does not set gradient_clipping; older versions "
+            "did not clip in this case",
+            path_));
   }
 
   // DeepSpeed does the loss scaling and does not see Megatron's flags: values missing in its file
@@ -142,7 +143,8 @@ class Deepspeed {
     const std::string text = number_of_kind(flag, value);
     if (draft_.has(name)) {
       if (draft_.number(name, 0) == value) return;
-      draft_.note(name, fmt::format("{} gives way to {}, {}", draft_.value(name), text, origin));
+      draft_.note(name,
+                  fmt::format("{} is overridden by {}, {}", draft_.value(name), text, origin));
       draft_.line().flags.erase(name);
     } else if (text != number_of_kind(flag, usual_number(flag))) {
       draft_.note(name, fmt::format("{}, {}", text, origin));
@@ -211,7 +213,7 @@ class Deepspeed {
     if (!steps.is_number()) {
       refuse(fmt::format("is {}, not a number", json_shown(steps)), "gradient_accumulation_steps");
     } else if (steps != 1 && !draft_.has("--global-batch-size")) {
-      refuse(fmt::format("is {}, which depends on the number of ranks: give --global-batch-size or "
+      refuse(fmt::format("is {}, which depends on the number of ranks: set --global-batch-size or "
                          "train_batch_size",
                          steps.dump()),
              "gradient_accumulation_steps");
@@ -219,9 +221,10 @@ class Deepspeed {
       const double global = draft_.number("--global-batch-size", 0);
       const double part = draft_.number("--micro-batch-size", 1) * steps.get<double>();
       if (std::fmod(global, part) != 0)
-        refuse(fmt::format("is {}, and a global batch of {} is not a multiple of that number times "
-                           "the micro-batch, {}",
-                           steps.dump(), global, part / steps.get<double>()),
+        refuse(fmt::format(
+                   "is {}, but a global batch of {} is not a multiple of that number times the "
+                   "micro-batch size, {}",
+                   steps.dump(), global, part / steps.get<double>()),
                "gradient_accumulation_steps");
     }
   }
@@ -238,7 +241,7 @@ class Deepspeed {
       if (device == "cpu" && name == std::string("offload_param") &&
           at(json, "zero_optimization", "stage") != 3) {
         draft_.note("--deepspeed_config",
-                    fmt::format("{} in {}: read with stage 3 alone", key, path_));
+                    fmt::format("{} in {}: applies only to stage 3", key, path_));
         continue;
       }
       if (device == "cpu") {
@@ -254,7 +257,7 @@ class Deepspeed {
         continue;
       }
       if (device == "nvme" && !path.empty()) {
-        refuse(fmt::format("is {}, and all files go to one folder, '{}'", json_shown(nvme), folder),
+        refuse(fmt::format("is {}, but all files go to one folder, '{}'", json_shown(nvme), folder),
                key + ".nvme_path");
         continue;
       }
@@ -295,7 +298,8 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   const std::optional<std::string> text = text_of_file(options, path);
   if (!text) {
     return draft.complaints().add(
-        "--deepspeed_config", fmt::format("there is no file '{}', whose values would hold", path));
+        "--deepspeed_config",
+        fmt::format("the file '{}' does not exist", path));
   }
   if (text->size() > kLargestFile) {
     return draft.complaints().add("--deepspeed_config", fmt::format("'{}' is too long", path));

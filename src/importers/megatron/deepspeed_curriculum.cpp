@@ -24,17 +24,19 @@ std::int64_t sequence_length(const Draft& draft) {
 
 void translate(Draft& draft, const JsonSection& section, const std::string& origin) {
   if (section.text("curriculum_type") != "seqlen") {
-    section.refuse("curriculum_type", "but only \"seqlen\" is available: sequences that grow");
+    section.refuse("curriculum_type",
+                   "but only \"seqlen\" (sequence-length curriculum) is supported");
   }
   const std::string type = section.text("schedule_type");
   if (type != "fixed_linear" && type != "fixed_root") {
-    section.refuse("schedule_type", "but only fixed_linear and fixed_root are available");
+    section.refuse("schedule_type", "but only fixed_linear and fixed_root are supported");
   }
   const std::int64_t longest = section.count("max_difficulty");
   const std::int64_t length = sequence_length(draft);
   if (length > 0 && length != longest) {
-    section.refuse("max_difficulty",
-                   fmt::format("but --seq-length is {}: a run ends with its full length", length));
+    section.refuse(
+        "max_difficulty",
+        fmt::format("but --seq-length is {}: a curriculum must end with the full length", length));
   }
   const JsonSection schedule = section.section("schedule_config");
   const auto set = [&](const char* key, std::int64_t value) {
@@ -58,8 +60,8 @@ void refuse_data_efficiency(Draft& draft, const std::string& path, const Json& j
   try {
     if (enabled_in(path, json, "data_efficiency") != true) return;
     fail_input(
-        "data_efficiency in {} is not available; curriculum_learning with curriculum_type "
-        "\"seqlen\" is",
+        "data_efficiency in {} is not supported; use curriculum_learning with curriculum_type "
+        "\"seqlen\"",
         path);
   } catch (const Error& error) {
     draft.complaints().add("--deepspeed_config", error.what());
@@ -71,7 +73,8 @@ void refuse_data_efficiency(Draft& draft, const std::string& path, const Json& j
 void read_curriculum(Draft& draft, const std::string& path, const Json& json) {
   const bool asked = draft.has(kFlag);
   if (asked && path.empty()) {
-    return draft.complaints().add(kFlag, "needs --deepspeed_config FILE, which gives the lengths");
+    return draft.complaints().add(kFlag,
+                                  "requires --deepspeed_config FILE, which gives the lengths");
   }
   refuse_data_efficiency(draft, path, json);
   try {

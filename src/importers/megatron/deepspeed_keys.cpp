@@ -4,9 +4,9 @@
 namespace trireme {
 namespace {
 
-constexpr const char* narrow_weights = "weights and gradients are kept in fp32 here";
-constexpr const char* narrow_sums = "gradients are summed over the ranks in fp32 here";
-constexpr const char* rounded = "what is sent is rounded to fewer bits, which is not available";
+constexpr const char* narrow_weights = "Trireme keeps weights and gradients in fp32";
+constexpr const char* narrow_sums = "Trireme reduces gradients in fp32";
+constexpr const char* rounded = "quantized communication is not supported";
 
 constexpr Passed top[] = {
     {"allgather_size"},
@@ -15,11 +15,11 @@ constexpr Passed top[] = {
     {"datastates_ckpt"},
     {"disable_allgather"},
     {"dump_state"},
-    {"gradient_allreduce_op", "mean", "gradients are averages over the ranks here"},
+    {"gradient_allreduce_op", "mean", "Trireme averages gradients over the ranks"},
     {"gradient_predivide_factor"},
     {"graph_harvesting"},
     {"log_level"},
-    {"managed_gradient_accumulation", "true", "your program says itself when a step is taken"},
+    {"managed_gradient_accumulation", "true", "your program decides when a step is taken"},
     {"memory_breakdown"},
     {"prescale_gradients"},
     {"seq_parallel_communication_data_type", "fp32", narrow_sums},
@@ -30,9 +30,9 @@ constexpr Passed top[] = {
     {"zero_allow_untested_optimizer"},
     {"zero_force_ds_cpu_optimizer"},
     {"optimizer.legacy_fusion"},
-    {"data_types.grad_accum_dtype", "fp32|float32|float", "gradients are summed in fp32 here"},
-    {"data_types.param_dtype", "", "parameters have run.precision here"},
-    {"data_types.buffer_dtype", "", "buffers have run.precision here"},
+    {"data_types.grad_accum_dtype", "fp32|float32|float", "Trireme accumulates gradients in fp32"},
+    {"data_types.param_dtype", "", "in Trireme parameters use run.precision"},
+    {"data_types.buffer_dtype", "", "in Trireme buffers use run.precision"},
     {"fp16.auto_cast"},
     {"fp16.fp16_master_weights_and_grads", "false", narrow_weights},
     {"pipeline.stages", "auto", "give parallel.pp"},
@@ -46,8 +46,8 @@ constexpr Passed top[] = {
 
 constexpr Passed of_bf16[] = {{"bf16_master_weights_and_grads", "false", narrow_weights},
                               {"bf16_optimizer_states", "false",
-                               "states of the optimizer are kept in fp32 unless "
-                               "optimizer.state_dtype says otherwise"},
+                               "optimizer states are kept in fp32 unless optimizer.moment_dtype is "
+                               "set"},
                               {"check_grad_overflow"},
                               {"immediate_grad_update"}};
 
@@ -99,7 +99,7 @@ constexpr Passed zero[] = {{"allgather_bucket_size"},
                            {"zero_quantized_nontrainable_weights", "false", rounded},
                            {"zero_quantized_weights", "false", rounded},
                            {"zeropp_loco_param", "{}", rounded},
-                           {"zenflow", "{}", "updates of the optimizer come late"}};
+                           {"zenflow", "{}", "optimizer updates would be delayed"}};
 
 constexpr Passed offload[] = {
     {"buffer_count"}, {"buffer_size"},   {"cpuadam_cores_perc"}, {"fast_init"}, {"max_in_cpu"},
@@ -179,31 +179,33 @@ constexpr Passed compiled[] = {{"debug_log"},
                                {"sync_before_allgather"},
                                {"sync_before_reduce"}};
 
-constexpr Passed tensor_parallel[] = {
-    {"dtype"},
-    {"keep_module_on_host"},
-    {"preset_model"},
-    {"tp_overlap_comm"},
-    {"kernel_inject", "false", "kernels of inference"},
-    {"replace_with_kernel_inject", "false", "kernels of inference"},
-    {"injection_policy_tuple", "", "a split of your own"},
-    {"partition_config", "{}", "a split of your own"}};
+constexpr Passed tensor_parallel[] = {{"dtype"},
+                                      {"keep_module_on_host"},
+                                      {"preset_model"},
+                                      {"tp_overlap_comm"},
+                                      {"kernel_inject", "false", "inference kernels"},
+                                      {"replace_with_kernel_inject", "false", "inference kernels"},
+                                      {"injection_policy_tuple", "", "a custom split"},
+                                      {"partition_config", "{}", "a custom split"}};
 
 constexpr SwitchedSection switched[] = {
-    {"amp", "apex's automatic mixed precision is not available: give bf16 or fp16"},
-    {"autotuning", "DeepSpeed chooses the batch and the stage itself: give those that it found"},
-    {"compression_training", "compression during training is not available"},
+    {"amp", "Apex automatic mixed precision is not supported: use bf16 or fp16"},
+    {"autotuning",
+     "DeepSpeed's autotuner chooses the batch size and the ZeRO stage: set the values that it "
+     "found"},
+    {"compression_training", "compression during training is not supported"},
     {"curriculum_learning",
      "give data.curriculum_schedule and its keys, which are those of DeepSpeed's curriculum"},
-    {"data_efficiency", "its sampling and routing of data are not read from this file"},
-    {"eigenvalue", "eigenvalues decide about the quantization, which is not available"},
-    {"elasticity", "the batch then follows from the number of ranks: give it yourself"},
+    {"data_efficiency", "its data sampling and routing are not supported"},
+    {"eigenvalue", "eigenvalue-based quantization is not supported"},
+    {"elasticity", "the batch size then depends on the number of ranks: set it explicitly"},
     {"expert_parallel", "give parallel.ep"},
-    {"hybrid_engine", "an engine that generates text during training"},
-    {"progressive_layer_drop", "layers are left out during training, which is not available"},
-    {"quantize_training", "weights are quantized during training, which is not available"},
-    {"torch_autocast", "PyTorch's autocast chooses the type of each operation: give run.precision"},
-    {"weight_quantization", "weights are quantized, which is not available"}};
+    {"hybrid_engine", "hybrid engine for text generation during training"},
+    {"progressive_layer_drop", "progressive layer dropping is not supported"},
+    {"quantize_training", "quantization of weights during training is not supported"},
+    {"torch_autocast",
+     "PyTorch's autocast chooses the data type of each operation: set run.precision"},
+    {"weight_quantization", "quantization of weights is not supported"}};
 
 constexpr PassedSection sections[] = {{"", top},
                                       {"bf16.", of_bf16},

@@ -18,9 +18,9 @@ using Json = nlohmann::json;
 constexpr Passed of_megatron[] = {
     {"steps_per_print"},
     {"optimizer"},  // DeepSpeed uses the one passed by Megatron
-    {"scheduler", "", "DeepSpeed takes it in place of Megatron's schedule: take it out"},
+    {"scheduler", "", "DeepSpeed uses it instead of Megatron's schedule: remove it"},
     {"fp16.consecutive_hysteresis", "false",
-     "here the count of overflows starts again only where the scale grows"},
+     "in Trireme the hysteresis is reset only when the loss scale grows"},
     {"zero_optimization.cpu_offload", "false", "give offload_optimizer with the device cpu"},
     {"zero_optimization.cpu_offload_param", "false", "give offload_param with the device cpu"},
     {"zero_optimization.mics_shard_size", "-1|0", "set parallel.dp_replicate"},
@@ -31,7 +31,7 @@ constexpr Passed of_megatron[] = {
     {"tensor_parallel.tp.tp_grain_size"},
     {"tensor_parallel.tensor_parallel.tp_size", "1", "give --tensor-model-parallel-size"},
     {"tensor_parallel.tensor_parallel.tp_grain_size"},
-    {"sparse_attention", "", "sparse attention is not available"}};
+    {"sparse_attention", "", "sparse attention is not supported"}};
 
 // Row of a key, or null.
 const Passed* row_of(const std::string& key) {
@@ -69,13 +69,12 @@ class Rest {
   }
 
   void refuse_unknown(const std::string& key, const Json& value) {
-    refuse(key, json_shown(value),
-           "Trireme does not know this key: take it out if it means nothing");
+    refuse(key, json_shown(value), "unknown to Trireme: remove it if it has no meaning");
   }
 
   void note_passed() const {
     if (passed_.empty()) return;
-    draft_.note("--deepspeed_config", fmt::format("without effect on the results in {}: {}", path_,
+    draft_.note("--deepspeed_config", fmt::format("no effect on the results, in {}: {}", path_,
                                                   fmt::join(passed_, ", ")));
   }
 

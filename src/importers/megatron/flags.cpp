@@ -27,7 +27,7 @@ std::vector<Flag> build_table() {
   add("Checkpoints", checkpoint_flags());
   add("Parallelism", parallel_flags());
   add("Logging", logging_flags());
-  add("Kernels and the library beneath", kernel_flags());
+  add("Kernels and libraries", kernel_flags());
   add("Megatron-DeepSpeed", deepspeed_flags());
   add("Other jobs", other_job_flags());
   return table;
@@ -134,7 +134,7 @@ std::string fate_text(const Flag& flag) {
     case Fate::rule:
       return fmt::format("`{}`{}", flag.keys, more);
     case Fate::ignored:
-      return "accepted, with a note: " + flag.text;
+      return "accepted with a note: " + flag.text;
     case Fate::refused:
       return flag.values.empty()
                  ? fmt::format("refused: {}", flag.text)

@@ -4,9 +4,10 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kOtherModel = "belongs to a model that Trireme does not have";
-constexpr const char* kOneScale = "learning rates and initial weights do not depend on the width";
-constexpr const char* kOneInit = "all weights are drawn with model.init_std";
+constexpr const char* kOtherModel = "applies to a model that Trireme does not support";
+constexpr const char* kOneScale =
+    "muP scaling of learning rates and initial weights is not supported";
+constexpr const char* kOneInit = "all weights are initialized with model.init_std";
 
 }  // namespace
 
@@ -24,26 +25,29 @@ std::vector<Flag> model_flags() {
       rule("--kv-channels", integer, "model.head_dim",
            "has no effect with --multi-latent-attention"),
       rule("--group-query-attention", none, "model.num_kv_heads",
-           "num_kv_heads is --num-query-groups, or 1; without it every head has its own"),
+           "num_kv_heads is --num-query-groups, or 1; without it every head has its own keys and "
+           "values"),
       rule("--num-query-groups", integer, "model.num_kv_heads",
            "has an effect only with --group-query-attention"),
       rule("--num-key-value-heads", integer, "model.num_kv_heads", "Megatron-DeepSpeed's name"),
       rule("--position-embedding-type", choice, "model.position",
-           "absent: `learned`; other types are refused", "learned_absolute rope yarn alibi none"),
+           "absent: `learned`; other types are rejected", "learned_absolute rope yarn alibi none"),
       rule("--use-rotary-position-embeddings", none, "model.position",
-           "as --position-embedding-type rope"),
+           "same as --position-embedding-type rope"),
       rule("--no-position-embedding", none, "model.position",
-           "as --position-embedding-type none, unless rotary"),
+           "same as --position-embedding-type none, unless rotary"),
       to_key("--rotary-base", number, "model.rope_base", "10000"),
       to_key("--rotary-percent", number, "model.rope_percent", "1.0"),
       to_key("--rotary-position-embeddings-theta", number, "model.rope_base", "",
              "Megatron-DeepSpeed's name of --rotary-base"),
-      refused("--rotary-interleaved", none, "rotary pairs are the two halves of a head here"),
+      refused("--rotary-interleaved", none,
+              "in Trireme rotary pairs are split over the two halves of a head"),
       rule("--no-rope-freq", text, "model.no_rope_layers",
-           "a number N, every N-th layer has no positions, or a list such as `([0]*3+[1])*8` with "
-           "1 where a layer has none; 0: all have them"),
+           "a number N, every N-th layer has no position embedding, or a list such as "
+           "`([0]*3+[1])*8` with 1 for a layer without; 0: all have it"),
       rule("--rotary-seq-len-interpolation-factor", integer,
-           "model.rope_scaling, model.rope_scaling_factor", "above 1: `linear` with this factor"),
+           "model.rope_scaling, model.rope_scaling_factor",
+           "above 1: `linear` scaling with this factor"),
       rule("--use-rope-scaling", none,
            "model.rope_scaling, model.rope_low_freq_factor, model.rope_high_freq_factor, "
            "model.rope_original_length",
@@ -54,11 +58,11 @@ std::vector<Flag> model_flags() {
               "LayerNorm=layer_norm RMSNorm=rms_norm layernorm=layer_norm rmsnorm=rms_norm",
               "layer_norm"),
       to_key("--norm-epsilon", number, "model.norm_eps", "1e-5"),
-      to_key("--layernorm-epsilon", number, "model.norm_eps", "", "its older name"),
+      to_key("--layernorm-epsilon", number, "model.norm_eps", "", "older name"),
       ignored("--apply-layernorm-1p", none,
-              "the same function; checkpoints hold the scale itself, not its distance from 1"),
+              "the same function; checkpoints contain the scale itself, not the scale minus 1"),
       refused("--apply-residual-connection-post-layernorm", none,
-              "residuals go round the normalization here"),
+              "the residual bypasses the norm in Trireme"),
       rule("--swiglu", none, "model.activation", "`swiglu`"),
       rule("--glu-activation", choice, "model.activation, model.ffn_hidden_size",
            "`swiglu`; as in BigScience's fork, --ffn-hidden-size is then 4 times --hidden-size "
@@ -71,28 +75,28 @@ std::vector<Flag> model_flags() {
            "with --quick-geglu, or --swiglu and experts"),
       rule("--glu-linear-offset", number, "model.gate_offset", "with --quick-geglu or --swiglu"),
       rule("--softmax-type", choice, "model.attention_sinks",
-           "learnable: `true`; off-by-one is not available", "vanilla learnable"),
+           "learnable: `true`; off-by-one is not supported", "vanilla learnable"),
       rule("--squared-relu", none, "model.activation", "`squared_relu`"),
       rule("--openai-gelu", none, "model.activation", "`gelu_tanh`"),
       rule("--no-bias-gelu-fusion", none, "model.activation",
-           "accepted, with a note: kernels are chosen here; the fused kernel is the tanh form, the "
-           "other one `gelu_erf`, unless --openai-gelu"),
+           "accepted with a note: Trireme chooses kernels itself; the fused kernel computes the "
+           "tanh approximation, the other one `gelu_erf`, unless --openai-gelu"),
       rule("--disable-bias-linear", none, "model.bias, model.qkv_bias, model.activation",
-           "`false`; GELU is then `gelu_erf`, as Megatron's unfused kernel"),
+           "`false`; GELU is then `gelu_erf`, as in Megatron's unfused kernel"),
       rule("--add-qkv-bias", none, "model.qkv_bias", "`true`"),
       rule("--qk-layernorm", none, "model.qk_norm",
-           "`true`; with --normalization RMSNorm, since heads are never centered here"),
+           "`true`; with --normalization RMSNorm, because Trireme does not center heads"),
       rule("--window-size", text, "model.attention_window",
            "`(LEFT,0)`: LEFT + 1 positions, itself included; -1: all"),
       rule("--window-attn-skip-freq", text, "model.window_layers",
-           "with --window-size: a number N, every N-th layer attends to all, or a list such as "
-           "`[1,1,0]*8` with 1 where a layer has the window"),
+           "with --window-size: a number N, every N-th layer has full attention, or a list such as "
+           "`[1,1,0]*8` with 1 for a layer with sliding-window attention"),
       rule("--multi-latent-attention", none,
            "model.kv_lora_rank, model.q_lora_rank, model.qk_nope_head_dim, "
            "model.qk_rope_head_dim, model.v_head_dim, model.position",
-           "with --qk-layernorm, since its small norms are always there, and positions by rope"),
+           "with --qk-layernorm, because its small norms are always present, and rope positions"),
       rule("--kv-lora-rank", integer, "model.kv_lora_rank",
-           "with --multi-latent-attention, as the following ones; absent: 32"),
+           "with --multi-latent-attention, like the following flags; absent: 32"),
       rule("--q-lora-rank", integer, "model.q_lora_rank", ""),
       rule("--qk-head-dim", integer, "model.qk_nope_head_dim", "absent: 128"),
       rule("--qk-pos-emb-head-dim", integer, "model.qk_rope_head_dim", "absent: 64"),
@@ -101,7 +105,7 @@ std::vector<Flag> model_flags() {
            "`yarn` by default with --multi-latent-attention", "rope yarn"),
       rule("--rotary-scaling-factor", number, "model.rope_scaling_factor", "of `yarn`; absent: 1"),
       rule("--yarn-original-max-position-embeddings", integer, "model.rope_original_length",
-           "with --position-embedding-type yarn, as the following ones; absent: 4096"),
+           "with --position-embedding-type yarn, like the following flags; absent: 4096"),
       rule("--yarn-beta-fast", number, "model.rope_beta_fast", "absent: 32"),
       rule("--yarn-beta-slow", number, "model.rope_beta_slow", "absent: 1"),
       rule("--yarn-correction-range-round-to-int", none, "model.rope_truncate",
@@ -109,13 +113,13 @@ std::vector<Flag> model_flags() {
       rule("--no-yarn-correction-range-round-to-int", none, "model.rope_truncate", "`false`"),
       rule(
           "--hybrid-layer-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
-          "of pretrain_hybrid.py: attention (`*`), each followed by an MLP (`-`) or experts (`E`), and "
-          "the ends of stages (`|`); Mamba and other layers are refused"),
+          "of pretrain_hybrid.py: attention (`*`), each followed by an MLP (`-`) or experts (`E`), "
+          "and the ends of stages (`|`); Mamba and other layers are rejected"),
       rule("--hybrid-override-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
-           "its older name"),
+           "older name"),
       rule("--is-hybrid-model", none, "model.num_layers", "only with --hybrid-layer-pattern"),
       rule("--mscale", number, "model.rope_attention_factor",
-           "of `yarn`: what rotary tables are multiplied by, with --mscale-all-dim; absent: 1"),
+           "of `yarn`: factor applied to rotary tables, with --mscale-all-dim; absent: 1"),
       rule("--mscale-all-dim", number, "model.attention_scale, model.rope_attention_factor",
            "absent: 0"),
       turns("--untie-embeddings-and-output-weights", "model.tie_embeddings", "false", "true"),
@@ -124,21 +128,21 @@ std::vector<Flag> model_flags() {
       to_key("--attention-dropout", number, "model.attention_dropout", "0.1"),
       to_key("--init-method-std", number, "model.init_std", "0.02"),
       refused("--init-method-xavier-uniform", none,
-              "weights are drawn from a normal distribution; leave it out"),
-      ignored("--no-initialization", none, "weights that are loaded are not initialized first"),
+              "weights are drawn from a normal distribution: remove it"),
+      ignored("--no-initialization", none, "loaded weights are not initialized first"),
       ignored("--pad-vocab-size-to", integer,
-              "padding is never trained nor stored; model.vocab_multiple pads in memory"),
+              "padding is neither trained nor stored; model.vocab_multiple pads in memory"),
       rule("--embed-layernorm", none, "model.embedding_norm",
-           "not with learned positions, which Megatron adds after that norm"),
-      refused("--embedding-weights-in-fp32", none, "the embedding has the compute type"),
+           "not supported with learned positions, which Megatron adds after that norm"),
+      refused("--embedding-weights-in-fp32", none, "the embedding uses the compute data type"),
       rule("--mtp-num-layers", integer, "model.mtp_layers", "multi-token prediction; absent: 0"),
       rule("--mtp-loss-scaling-factor", number, "model.mtp_loss_scale",
            "has an effect only with --mtp-num-layers; absent: 0.1"),
       bert_only(turns("--bert-no-binary-head", "model.order_head", "false", "true")),
       rule("--spec", texts, "model.family",
-           "`local`, or that of hybrid models with --hybrid-layer-pattern; other modules of Python "
-           "are refused"),
-      refused("--yaml-cfg", text, "bring the flags instead"),
+           "`local`, or that of hybrid models with --hybrid-layer-pattern; other Python modules "
+           "are rejected"),
+      refused("--yaml-cfg", text, "use the flags instead"),
   };
   add_refused(
       flags, kOneInit,
@@ -154,7 +158,7 @@ std::vector<Flag> model_flags() {
   add_ignored(flags, "has an effect only with --use-mup",
               "--mup-width-mult=X --mup-base-hidden-size=N --mup-embedding-mult=X "
               "--mup-output-mult=X --mup-base-head-dim=X --mup-attn-scale-power=X");
-  add_refused(flags, "queries and keys are not clipped", "--qk-clip");
+  add_refused(flags, "QK clipping is not supported", "--qk-clip");
   add_ignored(flags, "has an effect only with --qk-clip",
               "--qk-clip-alpha=X --qk-clip-threshold=X");
   add_ignored(flags, "has an effect only with --experimental-attention-variant",
@@ -167,7 +171,7 @@ std::vector<Flag> model_flags() {
               "--dsa-indexer-k-norm-fp32 --linear-conv-kernel-dim=N --linear-key-head-dim=N "
               "--linear-value-head-dim=N --linear-num-key-heads=N --linear-num-value-heads=N "
               "--linear-attention-freq=TEXT");
-  add_ignored(flags, "has an effect only with layers of Mamba, which --hybrid-layer-pattern places",
+  add_ignored(flags, "has an effect only with Mamba layers, which --hybrid-layer-pattern places",
               "--mamba-state-dim=N --mamba-head-dim=N --mamba-num-groups=N --mamba-num-heads=N "
               "--gdp-num-householder=N --disable-mamba-mem-eff-path --gdp-cutedsl-kernel "
               "--gdp-num-chunk-states-to-recompute=N --mamba-training-ssm-states-dtype=TEXT");

@@ -5,7 +5,7 @@ namespace trireme::megatron {
 
 std::vector<Flag> other_job_flags() {
   std::vector<Flag> flags;
-  add_refused(flags, "belongs to reinforcement learning, which is another job",
+  add_refused(flags, "belongs to reinforcement learning, which is not supported",
               "--perform-rl-step");
   add_ignored(flags, "belongs to reinforcement learning: has an effect only with --perform-rl-step",
               "--rl-prompts-per-eval=N --grpo-prompts-per-step=N --grpo-group-size=N "
@@ -33,8 +33,9 @@ std::vector<Flag> other_job_flags() {
               "--rl-verify-model-weights-swap --no-rl-verify-model-weights-swap "
               "--rl-skip-bos-token --no-rl-skip-bos-token --rl-profile --rl-profile-dir=TEXT "
               "--rl-inference-parsers=TEXT...");
-  add_refused(flags, "hidden states are not an output of training", "--output-bert-embeddings");
-  add_ignored(flags, "belongs to inference, which `trireme generate` does",
+  add_refused(flags, "output of hidden states during training is not supported",
+              "--output-bert-embeddings");
+  add_ignored(flags, "belongs to inference: use `trireme generate`",
               "--inference-cuda-graph-scope=TEXT --flash-decode --nccl-all-reduce-for-prefill "
               "--inference-fuse-tp-communication --inference-disable-triton-nvls-kernels "
               "--inference-grouped-gemm-backend=TEXT --inference-moe-disable-fused-quant-kernels "
@@ -73,9 +74,8 @@ std::vector<Flag> other_job_flags() {
               "--inference-use-synchronous-zmq-collectives "
               "--no-inference-use-synchronous-zmq-collectives --inference-disable-ep-consensus "
               "--no-inference-disable-ep-consensus --inference-shards=TEXT");
-  add_refused(flags, "belongs to models of images, which are not available",
-              "--vision-pretraining");
-  add_ignored(flags, "belongs to models of images: has an effect only in their programs",
+  add_refused(flags, "belongs to vision models, which are not supported", "--vision-pretraining");
+  add_ignored(flags, "belongs to vision models: has an effect only in their programs",
               "--num-classes=N --img-h=N --img-w=N --num-channels=N --patch-dim=N "
               "--classes-fraction=X --data-per-class-fraction=X --no-data-sharding "
               "--vision-pretraining-type=TEXT --vision-backbone-type=TEXT "
@@ -92,35 +92,33 @@ std::vector<Flag> other_job_flags() {
               "--evidence-data-path=TEXT --retriever-report-topk-accuracies=N... "
               "--retriever-score-scaling --block-data-path=TEXT --embedding-path=TEXT "
               "--indexer-batch-size=N --indexer-log-interval=N");
-  add_refused(flags, "fine-tuning on conversations is another job", "--sft");
+  add_refused(flags, "fine-tuning on conversations is not supported", "--sft");
   add_ignored(flags, "has an effect only with --sft",
               "--chat-template=TEXT --sft-tokenizer-prompt-format=TEXT");
-  add_refused(
-      flags,
-      "models do not learn from a teacher, nor is anything quantized: ModelOpt is another program",
-      "--export-real-quant-cfg=TEXT --export-quant-cfg=TEXT --export-kd-teacher-load=TEXT "
-      "--qad-train-target=TEXT --freeze-base-for-mtp --export-qk-l2-norm "
-      "--export-moe-apply-probs-on-input --export-offline-model --modelopt-enabled");
+  add_refused(flags, "distillation and quantization (ModelOpt) are not supported",
+              "--export-real-quant-cfg=TEXT --export-quant-cfg=TEXT --export-kd-teacher-load=TEXT "
+              "--qad-train-target=TEXT --freeze-base-for-mtp --export-qk-l2-norm "
+              "--export-moe-apply-probs-on-input --export-offline-model --modelopt-enabled");
   add_refused(flags,
-              "give the flags of the model itself: --position-embedding-type yarn and its scaling",
+              "use the flags of the model itself: --position-embedding-type yarn and its scaling",
               "--enable-gpt-oss");
-  add_ignored(flags, "belongs to ModelOpt, another program",
+  add_ignored(flags, "belongs to ModelOpt, a different program",
               "--export-model-type=TEXT --export-legacy-megatron --export-te-mcore-model "
               "--export-default-te-spec --export-force-local-attention "
               "--export-kv-cache-quant=TEXT --export-kd-teacher-model-config=TEXT "
               "--export-kd-teacher-ckpt-format=TEXT --export-kd-cfg=TEXT "
               "--finetune-hf-dataset=TEXT --finetune-data-split=TEXT "
               "--finetune-data-files=TEXT...");
-  add_refused(flags, "logits of a teacher are neither read nor written",
+  add_refused(flags, "reading and writing teacher logits is not supported",
               "--logits-save-dir=TEXT --logits-load-dir=TEXT");
   add_ignored(flags, "has an effect only with --logits-load-dir or --logits-save-dir",
               "--logits-save-top-k=N --logits-save-top-p=X --logits-save-top-p-min-k=N "
               "--logits-save-dtype=TEXT --logits-load-decode-threads=N "
               "--logits-load-prefetch-factor=N --logits-load-msc-prefetch-depth=N "
               "--logits-load-kd-loss-alpha=X --logits-load-ignore-errors");
-  add_refused(flags, "no part of a model is frozen", "--freeze-all-layers");
+  add_refused(flags, "freezing parts of a model is not supported", "--freeze-all-layers");
   add_refused(
-      flags, "Megatron's command line does not take it: it is a field of its configuration",
+      flags, "not a command-line flag of Megatron, but a field of its configuration",
       "--disable-check-for-nan-in-loss --no-check-for-nan-in-loss --disable-filter-warnings "
       "--no-filter-warnings --disable-load-optim --disable-load-rng --disable-save-optim "
       "--disable-save-rng --log-l2-norm-grad-to-tensorboard --log-runtime-to-tensorboard "

@@ -4,23 +4,22 @@
 namespace trireme::megatron {
 namespace {
 
-constexpr const char* kKernels = "kernels are chosen here, with the same meaning";
-constexpr const char* kOneDispatch = "there are no kernel launches and no graph capture to tune";
-constexpr const char* kOverlap = "communication overlaps with computation where it can";
-constexpr const char* kBuckets = "communication is cut into pieces by itself";
-constexpr const char* kCheckpointForm = "there is one form of checkpoint, which fits any layout";
-constexpr const char* kStartup = "MPI or SLURM start the ranks";
+constexpr const char* kKernels = "Trireme chooses kernels itself, with the same meaning";
+constexpr const char* kOneDispatch = "Trireme has no CUDA graph capture to tune";
+constexpr const char* kOverlap = "communication overlaps with computation automatically";
+constexpr const char* kBuckets = "communication is split automatically";
+constexpr const char* kCheckpointForm = "there is one checkpoint format, which supports any layout";
+constexpr const char* kStartup = "ranks are started by MPI or SLURM";
 constexpr const char* kWandb =
-    "nothing is sent; `trireme export-wandb` writes the run for `wandb sync`";
+    "nothing is uploaded; `trireme export-wandb` writes the run for `wandb sync`";
 constexpr const char* kTensorBoard = "the contents of TensorBoard's files do not depend on it";
-constexpr const char* kTimings = "timings.jsonl holds the times of each step";
-constexpr const char* kNvrx = "the run survives kills by itself: start it again";
-constexpr const char* kOther = "an option of DeepSpeed, which has no counterpart here";
+constexpr const char* kTimings = "timings.jsonl contains the times of each step";
+constexpr const char* kNvrx = "the run survives being killed: start it again";
+constexpr const char* kOther = "an option of DeepSpeed without equivalent in Trireme";
 constexpr const char* kLongSequences =
-    "attention in pieces of one rank's sequence is not available";
+    "chunked attention over one rank's sequence is not supported";
 // True as long as the CPU is the only device.
-constexpr const char* kHostMemory =
-    "the states of the optimizer lie in host memory, as the model does";
+constexpr const char* kHostMemory = "optimizer states are in host memory, like the model";
 constexpr const char* kTrace = "train.trace_steps writes a trace of the steps";
 
 }  // namespace
@@ -32,25 +31,25 @@ std::vector<Flag> checkpoint_flags() {
       to_key("--save-interval", integer, "checkpoint.interval"),
       to_key("--persistent-save-interval", integer, "checkpoint.interval"),
       rule("--load", text, "checkpoint.load",
-           "a run always resumes from run.dir; only another folder needs the key"),
+           "a run always resumes from run.dir; the key is needed only for a different folder"),
       rule("--pretrained-checkpoint", text, "checkpoint.load, checkpoint.finetune",
            "weights to start from"),
       turns("--no-load-optim", "checkpoint.load_optimizer", "false", "true"),
-      ignored("--no-load-rng", none, "randomness depends on run.seed and the step alone"),
+      ignored("--no-load-rng", none, "randomness depends only on run.seed and the step"),
       turns("--finetune", "checkpoint.finetune", "true", "false",
-            "takes the weights of --load alone"),
+            "loads only the weights of --load"),
       turns("--async-save", "checkpoint.async", "true", "false"),
-      refused("--no-load-lr-state", none, "the learning rate follows from the step"),
+      refused("--no-load-lr-state", none, "the learning rate depends on the step"),
       refused("--reset-iteration", none, "use --finetune"),
       refused("--universal-checkpoint", none,
-              "trireme convert makes a run of the checkpoint, which --load takes"),
-      ignored("--exit-on-missing-checkpoint", none, "checkpoint.load must be there"),
+              "trireme convert turns the checkpoint into a run, which --load accepts"),
+      ignored("--exit-on-missing-checkpoint", none, "checkpoint.load must exist"),
       refused("--use-checkpoint-args", none, "keep the flags, or train from the run's config.toml"),
       refused("--non-persistent-save-interval", integer,
               "use checkpoint.local_interval and checkpoint.local_dir"),
   };
-  add_ignored(flags, "checkpoints are always whole", "--no-save-optim --no-save-rng");
-  add_refused(flags, "name the checkpoint's folder: --load DIR/step-0001000",
+  add_ignored(flags, "checkpoints are always complete", "--no-save-optim --no-save-rng");
+  add_refused(flags, "give the checkpoint's folder: --load DIR/step-0001000",
               "--ckpt-step=N --load-tag=TEXT");
   add_refused(flags, "use `trireme convert`",
               "--ckpt-convert-format=TEXT --ckpt-convert-save=TEXT");
@@ -71,11 +70,11 @@ std::vector<Flag> checkpoint_flags() {
               "--save-tokens-per-expert-interval=N --save-wgrads-interval=N "
               "--save-dgrads-interval=N --no-save-tokenizer-assets "
               "--disable-save-tokenizer-assets");
-  add_ignored(flags, "checkpoint.keep says how many checkpoints are kept; absent: all",
+  add_ignored(flags, "checkpoint.keep sets the number of checkpoints to keep; absent: all",
               "--save-retain-interval=N");
-  add_ignored(flags, "checkpoints hold the weights in fp32", "--load-main-params-from-ckpt");
-  add_refused(flags, "the step is that of the checkpoint", "--override-ckpt-iteration=N");
-  add_ignored(flags, "checksums are always written and checked",
+  add_ignored(flags, "checkpoints contain the weights in fp32", "--load-main-params-from-ckpt");
+  add_refused(flags, "the step is taken from the checkpoint", "--override-ckpt-iteration=N");
+  add_ignored(flags, "checksums are always written and verified",
               "--no-ckpt-load-validate-sharding-integrity "
               "--disable-ckpt-load-validate-sharding-integrity --verify-integrity");
   add_ignored(flags, "has an effect only with --non-persistent-save-interval",
@@ -106,48 +105,47 @@ std::vector<Flag> parallel_flags() {
       rule("--expert-tensor-parallel-size", integer, "parallel.expert_tp",
            "absent, with experts: that of --tensor-model-parallel-size"),
       refused("--model-parallel-size", integer,
-              "Megatron itself renamed it: --tensor-model-parallel-size"),
+              "renamed by Megatron: use --tensor-model-parallel-size"),
       rule("--num-layers-per-virtual-pipeline-stage", integer,
            "parallel.virtual_stages, parallel.schedule",
            "layers / pipeline stages / N chunks on each rank, schedule `interleaved`"),
       rule("--num-virtual-stages-per-pipeline-rank", integer,
            "parallel.virtual_stages, parallel.schedule", "N chunks on each rank"),
       rule("--decoder-first-pipeline-num-layers", integer, "parallel.stage_layers",
-           "the other stages share the rest evenly"),
+           "the other stages share the rest of the layers evenly"),
       rule("--decoder-last-pipeline-num-layers", integer, "parallel.stage_layers",
-           "the other stages share the rest evenly"),
-      refused("--pipeline-model-parallel-split-rank", integer,
-              "belongs to a model with an encoder and a decoder"),
-      refused("--encoder-tensor-model-parallel-size", integer,
-              "belongs to a model with an encoder and a decoder", "0"),
+           "the other stages share the rest of the layers evenly"),
+      refused("--pipeline-model-parallel-split-rank", integer, "applies to encoder-decoder models"),
+      refused("--encoder-tensor-model-parallel-size", integer, "applies to encoder-decoder models",
+              "0"),
       refused("--encoder-pipeline-model-parallel-size", integer,
-              "belongs to a model with an encoder and a decoder", "0"),
+              "applies to encoder-decoder models", "0"),
       rule("--sequence-parallel", none, "parallel.sequence_parallel",
-           "`true` where the tensor-parallel size is above 1, as in Megatron"),
+           "`true` if the tensor-parallel size is above 1, as in Megatron"),
       rule("--use-distributed-optimizer", none, "parallel.zero", "`1`"),
       rule("--use-torch-fsdp2", none, "parallel.zero", "`3`"),
-      rule("--use-custom-fsdp", none, "parallel.zero", "as --data-parallel-sharding-strategy says"),
+      rule("--use-custom-fsdp", none, "parallel.zero",
+           "according to --data-parallel-sharding-strategy"),
       rule("--use-megatron-fsdp", none, "parallel.zero",
-           "as --data-parallel-sharding-strategy says"),
+           "according to --data-parallel-sharding-strategy"),
       rule("--data-parallel-sharding-strategy", choice, "parallel.zero",
            "has an effect only with --use-custom-fsdp or --use-megatron-fsdp",
            "no_shard=0 optim=1 optim_grads=2 optim_grads_params=3"),
       to_key("--num-distributed-optimizer-instances", integer, "parallel.dp_replicate"),
       ignored("--DDP-impl", text, "there is one implementation"),
       rule("--cp-comm-type", texts, "parallel.cp_attention",
-           "`a2a` is `ulysses`, `p2p` is `ring`; `a2a+p2p` and kinds that differ from layer to "
-           "layer "
-           "are refused"),
+           "`a2a` is `ulysses`, `p2p` is `ring`; `a2a+p2p` and types that differ between layers "
+           "are rejected"),
       refused("--hybrid-context-parallel", none, "parallel.cp is the same for all sequences"),
       refused("--hierarchical-context-parallel-sizes", texts,
-              "only for --cp-comm-type a2a+p2p, which is not available"),
+              "only for --cp-comm-type a2a+p2p, which is not supported"),
       ignored("--use-tp-pp-dp-mapping", none,
-              "ranks are counted tp, cp, dp, pp; the order changes nothing but the network"),
-      ignored("--distributed-backend", text, "MPI carries what the ranks exchange"),
+              "the rank order is tp, cp, dp, pp; the order affects only network traffic"),
+      ignored("--distributed-backend", text, "ranks communicate through MPI"),
       rule("--distributed-timeout-minutes", number, "train.timeout_s",
-           "in seconds, with a note; absent: 10 minutes as in Megatron"),
+           "in seconds, with a note; absent: 10 minutes, as in Megatron"),
       ignored("--use-cpu-initialization", none, "initial weights do not depend on the device"),
-      ignored("--init-model-with-meta-device", none, "only what a rank owns is ever allocated"),
+      ignored("--init-model-with-meta-device", none, "each rank allocates only what it owns"),
   };
   add_refused(flags, "give parallel.stage_layers",
               "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
@@ -171,7 +169,7 @@ std::vector<Flag> parallel_flags() {
               "--ddp-average-in-collective --ddp-pad-buckets-for-high-nccl-busbw "
               "--no-align-grad-reduce --no-align-param-gather "
               "--no-scatter-gather-tensors-in-pipeline --use-ring-exchange-p2p");
-  add_ignored(flags, "the copies of a parameter never differ between ranks",
+  add_ignored(flags, "replicas of a parameter never differ between ranks",
               "--sync-tp-duplicated-parameters");
   add_ignored(flags, "use train.guard_interval",
               "--check-weight-hash-across-dp-replicas-interval=N");
@@ -180,8 +178,8 @@ std::vector<Flag> parallel_flags() {
               "--nccl-communicator-config-path=TEXT");
   add_refused(
       flags,
-      "belongs to torchrun: ranks are started by --nproc N on one machine, and by mpirun or "
-      "srun on several, which need no addresses",
+      "belongs to torchrun: start ranks with --nproc N on one machine, or with mpirun or srun on "
+      "several, which need no addresses",
       "--nproc_per_node=TEXT --nproc-per-node=TEXT --nnodes=TEXT --node_rank=TEXT "
       "--node-rank=TEXT --master_addr=TEXT --master-addr=TEXT --master_port=TEXT "
       "--master-port=TEXT --rdzv_backend=TEXT --rdzv-backend=TEXT --rdzv_endpoint=TEXT "
@@ -191,12 +189,12 @@ std::vector<Flag> parallel_flags() {
               "--gtp-remat-opt-in-modules=TEXT... --gtp-remat-nccl-ub --gtp-expert-remat-nccl-ub");
   add_ignored(flags, "has an effect only with --hybrid-context-parallel",
               "--max-seqlen-per-dp-cp-rank=N");
-  add_refused(flags, "ranks that exchange nothing train nothing", "--fake-process-group");
+  add_refused(flags, "simulated process groups are not supported", "--fake-process-group");
   add_ignored(flags, "parallel.zero shards within groups of parallel.dp_replicate copies",
               "--outer-dp-sharding-strategy=TEXT --enable-full-sharding-in-hsdp");
   add_ignored(flags, "--distributed-timeout-minutes applies to the whole run",
               "--distributed-timeout-seconds-after-init=N");
-  add_ignored(flags, "a collective that hangs is named by the watchdog",
+  add_ignored(flags, "the watchdog reports hanging collectives",
               "--flight-recorder-dump-path=TEXT --flight-recorder-trace-buffer-size=N "
               "--no-flight-recorder-dump-on-timeout --disable-flight-recorder-dump-on-timeout "
               "--flight-recorder-include-stack-trace --no-flight-recorder-include-only-active "
@@ -226,15 +224,16 @@ std::vector<Flag> logging_flags() {
       to_key("--log-interval", integer, "train.log_interval", "100"),
       rule("--tensorboard-dir", text, "log.tensorboard", "`true`; files go to run.dir/tensorboard"),
       ignored("--log-throughput", none, "tokens/s and TFLOP/s are always printed"),
-      ignored("--log-progress", none, "metrics.jsonl holds every step"),
+      ignored("--log-progress", none, "metrics.jsonl contains every step"),
       ignored("--logging-level", integer,
-              "it concerns Python's loggers; log.level and --log-level say what is shown here"),
-      ignored("--config-logger-dir", text, "run.dir holds config.toml"),
+              "it configures Python's loggers; log.level and --log-level set the log level of "
+              "Trireme"),
+      ignored("--config-logger-dir", text, "run.dir contains config.toml"),
       rule("--profile", none, "train.trace_steps", "a Chrome trace of the steps below"),
       rule("--profile-step-start", integer, "train.trace_steps",
-           "only with --profile; the first step is one later; absent: 10"),
+           "only with --profile; the first traced step is one later; absent: 10"),
       rule("--profile-step-end", integer, "train.trace_steps", "only with --profile; absent: 12"),
-      ignored("--codecarbon-dir", text, "energy is not measured"),
+      ignored("--codecarbon-dir", text, "energy consumption is not measured"),
   };
   add_ignored(flags, kTensorBoard,
               "--tensorboard-log-interval=N --tensorboard-queue-size=N --log-timers-to-tensorboard "
@@ -249,7 +248,7 @@ std::vector<Flag> logging_flags() {
               "--no-barrier-with-level-1-timing --disable-straggler-on-startup "
               "--straggler-ctrlr-port=N --straggler-minmax-count=N");
   add_ignored(flags, kWandb, "--wandb-project=TEXT --wandb-exp-name=TEXT --wandb-save-dir=TEXT");
-  add_ignored(flags, "nothing is sent anywhere",
+  add_ignored(flags, "nothing is uploaded",
               "--no-one-logger --one-logger-project=TEXT --one-logger-run-name=TEXT "
               "--app-tag-run-name=TEXT --app-tag-run-version=TEXT --one-logger-async");
   add_ignored(flags, kTrace,
@@ -268,7 +267,7 @@ std::vector<Flag> logging_flags() {
   add_ignored(flags, kTrace,
               "--pytorch-profiler-collect-shapes --pytorch-profiler-collect-callstack "
               "--pytorch-profiler-collect-chakra --record-shapes --nvtx-ranges");
-  add_ignored(flags, "--restarts N starts a run again that failed",
+  add_ignored(flags, "--restarts N restarts a failed run",
               "--inprocess-restart --inprocess-max-iterations=N "
               "--inprocess-monitor-thread-interval=X --inprocess-monitor-process-interval=X "
               "--inprocess-progress-watchdog-interval=X --inprocess-heartbeat-interval=X "
@@ -277,14 +276,14 @@ std::vector<Flag> logging_flags() {
               "--inprocess-completion-timeout=X --inprocess-last-call-wait=X "
               "--inprocess-termination-grace-time=X --inprocess-granularity=TEXT "
               "--inprocess-active-world-size=N --inprocess-empty-cuda-cache");
-  add_ignored(flags, "nothing is made to fail on purpose",
+  add_ignored(flags, "fault injection is not supported",
               "--error-injection-rate=N --error-injection-type=TEXT --fault-injector-ranks=TEXT "
               "--fault-injector-num-ranks=N --fault-injector-fault-types=TEXT "
               "--fault-injector-fault-probabilities=TEXT --fault-injector-fault-delay=X "
               "--fault-injector-delay-start-iteration=N --fault-injector-mtti-seconds=X "
               "--fault-injector-offset-seconds=X --fault-injector-seed=N");
   add_ignored(flags, kNvrx, "--ft-num-warmup-iters=N");
-  add_ignored(flags, "nothing is sent anywhere",
+  add_ignored(flags, "nothing is uploaded",
               "--wandb-entity=TEXT --otel-enabled --otel-service-name=TEXT "
               "--otel-span-groups=TEXT --run-workload-inspector-server");
   add_ignored(flags, "`trireme doctor` tests the machine", "--gpu-sniff-test-interval=N");
@@ -310,7 +309,7 @@ std::vector<Flag> kernel_flags() {
               "--cuda-graph-impl=TEXT --inference-rng-tracker --cuda-graph-modules=TEXT...");
   add_ignored(flags, "the same layout always gives the same bits",
               "--batch-invariant-mode --batch-invariant-backend=TEXT");
-  add_ignored(flags, "turns on nothing by itself", "--enable-experimental");
+  add_ignored(flags, "enables nothing by itself", "--enable-experimental");
   add_ignored(flags, kKernels,
               "--flash-attention-version=N --fused-residual-rmsnorm "
               "--use-transformer-engine-op-fuser --use-grouped-gemm-for-dense-mlp "
@@ -329,28 +328,28 @@ std::vector<Flag> deepspeed_flags() {
            "curriculum.length_step, curriculum.root_degree, offload.optimizer, "
            "offload.parameters, offload.path, offload.activations, "
            "parallel.distribute_saved_activations",
-           "its values hold where no flag says otherwise; a flag that contradicts them is an "
-           "error, but those of loss scaling, which DeepSpeed overrules"),
+           "its values apply unless a flag sets them; a contradicting flag is an error, except for "
+           "loss-scaling flags, which DeepSpeed overrides"),
       rule("--zero-stage", integer, "parallel.zero", "0 to 3"),
       ignored("--deepspeed-activation-checkpointing", none,
-              "--checkpoint-activations says whether to recompute"),
+              "--checkpoint-activations enables recomputation"),
       rule("--partition-activations", none, "parallel.distribute_saved_activations",
-           "as --distribute-saved-activations"),
-      ignored("--no-pipeline-parallel", none, "one engine for any number of stages"),
+           "same as --distribute-saved-activations"),
+      ignored("--no-pipeline-parallel", none, "the same engine is used for any number of stages"),
       rule("--ds-sequence-parallel-size", integer, "parallel.cp, parallel.cp_attention",
            "with `ulysses`"),
-      ignored("--force-ds-sequence-parallel", none, "--ds-sequence-parallel-size says enough"),
+      ignored("--force-ds-sequence-parallel", none, "--ds-sequence-parallel-size is sufficient"),
       rule("--enable-zbh1-pipeline", none, "parallel.schedule", "`zb1p`"),
       ignored("--enable-zbh1-exact-semantics", none,
               "the optimizer always waits for all gradients"),
       to_key("--moe-expert-parallel-size", integer, "parallel.ep", ""),
-      ignored("--create-moe-param-group", none, "all parameters are sharded alike"),
+      ignored("--create-moe-param-group", none, "all parameters are sharded the same way"),
       rule("--moe-loss-coeff", number, "moe.aux_loss_coeff", "with --deepspeed; absent: 0.1"),
       rule("--moe-train-capacity-factor", number, "moe.capacity_factor",
-           "with --deepspeed; absent: 1.0; of each sequence, which has to be agreed to"),
+           "with --deepspeed; absent: 1.0; per sequence, which requires confirmation"),
       rule("--disable-moe-token-dropping", none, "moe.capacity_factor", "`0`"),
       to_key("--train-tokens", integer, "train.tokens", "",
-             "ends the run, if --train-iters or --train-samples do not end it earlier"),
+             "ends the run if --train-iters or --train-samples do not end it earlier"),
       to_key("--lr-decay-tokens", integer, "optimizer.decay_tokens"),
       to_key("--lr-warmup-tokens", integer, "optimizer.warmup_tokens"),
       ignored("--cpu-optimizer", none, kHostMemory),
@@ -358,13 +357,15 @@ std::vector<Flag> deepspeed_flags() {
       ignored("--ds_fused_adam", none, kKernels),
       refused("--remote-device", text, "weights stay in host memory", "none cpu"),
       rule("--curriculum-learning-legacy", none, "curriculum.schedule",
-           "as the section curriculum_learning of --deepspeed_config says, which is enough alone"),
+           "as in the section curriculum_learning of --deepspeed_config, which is sufficient by "
+           "itself"),
   };
   add_refused(flags, kLongSequences, "--ds-sequence-parallel-fpdt");
   add_ignored(flags, "only with --ds-sequence-parallel-fpdt",
               "--ds-sequence-parallel-fpdt-chunk-size=N --ds-sequence-parallel-fpdt-offloading");
-  add_ignored(flags, "evaluation drops no token", "--moe-eval-capacity-factor=X");
-  add_ignored(flags, "the capacity factor has to give an expert this many tokens (absent: 4)",
+  add_ignored(flags, "evaluation never drops tokens", "--moe-eval-capacity-factor=X");
+  add_ignored(flags,
+              "the capacity factor must give each expert at least this many tokens (absent: 4)",
               "--moe-min-capacity=N");
   add_ignored(flags, kOther, "--use-pin-memory --disable-mem-efficient-ln --repeated-dataloader");
   return flags;

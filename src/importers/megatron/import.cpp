@@ -28,7 +28,7 @@ constexpr const char* kBlank = "FILL_IN:";
 
 void note_blanks(const std::vector<std::string>& arguments, std::vector<Note>& notes) {
   for (const std::string& argument : arguments) {
-    Note note{argument, "a blank in the script: fill it in"};
+    Note note{argument, "a placeholder in the script: fill it in"};
     const bool blank = argument.find(kBlank) != std::string::npos;
     if (blank && std::find(notes.begin(), notes.end(), note) == notes.end())
       notes.push_back(std::move(note));
@@ -112,10 +112,12 @@ void note_absence(const Call& call, Import& result) {
   } else {
     add_once(
         result.lost,
-        {where, fmt::format("'{}' failed on this machine: where it decides about the training, "
-                            "make it work here or give what it sets with --set NAME=VALUE, and "
-                            "else take it out of a copy of the script",
-                            command)});
+        {where,
+         fmt::format(
+             "'{}' failed on this machine: if it affects the training, make it work here or set "
+             "what it provides with --set NAME=VALUE; otherwise remove it from a copy of the "
+             "script",
+             command)});
   }
 }
 
@@ -128,14 +130,16 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
     const std::string command = fmt::format("{}", fmt::join(call.arguments, " ")).substr(0, 120);
     switch (call.kind) {
       case Call::Kind::asked:
-        add_once(result.lost, {where, fmt::format("the script reads the output of '{}', which is "
-                                                  "not known here",
-                                                  command)});
+        add_once(
+            result.lost,
+            {where,
+             fmt::format("the script reads the output of '{}', which is unknown on this machine",
+                         command)});
         break;
       case Call::Kind::devices:
         add_once(result.lost, {"--devices",
-                               "the script counts the devices of a node; say how many there are "
-                               "with --devices N (8 were assumed)"});
+                               "the script counts the devices of a node: set their number with "
+                               "--devices N (8 were assumed)"});
         break;
       case Call::Kind::absent:
       case Call::Kind::failed:
@@ -151,23 +155,26 @@ void note_run(const ScriptRun& run, const Launch& launch, Import& result) {
         result.lost,
         {launch.wrapper,
          launch.wrapper_absent
-             ? "is not on this machine and starts the training: the flags that it adds are not "
-               "known. Put it there, or start the training without it in a copy of the script"
-             : "was run and did not start the training: the flags that it adds are not known. "
+             ? "starts the training and is not on this machine, so the flags that it adds are "
+               "unknown. Install it, or start the training without it in a copy of the script"
+             : "was run and did not start the training, so the flags that it adds are unknown. "
                "Start the training without it in a copy of the script"});
   }
   if (!run.problem.empty() || run.status != 0)
     result.notes.push_back({"script", script::ending(run) + ", after it had started the training"});
   if (launch.folder != fs::current_path()) {
     result.notes.push_back(
-        {"folder", fmt::format("the script starts the training in '{}': relative paths start there",
-                               launch.folder.string())});
+        {"folder",
+         fmt::format("the script starts the training in '{}': relative paths refer to that folder",
+                     launch.folder.string())});
   }
   if (run.isolation != script::Isolation::overlay && !run.weaker.empty()) {
     result.notes.push_back(
-        {"isolation", fmt::format("weaker than elsewhere, since this machine does not allow "
-                                  "overlays ({}): the script could not write outside of its folder",
-                                  run.weaker)});
+        {"isolation",
+         fmt::format(
+             "reduced isolation, because this machine does not support overlays ({}): the script "
+             "could not write outside of its folder",
+             run.weaker)});
   }
 }
 
@@ -183,10 +190,10 @@ Program program_of(const Launch& launch, const ImportOptions& options, Import& r
   if (options.program.empty() && !launch.own) {
     result.lost.push_back(
         {launch.script,
-         fmt::format("is not Megatron's own program; its flags were read as those of "
-                     "pretrain_{}.py. Add --program {} if it trains the same model "
-                     "from the same flags",
-                     name, name)});
+         fmt::format(
+             "is not a program of Megatron; its flags were read as those of pretrain_{}.py. Add "
+             "--program {} if it trains the same model with the same flags",
+             name, name)});
   } else {
     result.notes.push_back(
         {launch.script, fmt::format("its flags are read as those of pretrain_{}.py", name)});
@@ -247,8 +254,8 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   if (launch.hybrid && !names_layers(launch.arguments)) {
     result.lost.push_back(
         {launch.script,
-         "has layers of Mamba where --hybrid-layer-pattern does not place others, "
-         "and Trireme does not have them"});
+         "has Mamba layers unless --hybrid-layer-pattern places others, and Trireme does not "
+         "support them"});
   }
   result.lost.insert(result.lost.end(), translation.lost.begin(), translation.lost.end());
   result.lost_beyond = translation.lost_beyond;
@@ -256,26 +263,26 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   note_run(run, launch, result);
   note_blanks(launch.arguments, result.notes);
   if (result.ranks == 0) {
-    result.notes.push_back({"launch", "the script does not say how many processes it starts"});
+    result.notes.push_back({"launch", "the script does not set the number of processes"});
     const TrainConfig train = to_config(translation).train;
     if (train.global_batch_size == 0 && train.batch_size_schedule.empty()) {
       result.lost.push_back({"--global-batch-size",
-                             "is not given, and follows from the number of processes, which is not "
-                             "known: give train.global_batch_size"});
+                             "is not given and depends on the number of processes, which is "
+                             "unknown: set train.global_batch_size"});
     }
   }
   const std::string problem = find_problem(translation, result.ranks);
   if (!problem.empty()) result.lost.push_back({"the configuration", problem});
   result.incomplete = translation.missing.empty()
                           ? problem
-                          : fmt::format("the script does not give {}", translation.missing);
+                          : fmt::format("the script does not set {}", translation.missing);
   return result;
 }
 
 void require_shell_script(const fs::path& path) {
   const std::string text = read_file(path, kLargestFile);
   if (text.find('\0') != std::string::npos)
-    fail_input("'{}' is a binary file; expected a shell script", path.string());
+    fail_input("'{}' is a binary file, but a shell script was expected", path.string());
   const std::string first = text.substr(0, text.find('\n'));
   const bool runs_other = first.starts_with("#!") && first.find("sh") == std::string::npos;
   if (path.extension() == ".py" || runs_other)

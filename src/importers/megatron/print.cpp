@@ -69,14 +69,14 @@ trireme {} [--print-config] [--json] [--nproc N] [--restarts N] FLAGS... [sectio
   --print-config   print the configuration as TOML for `trireme train`, and stop
   --json           print the summary as JSON; progress goes to stderr
   --nproc N        start N processes on this machine with mpirun
-  --restarts N     after a failure start the run again, at most N times in a row without a new checkpoint
-  --restart-wait S seconds before the first restart (default 5); each further one waits twice as long
-  --log-level L    what the terminal shows: error, warning, info (default) or debug
+  --restarts N     after a failure, restart the run, at most N times in a row without a new checkpoint
+  --restart-wait S seconds before the first restart (default 5); doubles with each further restart
+  --log-level L    log level of the terminal: error, warning, info (default) or debug
   --help           print this text
 
-Flags are written as for Megatron; of several equal ones the last holds. Each flag that is accepted
-without effect gets one note. docs/from-megatron.md describes how to bring scripts, data and
-checkpoints along.
+Flags are written as for Megatron; if a flag is repeated, the last one applies. Each flag accepted
+without effect gets one note. docs/from-megatron.md describes how to migrate scripts, data and
+checkpoints.
 )",
       name);
   std::string group;

@@ -24,7 +24,7 @@ void layers(Draft& draft) {
   if (pattern && pattern->is_number) return draft.set("moe.layer_interval", text, flag);
   if (!pattern) {
     return draft.complaints().add(
-        flag, fmt::format("{:?} is neither a number nor a list such as \"([0]*3+[1]*58)\"", text));
+        flag, fmt::format("{:?} is not a number or a list such as \"([0]*3+[1]*58)\"", text));
   }
   std::vector<std::size_t> sparse;
   for (std::size_t layer = 0; layer < pattern->values.size(); ++layer)
@@ -34,7 +34,7 @@ void layers(Draft& draft) {
   if (const std::int64_t all = draft.integer("--num-layers", layers); layers != all) {
     return draft.complaints().add(
         flag,
-        fmt::format("the list has {} entries, and --num-layers is {}: give one for each layer",
+        fmt::format("the list has {} entries, but --num-layers is {}: give one for each layer",
                     layers, all));
   }
   draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
@@ -50,13 +50,13 @@ void groups(Draft& draft, bool softmax_of_chosen) {
   if (!draft.has(number)) return draft.complaints().add(used, "needs " + number);
   const std::int64_t top_groups = draft.integer(used, 1);
   if (top_groups == draft.integer(number, 1))
-    return draft.note(used, "all groups are used, which limits nothing");
+    return draft.note(used, "all groups may be used, so routing is not limited");
   if (softmax_of_chosen && top_groups > 0 &&
       draft.integer("--moe-router-topk", 2) / top_groups > 1) {
     return draft.complaints().add(
         used,
-        "groups with several experts of a token are compared by sums of logits there, and by sums "
-        "of scores here: add --moe-router-pre-softmax, or --moe-router-score-function sigmoid");
+        "with several experts per group, Megatron compares groups by sums of logits, and Trireme "
+        "by sums of scores: add --moe-router-pre-softmax, or --moe-router-score-function sigmoid");
   }
   draft.set("moe.num_groups", draft.value(number), number);
   draft.set("moe.top_groups", draft.value(used), used);
@@ -72,8 +72,8 @@ void router(Draft& draft) {
     draft.note(before, "no effect with --moe-router-score-function sigmoid, as in Megatron");
   if (of_chosen && draft.integer("--moe-router-topk", 2) == 1) {
     draft.complaints().add("--moe-router-topk",
-                           "the softmax of one choice is always 1: add --moe-router-pre-softmax, "
-                           "as Megatron asks for too");
+                           "the softmax over one expert is always 1: add --moe-router-pre-softmax, "
+                           "which Megatron also requires");
   }
   set_if_given(draft, "moe.scaling_factor", "--moe-router-topk-scaling-factor");
   groups(draft, of_chosen);
@@ -89,7 +89,8 @@ void balance(Draft& draft) {
   set_if_given(draft, "moe.z_loss_coeff", "--moe-z-loss-coeff");
   for (const std::string& list : {flag, coeff}) {
     if (draft.has(list) && draft.line().flags.at(list).size() > 1)
-      return draft.complaints().add(list, "there is one balance loss, with one coefficient");
+      return draft.complaints().add(
+          list, "only one load-balancing loss with one coefficient is supported");
   }
   if (type != "none" && type != "aux_loss" && type != "seq_aux_loss" && type != "global_aux_loss") {
     return draft.complaints().add(
@@ -107,8 +108,8 @@ void balance(Draft& draft) {
                  draft.has(flag) ? flag : kDefault);
   if (type == "global_aux_loss") {
     draft.ask(flag,
-              "how often experts are chosen is here that of the whole step before, and in Megatron "
-              "that of the micro-batches so far",
+              "Trireme uses the expert load of the whole previous step, and Megatron that of the "
+              "micro-batches so far",
               "moe.aux_loss");
   }
   set_if_given(draft, "moe.aux_loss_coeff", "--moe-aux-loss-coeff");
@@ -118,14 +119,15 @@ void capacity(Draft& draft) {
   const std::string flag = "--moe-expert-capacity-factor";
   if (!draft.has(flag)) return;
   if (draft.number(flag, 0) < 0)
-    return draft.note(flag, "below 0 no token is dropped, as in Megatron");
+    return draft.note(flag, "negative: no token is dropped, as in Megatron");
   draft.set("moe.capacity_factor", draft.value(flag), flag);
   if (const std::int64_t batch = draft.integer("--micro-batch-size", 1); batch > 1) {
-    draft.ask(flag,
-              fmt::format("the capacity is that of each sequence here, and in Megatron that of a "
-                          "micro-batch, which has {} of them",
-                          batch),
-              "moe.capacity_factor");
+    draft.ask(
+        flag,
+        fmt::format("Trireme applies the capacity to each sequence, and Megatron to a micro-batch, "
+                    "which has {} of them",
+                    batch),
+        "moe.capacity_factor");
   }
   const std::string policy = draft.value("--moe-token-drop-policy");
   draft.set_text("moe.drop_policy", policy == "position" ? "position" : "weight",
@@ -141,8 +143,8 @@ void slices(Draft& draft) {
   const bool muon = draft.value("--optimizer").find("muon") != std::string::npos;
   if (!draft.has(flag) && (muon || draft.has("--fp8-format"))) {
     return draft.note(muon ? "--optimizer" : "--fp8-format",
-                      "each expert is whole on a rank: parallel.expert_tp is 1, where Megatron-LM "
-                      "cuts experts by --tensor-model-parallel-size");
+                      "experts are not split: parallel.expert_tp is 1, whereas Megatron-LM splits "
+                      "experts by --tensor-model-parallel-size");
   }
   draft.set("parallel.expert_tp", fmt::format("{}", size), draft.has(flag) ? flag : tensor);
 }
@@ -155,11 +157,12 @@ void expert_biases(Draft& draft) {
     const bool refuses = draft.has(flag) && draft.value(flag) != "1";
     if (!refuses) continue;
     return draft.complaints().add(
-        flag, "goes with experts without biases only, as in Megatron: add --disable-bias-linear");
+        flag, "requires experts without biases, as in Megatron: add --disable-bias-linear");
   }
   draft.set("moe.linear_bias", "true", kDefault);
   draft.set("moe.router_bias", "true", kDefault);
-  draft.note("--num-experts", "the router's bias starts at 0, and in Megatron as other weights do");
+  draft.note("--num-experts",
+             "the router's bias is initialized to 0, and in Megatron like other weights");
 }
 
 void translate_megatron(Draft& draft) {
@@ -198,11 +201,11 @@ bool numbers_of_experts(Draft& draft) {
     return true;
   }
   if (std::ranges::find(numbers, "1") != numbers.end()) {
-    draft.complaints().add(flag,
-                           fmt::format("a layer of one expert is dense there and has a router "
-                                       "here, and {} are given: leave such layers out of the "
-                                       "list and name the others in moe.layers",
-                                       fmt::join(numbers, " ")));
+    draft.complaints().add(
+        flag, fmt::format("a layer with one expert is dense in Megatron-DeepSpeed but has a "
+                          "router in Trireme, and {} are given: remove such layers from the "
+                          "list and name the others in moe.layers",
+                          fmt::join(numbers, " ")));
   }
   draft.set("moe.experts_by_layer", fmt::format("[{}]", fmt::join(numbers, ", ")), flag);
   return true;
@@ -221,10 +224,11 @@ void least_capacity(Draft& draft, std::int64_t top_k) {
   if (taken >= least) return;
   draft.complaints().add(
       flag,
-      fmt::format("{} is more than the {} tokens of a micro-batch that an expert takes with this "
-                  "capacity factor, and there is no such limit here: raise "
-                  "--moe-train-capacity-factor, or add --disable-moe-token-dropping",
-                  least, taken));
+      fmt::format(
+          "{} exceeds the {} tokens per micro-batch of an expert with this capacity factor, and "
+          "Trireme has no such minimum: increase --moe-train-capacity-factor, or add "
+          "--disable-moe-token-dropping",
+          least, taken));
 }
 
 // Megatron-DeepSpeed counts layers from 1. Its balance loss uses only the first of two choices, and
@@ -244,14 +248,14 @@ void translate_deepspeed(Draft& draft) {
             from("--moe-loss-coeff"));
   if (top_k > 1)
     draft.ask("--topk",
-              "the balance loss counts all choices of a token here, and not the first alone, no "
-              "second choice is drawn at random, and a choice that is dropped does not raise the "
-              "weights of the others",
+              "in Trireme the load-balancing loss counts all experts of a token, not only the "
+              "first, the second expert is not sampled at random, and dropping a token does not "
+              "increase the weights of its other experts",
               "moe.top_k");
   if (!draft.has("--disable-bias-linear")) {
     draft.ask("--num-experts",
-              "experts have no biases here, and in Megatron-DeepSpeed they have one after the "
-              "first of their two products: add --disable-bias-linear, which takes the biases of "
+              "in Trireme experts have no biases, and in Megatron-DeepSpeed they have one in the "
+              "first of their two layers: add --disable-bias-linear, which removes the biases of "
               "all layers, or keep those of the other layers",
               "model.bias");
   }
@@ -270,10 +274,10 @@ void translate_deepspeed(Draft& draft) {
       draft.has("--moe-train-capacity-factor") ? draft.value("--moe-train-capacity-factor") : "1.0",
       from("--moe-train-capacity-factor"));
   draft.ask("--num-experts",
-            "the capacity of an expert is that of each sequence here, a full one keeps the tokens "
-            "with the largest weights, and evaluation drops none; in Megatron-DeepSpeed it is that "
-            "of a micro-batch, and which tokens are kept is drawn at random: add "
-            "--disable-moe-token-dropping, with which neither drops any",
+            "Trireme applies the capacity of an expert to each sequence, keeps the tokens with the "
+            "largest weights, and never drops tokens in evaluation; Megatron-DeepSpeed applies it "
+            "to a micro-batch and keeps tokens at random: add --disable-moe-token-dropping to drop "
+            "none in either",
             "moe.capacity_factor");
   least_capacity(draft, top_k);
 }

@@ -7,8 +7,8 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kDelayed =
-    "scales come from the numbers of past steps (delayed scaling, Megatron's default), which is "
-    "not available: --fp8-recipe tensorwise and blockwise are";
+    "delayed scaling, Megatron's default, is not supported: use --fp8-recipe tensorwise or "
+    "blockwise";
 
 void fp8_recipe(Draft& draft) {
   const std::string given = draft.value("--fp8-recipe");
@@ -16,7 +16,7 @@ void fp8_recipe(Draft& draft) {
   if (given == "delayed") return draft.complaints().add("--fp8-recipe", kDelayed);
   if (given != "tensorwise" && given != "blockwise") {
     return draft.complaints().add(
-        "--fp8-recipe", fmt::format("'{}' is not available: tensorwise and blockwise are", given));
+        "--fp8-recipe", fmt::format("'{}' is not supported: use tensorwise or blockwise", given));
   }
   draft.set_text("fp8.recipe", given, "--fp8-recipe");
   draft.set_text("fp8.format", draft.value("--fp8-format"), "--fp8-format");
@@ -24,11 +24,11 @@ void fp8_recipe(Draft& draft) {
   draft.set("fp8.power_of_2_scales", given == "blockwise" ? "true" : "false", kDefault);
   if (given == "tensorwise") {
     draft.note("--fp8-recipe",
-               "activations have a scale for each sequence, and not one for the micro-batch; "
-               "weights one for the whole matrix, whatever the tensor-parallel size");
+               "activations have one scale per sequence instead of one per micro-batch, and "
+               "weights one per whole matrix, regardless of the tensor-parallel size");
   } else {
     draft.note("--fp8-recipe",
-               "blocks of 128 positions, in gradients of weights, end with each sequence");
+               "in weight gradients, blocks of 128 positions do not cross sequences");
   }
 }
 

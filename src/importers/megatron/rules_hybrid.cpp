@@ -115,10 +115,11 @@ void give_stages(Draft& draft, const std::string& flag, const Layers& layers) {
       std::ranges::adjacent_find(segments, std::ranges::not_equal_to()) == segments.end();
   if (count % stages != 0 || (count > stages && (!even || stages == 1))) {
     return draft.complaints().add(
-        flag, fmt::format("its {} parts between '|' do not make the stages of "
-                          "--pipeline-model-parallel-size {}: expected one for each stage, or the "
-                          "same multiple of equal ones",
-                          count, stages));
+        flag,
+        fmt::format(
+            "its {} parts between '|' do not make the stages of --pipeline-model-parallel-size {}: "
+            "expected one segment per stage, or the same multiple of equal ones",
+            count, stages));
   }
   if (count > stages) {
     draft.give("--num-virtual-stages-per-pipeline-rank", fmt::format("{}", count / stages));
@@ -134,7 +135,7 @@ void refuse_what_hybrids_do_not_read(Draft& draft, const std::string& flag) {
                             "--window-attn-skip-freq", "--first-last-layers-bf16"}) {
     if (!draft.has(other)) continue;
     draft.complaints().add(
-        other, fmt::format("with {} Megatron passes over it, or counts layers otherwise", flag));
+        other, fmt::format("with {} Megatron ignores it, or counts layers differently", flag));
   }
 }
 
@@ -143,23 +144,23 @@ void refuse_what_hybrids_do_not_read(Draft& draft, const std::string& flag) {
 void read_hybrid_pattern(Draft& draft) {
   const std::string newer = "--hybrid-layer-pattern", older = "--hybrid-override-pattern",
                     alone = "--is-hybrid-model";
-  draft.contradicts(newer, older, "they are two names of one pattern");
+  draft.contradicts(newer, older, "both set the same pattern");
   const std::string flag = draft.has(older) ? older : newer;
   if (!draft.has(flag)) {
     if (draft.has(alone)) {
       draft.complaints().add(
-          alone, fmt::format("without {} it only changes how weights are drawn at the start: leave "
-                             "it out",
+          alone, fmt::format("without {} it only changes the initialization of weights: remove it",
                              newer));
     }
     return;
   }
-  if (draft.has(alone)) draft.note(alone, fmt::format("{} says it", flag));
+  if (draft.has(alone)) draft.note(alone, fmt::format("{} sets it", flag));
   const std::string pattern = draft.value(flag);
   Layers layers;
-  const std::string wrong = pattern.size() > longest_pattern
-                                ? fmt::format("it has more than {} symbols", longest_pattern)
-                                : read_pairs(pattern, layers);
+  const std::string wrong =
+      pattern.size() > longest_pattern
+          ? fmt::format("the pattern has more than {} symbols", longest_pattern)
+          : read_pairs(pattern, layers);
   const std::string number = "--num-layers";
   if (!wrong.empty()) {
     draft.complaints().add(flag, wrong);
@@ -167,14 +168,18 @@ void read_hybrid_pattern(Draft& draft) {
     return;
   }
   if (draft.has(number) && draft.integer(number, 0) != 2 * std::ssize(layers.experts))
-    draft.note(number, fmt::format("{} has no effect: {} says how many layers there are",
+    draft.note(number, fmt::format("{} has no effect: {} sets the number of layers",
                                    draft.value(number), flag));
   draft.give(number, fmt::format("{}", layers.experts.size()));
   give_experts(draft, flag, layers);
   give_stages(draft, flag, layers);
   refuse_what_hybrids_do_not_read(draft, flag);
-  draft.note(flag, fmt::format("its {} layers are {} here: attention and what follows it are one",
-                               2 * layers.experts.size(), layers.experts.size()));
+  draft.note(
+      flag,
+      fmt::format(
+          "its {} layers are {} in Trireme, where attention and the MLP or experts after it form "
+          "one layer",
+          2 * layers.experts.size(), layers.experts.size()));
 }
 
 }  // namespace trireme::megatron

@@ -19,7 +19,8 @@ void translate_latent(Draft& draft) {
   if (!draft.has("--qk-layernorm")) {
     draft.complaints().add(
         kLatent,
-        "latent attention has its two small norms here: add --qk-layernorm, which has them");
+        "in Trireme multi-head latent attention always has its two small norms: add "
+        "--qk-layernorm");
   }
   std::int64_t head_dim = 0;
   const auto width = [&](const char* flag, const char* key, std::int64_t absent) {

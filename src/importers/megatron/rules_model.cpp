@@ -32,17 +32,18 @@ std::string position(Draft& draft, std::string& origin) {
 std::string latent_position(Draft& draft, std::string& origin) {
   if (is_yarn(draft))
     draft.complaints().add("--position-embedding-type",
-                           "latent attention is scaled by --rope-type yarn: give rope");
+                           "multi-head latent attention is scaled by --rope-type yarn: use rope");
   const std::string added = position(draft, origin);
   const std::string flag = origin == kDefault ? kLatent : origin;
   if (added == "learned" || added == "alibi") {
     draft.complaints().add(
-        flag, fmt::format("Megatron then has {} positions next to the rotary ones of latent "
-                          "attention, which has only the latter here: --position-embedding-type "
-                          "rope says the same there",
-                          added));
+        flag,
+        fmt::format(
+            "Megatron then adds {} positions to the rotary ones of multi-head latent attention, "
+            "and Trireme has only the latter: use --position-embedding-type rope",
+            added));
   } else if (added == "none") {
-    draft.note(flag, "latent attention has rotary positions all the same, as in Megatron");
+    draft.note(flag, "multi-head latent attention has rotary positions anyway, as in Megatron");
   }
   origin = flag == kLatent ? flag : fmt::format("{} and {}", kLatent, flag);
   return "rope";
@@ -85,11 +86,9 @@ void gates(Draft& draft, bool gated) {
     return draft.complaints().add(clamp, fmt::format("{} is not above 0", draft.value(clamp)));
   if (draft.has(quick)) return;
   if (draft.integer("--num-experts", 1) <= 1)
-    draft.complaints().add(clamp,
-                           "goes with --swiglu only where there are experts, as in Megatron");
+    draft.complaints().add(clamp, "is supported with --swiglu only with experts, as in Megatron");
   if (draft.number(offset, 0) != 0)
-    draft.complaints().add(offset,
-                           fmt::format("{} goes with {} only, as in Megatron", clamp, quick));
+    draft.complaints().add(offset, fmt::format("{} requires {}, as in Megatron", clamp, quick));
 }
 
 void sinks(Draft& draft) {
@@ -97,7 +96,8 @@ void sinks(Draft& draft) {
   if (!draft.has(flag)) return;
   const bool learnable = draft.value(flag) == "learnable";
   draft.set("model.attention_sinks", learnable ? "true" : "false", flag);
-  if (learnable) draft.note(flag, "sinks start at 0 here, and in Megatron as other weights do");
+  if (learnable)
+    draft.note(flag, "attention sinks are initialized to 0, and in Megatron like other weights");
 }
 
 // Accepts Python modules that only repeat what other flags say.
@@ -111,8 +111,8 @@ void spec(Draft& draft) {
       draft.has("--hybrid-layer-pattern") || draft.has("--hybrid-override-pattern");
   if (words != "local" && !(hybrid && has_pattern))
     return draft.complaints().add(
-        flag, fmt::format("'{}' is a module of Python: give the flags that say the same", words));
-  draft.note(flag, "the flags say the same");
+        flag, fmt::format("'{}' is a Python module: use the equivalent flags", words));
+  draft.note(flag, "the flags are equivalent");
 }
 
 void heads(Draft& draft) {
@@ -158,8 +158,9 @@ void embedding_norm(Draft& draft, const std::string& positions) {
   if (positions == "learned") {
     return draft.complaints().add(
         flag,
-        "Megatron then normalizes words before learned positions are added; here the sum is "
-        "normalized, so only --position-embedding-type alibi, rope or none goes with it");
+        "Megatron then normalizes word embeddings before adding learned positions, but Trireme "
+        "normalizes the sum, so it is supported only with --position-embedding-type alibi, rope or "
+        "none");
   }
   draft.set("model.embedding_norm", "true", flag);
 }
@@ -171,8 +172,8 @@ void head_norms(Draft& draft) {
   if (norm != "RMSNorm" && norm != "rmsnorm") {
     return draft.complaints().add(
         flag,
-        "Megatron then normalizes queries and keys by LayerNorm; only --normalization RMSNorm "
-        "is supported with it");
+        "Megatron then normalizes queries and keys with LayerNorm, but only RMSNorm is supported: "
+        "add --normalization RMSNorm");
   }
   draft.set("model.qk_norm", "true", flag);
 }
@@ -191,9 +192,10 @@ std::optional<MarkedLayers> marked_layers(Draft& draft, const std::string& flag)
                                      : static_cast<std::int64_t>(pattern->values.size()) == layers);
   if (!fits) {
     draft.complaints().add(
-        flag, fmt::format("{:?} is neither a number above 0 nor a list with a number for each of "
-                          "the {} layers",
-                          draft.value(flag), layers));
+        flag,
+        fmt::format(
+            "{:?} is not a number above 0 or a list with one number for each of the {} layers",
+            draft.value(flag), layers));
     return std::nullopt;
   }
   MarkedLayers found{pattern->is_number, {}};
@@ -233,16 +235,16 @@ void layers_without_rope(Draft& draft, const std::string& positions) {
   if (positions != "rope") {
     return draft.complaints().add(
         flag,
-        "it leaves positions out of some layers, and goes with --position-embedding-type "
-        "rope only");
+        "it removes positions from some layers, which requires --position-embedding-type rope");
   }
   if (draft.has("--multi-latent-attention"))
-    return draft.complaints().add(flag, "Megatron does not apply it to latent attention");
+    return draft.complaints().add(flag,
+                                  "Megatron does not apply it to multi-head latent attention");
   const auto found = marked_layers(draft, flag);
   if (!found) return;
   if (found->is_number && !found->marks.back()) {
     return draft.complaints().add(
-        flag, fmt::format("the {} layers are no multiple of {}, as Megatron requires",
+        flag, fmt::format("the {} layers are not a multiple of {}, as Megatron requires",
                           found->marks.size(), draft.value(flag)));
   }
   const auto without = layers_with(*found, true);
@@ -268,8 +270,7 @@ void window(Draft& draft) {
   }
   if (right != 0 && !(left == -1 && right == -1)) {
     return draft.complaints().add(
-        flag, fmt::format("its second number is {}, and only 0 is supported: no position sees a "
-                          "later one",
+        flag, fmt::format("its second number is {}, but only 0 is supported: attention is causal",
                           right));
   }
   if (left < 0) return;
@@ -295,9 +296,9 @@ void translate_model(Draft& draft) {
   if (draft.has("--no-bias-gelu-fusion")) {
     draft.note("--no-bias-gelu-fusion",
                function == "gelu_erf"
-                   ? "kernels are chosen here; Megatron's unfused GELU is the exact one, as is "
-                     "model.activation = \"gelu_erf\""
-                   : "kernels are chosen here, with the same meaning");
+                   ? "Trireme chooses kernels itself; Megatron's unfused GELU is the exact one, "
+                     "like model.activation = \"gelu_erf\""
+                   : "Trireme chooses kernels itself, with the same meaning");
   }
   for (const char* wide : {"--glu-activation", "--quick-geglu"}) {
     if (!draft.has(wide) || draft.has("--ffn-hidden-size")) continue;

@@ -39,13 +39,15 @@ void set_choice(Draft& draft, const char* flag, const char* key, const char* abs
 void note_other_matrices(Draft& draft) {
   std::vector<std::string> others;
   if (draft.has("--swiglu") || draft.has("--glu-activation"))
-    others.emplace_back("gate and up of SwiGLU are a matrix each, and one together there");
+    others.emplace_back(
+        "Trireme treats gate and up projection of SwiGLU as separate matrices, Megatron as one");
   if (draft.integer("--num-experts", 1) > 1)
-    others.emplace_back("routers and gates of shared experts are AdamW's, and Muon's there");
+    others.emplace_back(
+        "Trireme uses AdamW for routers and gates of shared experts, Megatron uses Muon");
   const std::string position = draft.value("--position-embedding-type");
   if ((position.empty() || position == "learned_absolute") &&
       !draft.has("--use-rotary-position-embeddings") && !draft.has("--no-position-embedding"))
-    others.emplace_back("the table of positions is AdamW's, and Muon's there");
+    others.emplace_back("Trireme uses AdamW for learned position embeddings, Megatron uses Muon");
   if (!others.empty()) draft.note("--optimizer", fmt::format("{}", fmt::join(others, "; ")));
 }
 
@@ -66,8 +68,8 @@ void muon(Draft& draft) {
   if (mode.empty() || mode == "blockwise") {
     draft.complaints().add(
         flag,
-        "blockwise, which some versions of Megatron take where it is not given, takes a rank's part of "
-        "a matrix for a matrix, and here they are whole: give --muon-tp-mode duplicated");
+        "blockwise, the default of some versions of Megatron, orthogonalizes each rank's part of a "
+        "matrix, but Trireme uses unsharded matrices: use --muon-tp-mode duplicated");
   }
 }
 

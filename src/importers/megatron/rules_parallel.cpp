@@ -17,8 +17,8 @@ void sharding(Draft& draft) {
   std::string origin;
   const auto take = [&](const std::string& flag, int value) {
     if (level >= 0 && level != value && origin == "--zero-stage") {
-      draft.complaints().add(flag,
-                             fmt::format("contradicts --zero-stage {}: it means {}", level, value));
+      draft.complaints().add(
+          flag, fmt::format("contradicts --zero-stage {}: it implies {}", level, value));
       return;
     }
     level = value;
@@ -58,7 +58,7 @@ void virtual_stages(Draft& draft) {
   const std::int64_t layers = draft.integer("--num-layers", 0);
   const std::int64_t pp = draft.integer("--pipeline-model-parallel-size", 1);
   if (pp < 2) {
-    return draft.complaints().add(flag, "needs --pipeline-model-parallel-size above 1");
+    return draft.complaints().add(flag, "requires --pipeline-model-parallel-size above 1");
   }
   std::int64_t chunks = draft.integer(flag, 0);
   if (flag == by_layers) {
@@ -68,7 +68,7 @@ void virtual_stages(Draft& draft) {
           layers % pp == 0 && per_rank > 0
               ? fmt::format("it can be {}",
                             divisors_near(per_rank, std::max<std::int64_t>(chunks, 1)))
-              : "the layers do not divide by the stages";
+              : "the number of layers is not divisible by the number of stages";
       return draft.complaints().add(
           flag, fmt::format("{} does not divide the layers of a rank ({} layers, {} stages): {}",
                             chunks, layers, pp, fit));
@@ -76,7 +76,7 @@ void virtual_stages(Draft& draft) {
     chunks = per_rank / chunks;
   }
   if (chunks < 1) return draft.complaints().add(flag, "must be at least 1");
-  if (chunks == 1) return draft.note(flag, "one chunk on each rank: schedule 1f1b");
+  if (chunks == 1) return draft.note(flag, "one model chunk per rank: schedule 1f1b");
   draft.set("parallel.virtual_stages", fmt::format("{}", chunks), flag);
   draft.set_text("parallel.schedule", "interleaved", flag);
 }
@@ -107,8 +107,8 @@ void uneven_stages(Draft& draft) {
   const char* flag = draft.has(first) ? first : last;
   if (!fits) {
     return draft.complaints().add(
-        flag, fmt::format("{} of {} layers do not divide over the other {} of {} stages", rest,
-                          layers, std::max<std::int64_t>(others, 0), pp));
+        flag, fmt::format("{} of {} layers cannot be divided evenly over the other {} of {} stages",
+                          rest, layers, std::max<std::int64_t>(others, 0), pp));
   }
   std::vector<std::int64_t> stages;
   if (draft.has(first)) stages.push_back(front);
@@ -122,7 +122,7 @@ void context(Draft& draft) {
   const char* ulysses = "--ds-sequence-parallel-size";
   if (const std::int64_t ranks = draft.integer(ulysses, 1); ranks != 1) {
     if (draft.integer("--context-parallel-size", 1) > 1)
-      return draft.complaints().add(ulysses, "excludes --context-parallel-size");
+      return draft.complaints().add(ulysses, "conflicts with --context-parallel-size");
     draft.set("parallel.cp", fmt::format("{}", ranks), ulysses);
     draft.set_text("parallel.cp_attention", "ulysses", ulysses);
   }
@@ -131,14 +131,14 @@ void context(Draft& draft) {
   const std::vector<std::string>& kinds = draft.line().flags.at(flag);
   const std::string& kind = kinds.front();
   if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& other) { return other != kind; }))
-    return draft.complaints().add(flag, "one kind for all layers is available");
+    return draft.complaints().add(flag, "only one type for all layers is supported");
   if (draft.integer("--context-parallel-size", 1) == 1)
     return draft.note(flag, "no effect without --context-parallel-size, as in Megatron");
   if (kind == "a2a") return draft.set_text("parallel.cp_attention", "ulysses", flag);
   if (kind == "p2p") return draft.set_text("parallel.cp_attention", "ring", flag);
   if (kind != "all_gather") {
     draft.complaints().add(
-        flag, fmt::format("\"{}\" is not available; use a2a, all_gather or p2p", kind));
+        flag, fmt::format("\"{}\" is not supported; use a2a, all_gather or p2p", kind));
   }
 }
 

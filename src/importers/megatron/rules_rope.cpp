@@ -18,7 +18,7 @@ void stretch_rope(Draft& draft, const char* how, const std::string& flag,
   if (given && draft.number(factor, 0) <= 1) {
     return draft.complaints().add(
         factor,
-        fmt::format("{} is not above 1, by which frequencies are divided", draft.value(factor)));
+        fmt::format("{} is not above 1, but frequencies are divided by it", draft.value(factor)));
   }
   draft.set_text("model.rope_scaling", how, flag);
   draft.set("model.rope_scaling_factor", given ? draft.value(factor) : "8.0",
@@ -34,7 +34,7 @@ double yarn_growth(double factor, double mscale) {
 double yarn_factor(Draft& draft) {
   const double factor = draft.number(kStretch, 1);
   if (factor >= 1) return factor;
-  draft.complaints().add(kStretch, fmt::format("{} is below 1, and positions are only stretched",
+  draft.complaints().add(kStretch, fmt::format("{} is below 1, but positions can only be stretched",
                                                draft.value(kStretch)));
   return 0;
 }
@@ -51,7 +51,8 @@ void set_yarn(Draft& draft, double factor, const std::string& origin) {
 void yarn(Draft& draft) {
   if (draft.number("--rotary-percent", 1) != 1) {
     return draft.complaints().add(
-        "--rotary-percent", "Megatron's yarn scales as if all of a head turned: leave it out");
+        "--rotary-percent",
+        "Megatron's yarn scales as if all dimensions of a head were rotary: remove it");
   }
   const double factor = yarn_factor(draft);
   if (factor <= 1) return;
@@ -67,7 +68,7 @@ void yarn(Draft& draft) {
   }
   const char *whole = "--yarn-correction-range-round-to-int",
              *parts = "--no-yarn-correction-range-round-to-int";
-  draft.contradicts(parts, whole, "the bounds are whole pairs or not");
+  draft.contradicts(parts, whole, "they set opposite rounding of the bounds");
   draft.set("model.rope_truncate", draft.has(parts) ? "false" : "true",
             draft.has(parts)   ? parts
             : draft.has(whole) ? whole
@@ -86,9 +87,10 @@ void scale_rope(Draft& draft, const std::string& positions) {
   if (draft.has(factor) && !draft.has(llama3))
     draft.note(factor, fmt::format("no effect without {}, as in Megatron", llama3));
   if (draft.integer(linear, 0) == 1) draft.line().flags.erase(linear);
-  draft.contradicts(llama3, linear, "frequencies are scaled in one way");
+  draft.contradicts(llama3, linear, "only one scaling of frequencies is possible");
   for (const std::string& flag : {linear, llama3}) {
-    if (is_yarn(draft)) draft.contradicts(kType, flag, "frequencies are scaled in one way");
+    if (is_yarn(draft))
+      draft.contradicts(kType, flag, "only one scaling of frequencies is possible");
     if (draft.has(flag) && positions != "rope")
       draft.note(flag, "no effect without --position-embedding-type rope");
   }

@@ -35,7 +35,7 @@ void recomputation(Draft& draft) {
     if (!draft.has(flag)) continue;
     if (value != "none" && value != means) {
       draft.complaints().add(
-          flag, fmt::format("contradicts {}: one means {}, the other {}", origin, means, value));
+          flag, fmt::format("contradicts {}: one implies {}, the other {}", origin, means, value));
       continue;
     }
     value = means;
@@ -54,7 +54,7 @@ void recomputation(Draft& draft) {
              draft.integer("--checkpoint-num-layers", 1) > 1) {
     draft.note(
         draft.has("--recompute-num-layers") ? "--recompute-num-layers" : "--checkpoint-num-layers",
-        "layers are recomputed one at a time, which takes no more memory");
+        "layers are recomputed one at a time, which does not need more memory");
   }
 }
 
@@ -79,7 +79,8 @@ void saved_activations(Draft& draft) {
     if (recomputes_in_full(draft)) {
       draft.set("parallel.distribute_saved_activations", "true", flag);
     } else {
-      draft.note(flag, "no effect: it cuts what is saved of layers that are recomputed in full");
+      draft.note(flag,
+                 "no effect: it distributes the saved inputs of layers with full recomputation");
     }
   }
 }
@@ -94,9 +95,11 @@ void set_tokenizer_file(Draft& draft, const char* flag, bool hugging_face) {
   }
   const bool local = path.is_absolute() || path.extension() == ".json" || fs::exists(path, error);
   if (hugging_face && !local) {
-    draft.complaints().add(flag, fmt::format("'{}' is not a folder here, and models are not "
-                                             "downloaded: give a folder with tokenizer.json",
-                                             path.string()));
+    draft.complaints().add(
+        flag, fmt::format(
+                  "'{}' is not a local folder, and models are never downloaded: give a folder with "
+                  "tokenizer.json",
+                  path.string()));
     return;
   }
   const fs::path file =
@@ -110,14 +113,18 @@ void null_vocabulary(Draft& draft) {
   const std::string end = "--null-tokenizer-eod-id", flag = "--vocab-size";
   const std::int64_t size = std::min<std::int64_t>(draft.integer(flag, 0), 1LL << 30);
   if (!draft.has(end)) {
-    draft.note(flag, fmt::format("the end of a document is one more token, as in Megatron until "
-                                 "April 2026; since then it is among them: model.vocab_size={}",
-                                 size));
+    draft.note(
+        flag,
+        fmt::format(
+            "the end-of-document token is an additional token, as in Megatron until April 2026; "
+            "since then it is included: model.vocab_size={}",
+            size));
     return draft.set("model.vocab_size", fmt::format("{}", size + 1), flag + ", and one more");
   }
   if (draft.integer(end, 0) != size - 1) {
     draft.complaints().add(
-        end, fmt::format("{}: the last token ends documents here, {}", draft.value(end), size - 1));
+        end, fmt::format("{}: Trireme uses the last token as the end of a document, {}",
+                         draft.value(end), size - 1));
   }
   draft.set("model.vocab_size", fmt::format("{}", size), flag);
 }
@@ -129,14 +136,14 @@ void tokenizer(Draft& draft) {
   if (type.empty()) type = bert ? "BertWordPieceLowerCase" : "GPT2BPETokenizer";
   if (type == "NullTokenizer") {
     if (!draft.has("--vocab-size"))
-      return draft.complaints().add("--tokenizer-type", "NullTokenizer needs --vocab-size");
+      return draft.complaints().add("--tokenizer-type", "NullTokenizer requires --vocab-size");
     draft.set_text("data.tokenizer", "null", origin);
     if (draft.has("--tokenizer-model"))
       draft.note("--tokenizer-model", "no effect with NullTokenizer, as in Megatron");
     return null_vocabulary(draft);
   }
   if (draft.has("--vocab-size"))
-    draft.note("--vocab-size", "the tokenizer knows its size, as in Megatron");
+    draft.note("--vocab-size", "the tokenizer determines its size, as in Megatron");
   for (const auto& [theirs, ours] : choices(*find_flag("--tokenizer-type"))) {
     if (theirs == type) draft.set_text("data.tokenizer", ours, origin);
   }
@@ -216,10 +223,11 @@ void evaluation(Draft& draft) {
     if (text.empty()) {
       const bool list = draft.value(flag).find(',') != std::string::npos;
       draft.complaints().add(
-          flag, fmt::format("'{}' is {}", draft.value(flag),
-                            list ? "a list for several validation sets, of which a run evaluates "
-                                   "one: give one number"
-                                 : "not an integer"));
+          flag,
+          fmt::format("'{}' is {}", draft.value(flag),
+                      list ? "a list for several validation sets, but a run evaluates only one: "
+                             "give one number"
+                           : "not an integer"));
     } else {
       iters = draft.integer(flag, 100);
     }
@@ -233,16 +241,17 @@ void evaluation(Draft& draft) {
     if (trained < 1 || samples < 1 || samples % trained != 0) {
       draft.complaints().add(
           batch,
-          fmt::format("evaluations take as many samples at a time as training here: the {} of "
-                      "one are no multiple of --global-batch-size",
-                      samples));
+          fmt::format(
+              "evaluations use the global batch size of training, but the {} samples of one are "
+              "not a multiple of --global-batch-size",
+              samples));
     } else {
       iters = samples / trained;
       origin = fmt::format("{} and {}", flag, batch);
     }
   }
   draft.set("train.eval_iters", fmt::format("{}", std::max<std::int64_t>(iters, 0)), origin);
-  if (iters < 0) draft.note(flag, "is below 0: no evaluation, as in Megatron");
+  if (iters < 0) draft.note(flag, "is negative: no evaluation, as in Megatron");
 }
 
 void profile(Draft& draft) {
@@ -256,7 +265,7 @@ void profile(Draft& draft) {
       if (draft.has(flag)) origin += fmt::format(", {}", flag);
     draft.set("train.trace_steps", fmt::format("[{}, {}]", first, last), origin);
   } else if (draft.has("--profile")) {
-    draft.note("--profile", "no effect: its last step comes before its first");
+    draft.note("--profile", "no effect: its last step is before its first");
   }
 }
 
@@ -282,8 +291,8 @@ void weights_of_tokens(Draft& draft) {
   if (!uneven || draft.has(flag) || draft.is_of_a_checkpoint() || one_micro_batch(draft)) return;
   draft.complaints().add(
       flag,
-      "tokens weigh equally here, and without this flag Megatron weighs micro-batches equally, "
-      "however many tokens each of them has: add it to agree");
+      "Trireme gives all tokens equal weight; without this flag Megatron gives all micro-batches "
+      "equal weight, regardless of their number of tokens: add the flag to confirm");
 }
 
 // Restricts attention to documents, which are separated by their end-of-document token.
@@ -293,8 +302,8 @@ void documents_apart(Draft& draft) {
   draft.set("data.reset_attention_mask", "true", flag);
   draft.set("data.reset_position_ids", "true", flag);
   draft.ask(flag,
-            "documents are told apart here by the token that ends them, and in Megatron by the "
-            "index of the data",
+            "Trireme separates documents by the end-of-document token, and Megatron by the index "
+            "of the dataset",
             "data.reset_attention_mask");
 }
 
@@ -308,8 +317,8 @@ void refuse_foreign_checkpoints(Draft& draft) {
     draft.complaints().add(
         flag,
         fmt::format(
-            "'{}': {}. The run would start with new weights: give {}", draft.value(flag), what,
-            saves ? "another folder to --save" : std::string("the converted run to ") + flag));
+            "'{}': {}. The run would start with new weights: use {}", draft.value(flag), what,
+            saves ? "another folder for --save" : std::string("the converted run for ") + flag));
     return;
   }
 }
@@ -323,9 +332,9 @@ void refuse_scheduler_of_checkpoint(Draft& draft) {
     if (!draft.has(flag)) continue;
     if (loads_other) {
       draft.complaints().add(
-          flag, "the configuration always decides; leave it out and keep the other flags");
+          flag, "the configuration always takes precedence: remove it and keep the other flags");
     } else {
-      draft.note(flag, "has an effect only where --load names another run's folder");
+      draft.note(flag, "has an effect only if --load is another run's folder");
     }
   }
 }
@@ -370,11 +379,13 @@ void translate_checkpoint(Draft& draft) {
   if (draft.has("--load") && load != save) draft.set_text("checkpoint.load", load, "--load");
   if (draft.has("--finetune") && draft.has("--load") && load == save) {
     draft.complaints().add("--finetune",
-                           "needs a --save that is not --load: a run resumes from its own folder");
+                           "requires a --save folder that differs from --load: a run resumes from "
+                           "its own folder");
   }
   if (draft.has("--pretrained-checkpoint")) {
     if (draft.has("--load") && load != save) {
-      draft.contradicts("--load", "--pretrained-checkpoint", "weights come from one place");
+      draft.contradicts("--load", "--pretrained-checkpoint",
+                        "initial weights can only come from one place");
       return;
     }
     draft.set_text("checkpoint.load", draft.value("--pretrained-checkpoint"),

@@ -91,14 +91,15 @@ void set_run_device(Translation& translation, const std::string& said,
   for (const std::string& hint : hints) {
     const VendorWord* word = vendor_in(hint);
     if (!word) continue;
-    return put(translation, {"run.device", fmt::format("\"{}\"", word->device),
-                             fmt::format("the source trains on GPUs and names '{}'", word->text)});
+    return put(translation,
+               {"run.device", fmt::format("\"{}\"", word->device),
+                fmt::format("the source trains on GPUs, according to '{}'", word->text)});
   }
   put(translation, {"run.device", "\"cuda\"", "assumed: the source trains on GPUs"});
   translation.notes.push_back(
       {"run.device",
-       "\"cuda\" is assumed, since the source trains on GPUs and does not say whose: --device hip "
-       "is for AMD's, --device cpu for a training on processors"});
+       "\"cuda\" is assumed, because the source trains on GPUs without naming a vendor: use "
+       "--device hip for AMD GPUs, or --device cpu to train on CPUs"});
 }
 
 }  // namespace trireme::megatron

@@ -184,7 +184,7 @@ void Draft::ask(const std::string& flag, const std::string& text, const std::str
   const bool agreed = std::ranges::any_of(
       line_.overrides, [&](const std::string& given) { return given.starts_with(key + "="); });
   if (agreed || options_.model_only) return note(flag, text);
-  complaints_.add(flag, fmt::format("{}; to agree, add {}", text, answer));
+  complaints_.add(flag, fmt::format("{}; to confirm, add {}", text, answer));
 }
 
 void Draft::miss(const std::string& flags) {

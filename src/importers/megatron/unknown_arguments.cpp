@@ -159,11 +159,11 @@ std::string note_of_unknown_arguments(const std::vector<MegatronArgument>& argum
   const std::size_t shown = std::min(listed.size(), most_listed);
   const bool one = listed.size() == 1;
   return fmt::format(
-      "its arguments have {}{}, which {} not known here: where {} the model's arithmetic or its "
-      "training, what is computed here is not the same",
+      "its arguments include {}{}, which {} unknown to Trireme: if {} the model's arithmetic or "
+      "training, results will differ",
       fmt::join(listed.begin(), listed.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
       shown < listed.size() ? fmt::format(" and {} more", listed.size() - shown) : "",
-      one ? "is" : "are", one ? "it changes" : "they change");
+      one ? "is" : "are", one ? "it affects" : "they affect");
 }
 
 }  // namespace trireme::megatron

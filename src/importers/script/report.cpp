@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme::script {
@@ -41,7 +42,7 @@ std::string difference(const Launch& first, const Launch& other) {
   const auto& ours = first.arguments;
   const auto& theirs = other.arguments;
   const auto [a, b] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
-  if (b == theirs.end()) return "ends earlier";
+  if (b == theirs.end()) return "stops earlier";
   const bool is_value = b != theirs.begin() && !b->starts_with("--");
   return (is_value ? *(b - 1) + " " : "") + *b;
 }
@@ -86,7 +87,7 @@ void fail_no_launch(const ScriptRun& run, const std::string& name) {
   std::string seen;
   const std::vector<std::string> others = find_other_trainings(run);
   if (!others.empty()) {
-    seen = fmt::format("it started {}, which is not read as a GPT or BERT of Megatron's",
+    seen = fmt::format("it started {}, which is not recognized as Megatron's GPT or BERT training",
                        fmt::join(others, ", "));
   } else {
     std::vector<std::string> programs;
@@ -100,9 +101,9 @@ void fail_no_launch(const ScriptRun& run, const std::string& name) {
     if (!programs.empty()) seen += fmt::format("; it called {}", fmt::join(programs, ", "));
   }
   const char* help = run.problem.empty()
-                         ? ". Values that it expects from outside are given with --set NAME=VALUE "
-                           "and as arguments after its name; what only the cluster has is to be "
-                           "taken out of a copy of the script"
+                         ? ". Give values that it expects from its environment with --set "
+                           "NAME=VALUE and as arguments after its name; remove what only the "
+                           "cluster provides from a copy of the script"
                          : "";
   fail_input("{}: the script did not start pretrain_gpt.py or pretrain_bert.py: {}{}{}{}{}", name,
              seen, hindrances(run), settings_hint(run), help, last_lines(run.output));
@@ -124,7 +125,8 @@ std::string launch_line(const LaunchSize& size, const std::string& file) {
 const Launch& pick_launch(const std::vector<Launch>& launches, const std::string& name,
                           int wanted) {
   if (wanted > static_cast<int>(launches.size())) {
-    fail_input("{}: --launch {}: the script starts {} training(s)", name, wanted, launches.size());
+    fail_input("{}: --launch {}: the script starts only {}", name, wanted,
+               counted(launches.size(), "training"));
   }
   if (wanted > 0) return launches[static_cast<std::size_t>(wanted - 1)];
   if (launches.size() == 1) return launches.front();
@@ -135,7 +137,7 @@ const Launch& pick_launch(const std::vector<Launch>& launches, const std::string
                     i == 0 ? short_command(launches[0]).substr(0, 160)
                            : "the first difference is: " + difference(launches[0], launches[i]));
   }
-  fail_input("{}: the script starts {} different trainings; choose one with --launch N:{}", name,
+  fail_input("{}: the script starts {} different trainings: choose one with --launch N:{}", name,
              launches.size(), list);
 }
 

@@ -161,8 +161,8 @@ SandboxRequest request_for(const Scratch& scratch, Isolation isolation, std::uin
 
 [[noreturn]] void fail_no_isolation(const std::string& problems) {
   fail_input(
-      "the script was not run: this machine offers nothing that would keep it from changing files, "
-      "reaching the network and other processes ({}); --isolation none runs it all the same",
+      "the script was not run: this machine cannot prevent it from changing files or reaching the "
+      "network and other processes ({}); --isolation none runs it anyway",
       problems);
 }
 

@@ -264,10 +264,10 @@ struct Deadline {
   std::string passed(std::chrono::milliseconds limit, std::chrono::milliseconds used) const {
     const double seconds = static_cast<double>(limit.count()) / 1000;
     if (used > processors)
-      return fmt::format("it had not ended after {} s of processor time (the limit of --timeout)",
+      return fmt::format("it did not finish within {} s of processor time (the limit of --timeout)",
                          seconds);
     if (Clock::now() > clock)
-      return fmt::format("it had not ended after {} s ({} times the limit of --timeout)",
+      return fmt::format("it did not finish within {} s ({} times the limit of --timeout)",
                          kClock * seconds, kClock);
     return "";
   }
@@ -278,7 +278,7 @@ std::string passed_limit(const SandboxRequest& request, const Usage& usage) {
   if (usage.processes > kMostProcesses)
     return fmt::format("it started more than {} processes", kMostProcesses);
   if (usage.bytes > request.memory)
-    return fmt::format("it took more than {} MiB of memory", request.memory >> 20);
+    return fmt::format("it used more than {} MiB of memory", request.memory >> 20);
   // An overlay's memory has its own size limit.
   if (request.isolation == Isolation::landlock &&
       size_of_files(request.scratch / "run") > kMostFiles)
@@ -375,7 +375,7 @@ void send_report(int fd, const std::string& report) {
   end_all(alone, program);
   const auto call = [&](std::size_t i) { return run / "calls" / fmt::format("{}", i); };
   if (problem.empty() && is_plain_file(call(kMostCalls - 1)))
-    problem = fmt::format("only its first {} calls of programs were read", kMostCalls);
+    problem = fmt::format("only its first {} program calls were read", kMostCalls);
   std::string report;
   append(report, fmt::format("{}", status));
   append(report, problem);
@@ -461,7 +461,7 @@ SandboxResult run_in_sandbox(const SandboxRequest& request) {
   std::vector<std::string> parts = parts_of(report);
   SandboxResult result;
   if (parts.size() < 2) {
-    result.problem = "the process that keeps its limits was killed";
+    result.problem = "the process that enforces its limits was killed";
     return result;
   }
   result.problem = parts[1];

@@ -95,7 +95,7 @@ class Layers {
     if (overlays_ == 0) return problem_.empty() ? "no folder could be layered" : problem_;
     hide();
     for (const fs::path& path : shown) show(path);
-    if (!exposed_.empty()) return fmt::format("{} cannot be kept from changing", exposed_);
+    if (!exposed_.empty()) return fmt::format("{} cannot be made read-only", exposed_);
     const fs::path inside = root_ / scratch_.relative_path();
     std::error_code error;
     fs::create_directories(inside / "run", error);

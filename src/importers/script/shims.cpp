@@ -268,7 +268,7 @@ std::string bash_path() {
   for (const char* path : {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"}) {
     if (fs::exists(path)) return path;
   }
-  fail_input("cannot run the script: there is no /bin/bash; install bash");
+  fail_input("cannot run the script: /bin/bash does not exist: install bash");
 }
 
 void write_shims(const fs::path& folder) {

@@ -29,7 +29,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
 constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #else
-#error "the sandbox of import-args knows the system calls of x86-64 and ARM only"
+#error "the sandbox of import-args supports only x86-64 and ARM"
 #endif
 
 // Numbers of system calls missing in older headers; the same on all architectures.

@@ -48,7 +48,7 @@ TEST_F(BadLayout, ExpertsThatCannotBeDealtOut) {
   expect_refused({2, experts + "parallel.ep=2 parallel.numerics=exact moe.ffn_hidden_size=20"},
                  "parallel.ep = 2", "a multiple of 8");
   expect_refused({2, "parallel.cp=2 parallel.cp_attention=ring"}, "model.attention_dropout = 0.1",
-                 "chunks of a multiple of 8 positions, and 16 / 4 = 4");
+                 "chunks of a multiple of 8 positions, but 16 / 4 = 4");
 }
 
 TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
@@ -57,7 +57,7 @@ TEST_F(BadLayout, StagesThatDoNotFitTheLayers) {
   expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,3]"}, "stage_layers = [4, 3]",
                  "model.num_layers = 8");
   expect_refused({2, "parallel.pp=2 parallel.stage_layers=[4,2,2]"}, "3 stages", "2 stages");
-  expect_refused({2, "parallel.pp=2 parallel.stage_layers=[8,0]"}, "[8, 0]", "at least one layer");
+  expect_refused({2, "parallel.pp=2 parallel.stage_layers=[8,0]"}, "[8, 0]", "at least 1");
   expect_refused({2, "parallel.pp=2 parallel.schedule=interleaved"}, "virtual_stages = 1",
                  "2 or more");
   expect_refused({2, "parallel.pp=2 parallel.virtual_stages=2"}, "virtual_stages = 2",
@@ -101,7 +101,7 @@ TEST_F(BadLayout, AnMpirunThatHangsIsEnded) {
                      {"TRIREME_THREADS", "1"}});
     return wait_for(program, 60);
   };
-  const std::string said = "trireme: mpirun has gone on for ";
+  const std::string said = "trireme: mpirun has been running for ";
   const Outcome unstarted = outcome_with("trap '' TERM; exec sleep 1000\n");
   EXPECT_NE(unstarted.code, 0);
   EXPECT_THAT(unstarted.out, HasSubstr(said));
@@ -165,7 +165,7 @@ TEST_F(BadLayout, UnderALauncherThatHasStartedRanksAlready) {
                                   {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}})
                               .wait();
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("leave --nproc out"));
+  EXPECT_THAT(outcome.out, HasSubstr("remove --nproc"));
 }
 
 // Without --nproc all ranks find the same error: only one of them reports it.

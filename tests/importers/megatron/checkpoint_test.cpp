@@ -176,7 +176,8 @@ TEST_F(Megatron, RanksThatDoNotBelongTogetherAreNamed) {
                     HasSubstr("200 in the second")));
   EXPECT_THAT(with({}, {.padded = 8}), AllOf(HasSubstr("padded_vocab_size"), HasSubstr("8")));
   EXPECT_THAT(with({.padded = 8}, {.padded = 8}),
-              AllOf(HasSubstr("has 4 rows in all ranks"), HasSubstr("8 were expected")));
+              AllOf(HasSubstr("has 4 rows over all tensor-parallel ranks"),
+                    HasSubstr("padded_vocab_size in its arguments is 8")));
   EXPECT_THAT(with({}, {.norm = {5}}), HasSubstr("linear_qkv.layer_norm_weight"));
 }
 
@@ -221,7 +222,7 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   EXPECT_THAT(argument("softmax_type", {std::string("off-by-one")}), HasSubstr("softmax"));
   EXPECT_EQ(argument("softmax_type", {std::string("vanilla")}), "accepted");
   EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}),
-              HasSubstr("--no-rope-freq, which cannot be read: it leaves positions out"));
+              HasSubstr("--no-rope-freq, which is not supported: it leaves positions out"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
   EXPECT_THAT(argument("add_bias_linear", {false}), HasSubstr("nothing is left out"));
@@ -239,10 +240,11 @@ TEST_F(Megatron, ArgumentsThatNoTableKnowsAreListed) {
     return open_megatron_folder(folder_ / "run").note;
   };
   EXPECT_THAT(note("some_attention_variant", {std::string("sparse")}),
-              HasSubstr("some_attention_variant = sparse, which is not known here"));
+              HasSubstr("some_attention_variant = sparse, which is unknown to Trireme"));
   for (const char* harmless : {"save", "rank", "swiglu", "inference_max_requests"})
-    EXPECT_THAT(note(harmless, {std::int64_t{0}}), Not(HasSubstr("not known here")));
-  EXPECT_THAT(note("inference_max_requests", {std::int64_t{8}}), Not(HasSubstr("not known here")));
+    EXPECT_THAT(note(harmless, {std::int64_t{0}}), Not(HasSubstr("unknown to Trireme")));
+  EXPECT_THAT(note("inference_max_requests", {std::int64_t{8}}),
+              Not(HasSubstr("unknown to Trireme")));
 }
 
 }  // namespace

@@ -155,9 +155,9 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
       {R"({"bfloat16": {"enabled": true}})", "--fp16",
        "--fp16: contradicts bfloat16.enabled = true in ds.json"},
       {R"({"train_batch_size": "16"})", "", "train_batch_size in ds.json is the string \"16\""},
-      {R"({"gradient_accumulation_steps": 4})", "", "give --global-batch-size"},
+      {R"({"gradient_accumulation_steps": 4})", "", "set --global-batch-size"},
       {R"({"gradient_accumulation_steps": 3, "train_batch_size": 256})", "",
-       "gradient_accumulation_steps in ds.json is 3, and a global batch of 256 is not a multiple"},
+       "gradient_accumulation_steps in ds.json is 3, but a global batch of 256 is not a multiple"},
       {R"({"train_batch_size": 8, "train_batch_size": 16})", "",
        "'train_batch_size' is there twice"},
       {R"({"zero_optimization": {"offload_optimizer": {"device": "nvme"}}})", "",
@@ -229,17 +229,18 @@ TEST(Deepspeed, NamesWhatHasNoEffect) {
 // Also what DeepSpeed itself would pass over: it may be a misspelling.
 TEST(Deepspeed, RefusesWhatItDoesNotKnow) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"gradient_clip": 1.0})", "gradient_clip in ds.json is the number 1.0: Trireme does not"},
+      {R"({"gradient_clip": 1.0})",
+       "gradient_clip in ds.json is the number 1.0: unknown to Trireme"},
       {R"({"zero_optimization": {"stge": 2}})",
        "zero_optimization.stge in ds.json is the number 2"},
       {R"({"aio": {"threads": 2}})", "aio.threads"},
       {R"({"a.b": 1})", "a.b in ds.json"},
-      {R"({"fp16.enabled": true})", "fp16.enabled in ds.json is true: Trireme does not know"},
-      {R"({"scheduler": {"type": "WarmupLR"}})", "in place of Megatron's schedule"},
-      {R"({"fp16": {"enabled": true, "consecutive_hysteresis": true}})", "count of overflows"},
-      {R"({"zero_optimization": {"zero_quantized_gradients": true}})", "rounded to fewer bits"},
+      {R"({"fp16.enabled": true})", "fp16.enabled in ds.json is true: unknown to Trireme"},
+      {R"({"scheduler": {"type": "WarmupLR"}})", "instead of Megatron's schedule"},
+      {R"({"fp16": {"enabled": true, "consecutive_hysteresis": true}})", "hysteresis is reset"},
+      {R"({"zero_optimization": {"zero_quantized_gradients": true}})", "quantized communication"},
       {R"({"zero_optimization": {"mics_shard_size": 4}})", "parallel.dp_replicate"},
-      {R"({"data_types": {"grad_accum_dtype": "bf16"}})", "gradients are summed in fp32"},
+      {R"({"data_types": {"grad_accum_dtype": "bf16"}})", "accumulates gradients in fp32"},
       {R"({"progressive_layer_drop": {"enabled": true}})", "progressive_layer_drop.enabled"},
       {R"({"compression_training": {"x": {"y": {"enabled": true}}}})", "x.y.enabled in ds.json"}};
   for (const auto& [json, message] : cases)
@@ -308,7 +309,7 @@ TEST(Deepspeed, CurriculaThatAreNotThere) {
               HasSubstr("curriculum.min_length is --deepspeed_config"));
   EXPECT_THAT(refused(R"({"data_efficiency": {"enabled": true}})"), HasSubstr("data_efficiency"));
   EXPECT_THAT([&] { translate(words(kSmall + flag), {}); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("needs --deepspeed_config FILE")));
+              ::testing::ThrowsMessage<Error>(HasSubstr("requires --deepspeed_config FILE")));
 }
 
 TEST(Deepspeed, RefusesWhatIsNoConfiguration) {

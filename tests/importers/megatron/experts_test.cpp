@@ -74,7 +74,7 @@ TEST(Experts, LayersAreANumberOrAList) {
   EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0,1"), HasSubstr("--moe-layer-freq"));
   EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0]*4"), HasSubstr("no layer with experts"));
   EXPECT_THAT(refusal(mixtral + "--moe-layer-freq [0,1] --num-layers 4"),
-              HasSubstr("the list has 2 entries, and --num-layers is 4"));
+              HasSubstr("the list has 2 entries, but --num-layers is 4"));
 }
 
 // What megatron-core's router computes: pre-softmax and groups as its topk_routing has them.
@@ -106,7 +106,7 @@ TEST(Experts, RoutersThatCannotBeCarriedOver) {
 
 TEST(Experts, DropsArePerSequenceWhereTheUserAgrees) {
   const std::string drops = mixtral + "--moe-expert-capacity-factor 1.25 ";
-  EXPECT_THAT(refusal(drops), HasSubstr("to agree, add moe.capacity_factor=1.25"));
+  EXPECT_THAT(refusal(drops), HasSubstr("to confirm, add moe.capacity_factor=1.25"));
   EXPECT_THAT(noted(translated(drops + "--micro-batch-size 1")),
               Not(Contains("--moe-expert-capacity-factor")));
   const std::string more = drops + "moe.capacity_factor=1.25 --moe-token-drop-policy ";
@@ -131,7 +131,7 @@ TEST(Experts, OfMegatronDeepSpeed) {
   const std::string none_dropped = plain + "--disable-moe-token-dropping ";
   EXPECT_EQ(config(none_dropped).model.moe.capacity_factor, 0);
   EXPECT_THAT(refusal(plain), HasSubstr("add --disable-moe-token-dropping"));
-  EXPECT_THAT(refusal(none_dropped + "--topk 2"), HasSubstr("to agree, add moe.top_k=2"));
+  EXPECT_THAT(refusal(none_dropped + "--topk 2"), HasSubstr("to confirm, add moe.top_k=2"));
   EXPECT_TRUE(config(none_dropped + "--topk 2 moe.top_k=2").model.moe.normalize_weights);
   EXPECT_THAT(refusal(more + "--moe-min-capacity 1000000"), HasSubstr("--moe-min-capacity"));
   EXPECT_EQ(config(none_dropped + "--moe-min-capacity 1000000").model.moe.capacity_factor, 0);
@@ -159,9 +159,9 @@ const std::string moe_128 =
 const std::string yes_to_128 = "model.bias=true moe.capacity_factor=1.0 ";
 
 TEST(Experts, OfTheScriptFor128) {
-  EXPECT_THAT(refusal(moe_128), AllOf(HasSubstr("--num-experts: experts have no biases here"),
+  EXPECT_THAT(refusal(moe_128), AllOf(HasSubstr("--num-experts: in Trireme experts have no biases"),
                                       HasSubstr("add --disable-bias-linear"),
-                                      HasSubstr("to agree, add model.bias=true")));
+                                      HasSubstr("to confirm, add model.bias=true")));
   EXPECT_THAT(refusal(moe_128 + "model.bias=true"), HasSubstr("drawn at random"));
   const Config run = config(moe_128 + yes_to_128);
   EXPECT_EQ(run.model.moe.num_experts, 128);
@@ -207,7 +207,7 @@ TEST(Experts, AListHasANumberForEachLayerWithThem) {
   EXPECT_EQ(pyramid.experts_in(1), 8);
   EXPECT_EQ(pyramid.experts_in(2), 0);
   EXPECT_EQ(pyramid.experts_in(3), 16);
-  EXPECT_THAT(refusal(more + "1 16"), HasSubstr("a layer of one expert is dense"));
+  EXPECT_THAT(refusal(more + "1 16"), HasSubstr("a layer with one expert is dense"));
   EXPECT_THAT(refusal(more + "8 16 16"), HasSubstr("has 3 numbers"));
 }
 
@@ -215,7 +215,7 @@ TEST(Experts, ABalanceOverTheBatchLooksBack) {
   const std::string more =
       "--disable-bias-linear --swiglu --num-experts 8 --moe-aux-loss-coeff "
       "1e-2 --moe-router-load-balancing-type global_aux_loss";
-  EXPECT_THAT(refusal(more), HasSubstr("to agree, add moe.aux_loss=\"global\""));
+  EXPECT_THAT(refusal(more), HasSubstr("to confirm, add moe.aux_loss=\"global\""));
   const std::string all = more + " moe.aux_loss=global";
   EXPECT_EQ(config(all).model.moe.aux_loss, BalanceScope::global);
   EXPECT_THAT(noted(translated(all)), Contains("--moe-router-load-balancing-type"));
@@ -251,9 +251,9 @@ TEST(LatentAttention, HasMegatronsWidths) {
 TEST(LatentAttention, HasNoPositionsButItsOwn) {
   const std::string latent =
       "--multi-latent-attention --disable-bias-linear --normalization RMSNorm --qk-layernorm ";
-  EXPECT_THAT(refusal(latent), HasSubstr("learned positions next to the rotary ones"));
+  EXPECT_THAT(refusal(latent), HasSubstr("learned positions to the rotary ones"));
   EXPECT_THAT(refusal(latent + "--position-embedding-type learned_absolute"),
-              HasSubstr("--position-embedding-type: Megatron then has learned"));
+              HasSubstr("--position-embedding-type: Megatron then adds learned"));
   EXPECT_THAT(noted(translated(latent + "--position-embedding-type none")),
               Contains("--position-embedding-type"));
   const std::string rope = latent + "--position-embedding-type rope ";
@@ -281,12 +281,12 @@ TEST(Positions, OfSomeLayers) {
   EXPECT_THAT(config(some + "4").model.no_rope_layers, ElementsAre(3));
   EXPECT_THAT(config(some + "([0]+[1])*2").model.no_rope_layers, ElementsAre(1, 3));
   EXPECT_TRUE(config(some + "0").model.no_rope_layers.empty());
-  EXPECT_THAT(refusal(some + "3"), HasSubstr("no multiple of 3"));
+  EXPECT_THAT(refusal(some + "3"), HasSubstr("not a multiple of 3"));
   // As long as they are written, and longer than any model.
   EXPECT_THAT(refusal(some + "[]*9000000000000000000"), HasSubstr("--no-rope-freq"));
   EXPECT_THAT(refusal(some + "[0,1,0,1]*4611686018427387904"), HasSubstr("--no-rope-freq"));
   EXPECT_THAT(refusal(some + "[1,0]"), HasSubstr("--no-rope-freq"));
-  EXPECT_THAT(refusal("--num-layers 4 --no-rope-freq 2"), HasSubstr("type rope only"));
+  EXPECT_THAT(refusal("--num-layers 4 --no-rope-freq 2"), HasSubstr("type rope"));
 }
 
 TEST(Experts, RanksThatShareThem) {

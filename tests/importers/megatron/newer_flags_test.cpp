@@ -22,7 +22,7 @@ TEST(NewerFlags, ListsEndAtTheNextFlag) {
   EXPECT_EQ(
       config(experts + "0.5 --moe-router-load-balancing-type seq_aux_loss").model.moe.aux_loss,
       BalanceScope::sequence);
-  EXPECT_THAT(refusal(experts + "1e-2 1e-3"), HasSubstr("there is one balance loss"));
+  EXPECT_THAT(refusal(experts + "1e-2 1e-3"), HasSubstr("only one load-balancing loss"));
   EXPECT_THAT(refusal(experts + "1e-2 --moe-router-load-balancing-type aux_loss global_aux_loss"),
               HasSubstr("--moe-router-load-balancing-type"));
   EXPECT_THAT(refusal(experts + "1e-2 --moe-router-load-balancing-type sinkhorn"),
@@ -31,7 +31,7 @@ TEST(NewerFlags, ListsEndAtTheNextFlag) {
 
 TEST(NewerFlags, OtherJobsAreNamed) {
   EXPECT_THAT(refusal("--perform-rl-step"), HasSubstr("reinforcement learning"));
-  EXPECT_THAT(refusal("--vision-pretraining"), HasSubstr("images"));
+  EXPECT_THAT(refusal("--vision-pretraining"), HasSubstr("vision"));
   EXPECT_THAT(refusal("--sft"), HasSubstr("fine-tuning"));
   EXPECT_THAT(refusal("--modelopt-enabled"), HasSubstr("ModelOpt"));
   const Translation others = translated(
@@ -63,7 +63,7 @@ TEST(NewerFlags, TheNullTokenizersLastTokenEndsDocuments) {
 
 TEST(NewerFlags, MasksBetweenDocumentsAreAgreedTo) {
   const std::string flag = "--dataloader-inter-document-masking ";
-  EXPECT_THAT(refusal(flag), HasSubstr("to agree, add data.reset_attention_mask=true"));
+  EXPECT_THAT(refusal(flag), HasSubstr("to confirm, add data.reset_attention_mask=true"));
   const DataConfig data = config(flag + "data.reset_attention_mask=true").data;
   EXPECT_TRUE(data.reset_attention_mask && data.reset_position_ids);
 }

@@ -61,24 +61,24 @@ TEST(Translate, WrongValuesNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal("--num-layers two"), "--num-layers: 'two' is not an integer");
   EXPECT_EQ(refusal("--num-layers 2.5"), "--num-layers: '2.5' is not an integer");
   EXPECT_THAT(refusal("--num-layers 0"),
-              HasSubstr("--num-layers: 0 is out of range; it must be at least 1"));
+              HasSubstr("--num-layers: 0 is out of range: it must be at least 1"));
   EXPECT_EQ(refusal("--lr fast"), "--lr: 'fast' is not a number");
   EXPECT_THAT(refusal("--lr -1e-4"), HasSubstr("above 0"));
   EXPECT_EQ(refusal("--hidden-dropout 1.5"),
-            "--hidden-dropout: 1.5 is out of range; it must be at least 0 and below 1");
+            "--hidden-dropout: 1.5 is out of range: it must be at least 0 and below 1");
   EXPECT_EQ(
       refusal("--lr-decay-style cosin"),
       "--lr-decay-style: 'cosin' is not one of constant, linear, cosine, inverse-square-root, "
       "WSD; did you mean 'cosine'?");
   EXPECT_EQ(
       refusal("--fp16 true"),
-      "true: is neither a flag nor the value of one; overrides are written section.key=value");
+      "true: is neither a flag nor the value of a flag; write overrides as section.key=value");
   EXPECT_EQ(refusal("--fp16=true"), "--fp16: takes no value, found 'true'");
-  EXPECT_EQ(refusal("--lr"), "--lr: lacks its value (X)");
-  EXPECT_EQ(refusal("--lr --bf16"), "--lr: lacks its value (X)");
+  EXPECT_EQ(refusal("--lr"), "--lr: requires a value (X)");
+  EXPECT_EQ(refusal("--lr --bf16"), "--lr: requires a value (X)");
   EXPECT_EQ(refusal("--step-batch-size-schedule="),
-            "--step-batch-size-schedule: is empty, and needs TEXT");
-  EXPECT_EQ(refusal("--data-path="), "--data-path: is empty, and needs TEXT ...");
+            "--step-batch-size-schedule: is empty: expected TEXT");
+  EXPECT_EQ(refusal("--data-path="), "--data-path: is empty: expected TEXT ...");
   EXPECT_THAT(refusal("--num-layers 99999999999999999999"), HasSubstr("is not an integer"));
   EXPECT_THAT(refusal("--seed nan"), HasSubstr("--seed"));
   EXPECT_THAT(refusal("--lr nan"), HasSubstr("out of range"));
@@ -105,12 +105,13 @@ TEST(Translate, FlagsThatContradictEachOtherAreRefused) {
       {"--recompute-method uniform", "only with --recompute-granularity full"},
       {"--use-rotary-position-embeddings --position-embedding-type learned_absolute",
        "contradicts --use-rotary"},
-      {"--embed-layernorm", "--embed-layernorm: Megatron then normalizes words before"},
+      {"--embed-layernorm", "--embed-layernorm: Megatron then normalizes word embeddings before"},
       {"--use-torch-fsdp2 --use-distributed-optimizer", "contradicts --use-torch-fsdp2"},
       {"--zero-stage 2 --use-distributed-optimizer", "contradicts --zero-stage"},
-      {"--num-layers-per-virtual-pipeline-stage 1", "needs --pipeline-model-parallel-size"},
-      {"--save a --load a --finetune", "--finetune: needs a --save that is not --load"},
-      {"--encoder-num-layers 3", "two names of one number"},
+      {"--num-layers-per-virtual-pipeline-stage 1", "requires --pipeline-model-parallel-size"},
+      {"--save a --load a --finetune",
+       "--finetune: requires a --save folder that differs from --load"},
+      {"--encoder-num-layers 3", "both set the same number"},
       {"--pipeline-model-parallel-size 2 --no-pipeline-parallel", "--no-pipeline-parallel"},
       {"--max-position-embeddings 16", "model.max_positions is --max-position-embeddings"},
       {"--hidden-size 63", "model.hidden_size is --hidden-size"},
@@ -126,7 +127,7 @@ TEST(Translate, ContradictionsComeBeforeWhatIsMissing) {
 
 TEST(Translate, TokenizersNeedTheirFiles) {
   EXPECT_THAT(refusal("--tokenizer-type Llama2Tokenizer"), HasSubstr("needs --tokenizer-model"));
-  EXPECT_THAT(refusal("--tokenizer-type NullTokenizer"), HasSubstr("needs --vocab-size"));
+  EXPECT_THAT(refusal("--tokenizer-type NullTokenizer"), HasSubstr("requires --vocab-size"));
   EXPECT_EQ(config("--tokenizer-type Llama2Tokenizer --tokenizer-model t").data.tokenizer,
             "llama2");
   EXPECT_EQ(config("--tokenizer-type HuggingFaceTokenizer --tokenizer-model t.json").data.tokenizer,

@@ -271,13 +271,14 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
   EXPECT_THAT(refusal("echo before >&2; ls /no/such/folder || exit 7"),
               AllOf(HasSubstr("it ended with exit code 7"), HasSubstr("| before"),
                     HasSubstr("/no/such/folder': No such file")));
-  EXPECT_THAT(refusal("torchrun train.py --x; python pretrain_t5.py"),
-              HasSubstr("it started train.py, pretrain_t5.py, which is not read as a GPT"));
+  EXPECT_THAT(
+      refusal("torchrun train.py --x; python pretrain_t5.py"),
+      HasSubstr("it started train.py, pretrain_t5.py, which is not recognized as Megatron's GPT"));
   EXPECT_THAT(refusal("docker run image true"), HasSubstr("it called docker"));
   const std::string two = refusal(
       "python pretrain_gpt.py --lr 1 --seed 2\n"
       "python pretrain_gpt.py --lr 1 --seed 3\n");
-  EXPECT_THAT(two, AllOf(HasSubstr("starts 2 different trainings; choose one with --launch N"),
+  EXPECT_THAT(two, AllOf(HasSubstr("starts 2 different trainings: choose one with --launch N"),
                          HasSubstr("1: line 1: pretrain_gpt.py --lr 1 --seed 2"),
                          HasSubstr("2: line 2: the first difference is: --seed 3")));
   EXPECT_EQ(import("python pretrain_gpt.py --seed 2\npython pretrain_gpt.py --seed 3\n",
@@ -285,7 +286,7 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
                 .line,
             2);
   EXPECT_THAT(refusal("python pretrain_gpt.py\n", {.script = {}, .file = "", .launch = 2}),
-              HasSubstr("starts 1 training"));
+              HasSubstr("starts only 1 training"));
   write("run.sh", std::string("a\0b", 3));
   EXPECT_THROW(import_script("run.sh", {}), Error);
   EXPECT_THROW(import_script("nothing.sh", {}), Error);
@@ -301,7 +302,8 @@ TEST_F(Script, TheSameTrainingTwiceIsOne) {
 TEST_F(Script, EndlessAndExplodingScriptsEnd) {
   ImportOptions quick;
   quick.script.limit = std::chrono::milliseconds(1500);
-  const auto late = AllOf(HasSubstr("it had not ended after"), HasSubstr("the limit of --timeout"));
+  const auto late =
+      AllOf(HasSubstr("it did not finish within"), HasSubstr("the limit of --timeout"));
   EXPECT_THAT(refusal("while true; do :; done", quick), late);
   EXPECT_THAT(refusal("setsid sh -c 'while :; do :; done' & wait", quick), late);
   ImportOptions patient;
@@ -324,7 +326,7 @@ TEST_F(Script, OneThatWaitsIsEndedByTheClockMuchLater) {
   ImportOptions quick;
   quick.script.limit = std::chrono::milliseconds(500);
   EXPECT_THAT(refusal("/bin/sleep 600", quick),
-              HasSubstr("it had not ended after 3 s (6 times the limit of --timeout)"));
+              HasSubstr("it did not finish within 3 s (6 times the limit of --timeout)"));
 }
 
 TEST_F(Script, BlanksThatTheAuthorLeftAreListed) {
@@ -333,7 +335,7 @@ TEST_F(Script, BlanksThatTheAuthorLeftAreListed) {
       "python pretrain_gpt.py --data-path $DATA --save $SAVE --load <PATH TO load> # $0\n");
   std::vector<std::string> blanks;
   for (const Note& note : import.notes) {
-    if (note.text.starts_with("a blank")) blanks.push_back(note.flag);
+    if (note.text.starts_with("a placeholder")) blanks.push_back(note.flag);
   }
   EXPECT_THAT(blanks, ElementsAre("FILL_IN:path_and_prefix_text_document", "FILL_IN:Save",
                                   "FILL_IN:PATH_TO_load"));

@@ -70,8 +70,9 @@ TEST(Translate, BertHasItsOwnDefaults) {
 
 // Megatron's loss is then a mean of means, whose weights depend on the micro-batches.
 TEST(Translate, MicroBatchesOfUnequalWeightAreAskedAbout) {
-  EXPECT_THAT(refusal("", Program::bert), HasSubstr("--calculate-per-token-loss: tokens weigh"));
-  EXPECT_THAT(refusal("--eod-mask-loss"), HasSubstr("add it to agree"));
+  EXPECT_THAT(refusal("", Program::bert),
+              HasSubstr("--calculate-per-token-loss: Trireme gives all tokens equal weight"));
+  EXPECT_THAT(refusal("--eod-mask-loss"), HasSubstr("add the flag to confirm"));
   EXPECT_TRUE(config("--eod-mask-loss --calculate-per-token-loss").data.eod_mask_loss);
   EXPECT_NO_THROW(config("--eod-mask-loss --global-batch-size 2"));  // one micro-batch
   const auto asks = [](std::int64_t ranks, const std::string& more) {
@@ -226,7 +227,7 @@ TEST(Translate, MatricesThatMuonTakesOtherwise) {
     return std::string();
   };
   EXPECT_EQ(note(rotary), "");
-  EXPECT_THAT(note("--optimizer muon"), HasSubstr("table of positions"));
+  EXPECT_THAT(note("--optimizer muon"), HasSubstr("learned position embeddings"));
   EXPECT_THAT(note(rotary + "--swiglu"), HasSubstr("gate and up"));
   EXPECT_THAT(note(rotary + "--disable-bias-linear --num-experts 8"), HasSubstr("routers"));
 }
@@ -312,7 +313,7 @@ TEST(Translate, OtherNamesOfFlags) {
   EXPECT_EQ(config(rope + "--rotary-position-embeddings-theta 5000").model.rope_base, 5000);
   EXPECT_EQ(config(rope).model.rope_base, 10000);
   EXPECT_THAT(refusal(rope + "--rotary-position-embeddings-theta 5000 --rotary-base 4000"),
-              HasSubstr("two names of one number"));
+              HasSubstr("both set the same number"));
   const Config c =
       config("--activations-checkpoint-method block --activations-checkpoint-num-layers 1");
   EXPECT_EQ(c.parallel.recompute, Recompute::full);
@@ -411,7 +412,7 @@ TEST(Translate, TokenizersOfHuggingFaceLieInFolders) {
     EXPECT_EQ(c.data.tokenizer_model, file) << flags;
   }
   EXPECT_THAT(refusal("--tokenizer-type PretrainedFromHF --tokenizer-name-or-path some/model"),
-              HasSubstr("'some/model' is not a folder here, and models are not downloaded"));
+              HasSubstr("'some/model' is not a folder here, and models are never downloaded"));
   fs::remove_all(folder);
 }
 

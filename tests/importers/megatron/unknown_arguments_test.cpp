@@ -128,8 +128,8 @@ TEST(UnknownArguments, WhatTheTablesKnowIsNotListed) {
 
 TEST(UnknownArguments, WhatCouldChangeTheModelIsListed) {
   EXPECT_THAT(note_of("some_attention_variant", "sparse"),
-              AllOf(HasSubstr("some_attention_variant = sparse, which is not known here"),
-                    HasSubstr("not the same")));
+              AllOf(HasSubstr("some_attention_variant = sparse, which is unknown to Trireme"),
+                    HasSubstr("results will differ")));
   // Of the families that are not listed none may hide what turns a variant on.
   for (const auto& [name, value] : {std::pair{"qk_clip", "True"},
                                     {"use_kitchen_attention", "True"},
@@ -159,7 +159,7 @@ TEST(UnknownArguments, ManyAreCounted) {
   for (int i = 0; i < 30; ++i) arguments.push_back({"variant" + std::to_string(i), "True"});
   EXPECT_THAT(note_of_unknown_arguments(arguments),
               AllOf(HasSubstr("variant0 = True, variant1 = True, variant10"),
-                    HasSubstr(" and 18 more, which are not known here")));
+                    HasSubstr(" and 18 more, which are unknown to Trireme")));
 }
 
 TEST(UnknownArguments, NothingSteersATerminal) {

@@ -109,7 +109,7 @@ TEST_F(Wrappers, WhatMayDecideAboutTheTrainingIsNotDropped) {
     EXPECT_THAT(
         import.lost,
         Contains(AllOf(Field(&Note::flag, "line 2"),
-                       Field(&Note::text, HasSubstr("take it out of a copy of the script")))))
+                       Field(&Note::text, HasSubstr("remove it from a copy of the script")))))
         << line;
   }
 }

@@ -223,7 +223,7 @@ TEST_F(MegatronWriter, ModelsThatMegatronDoesNotHaveAreRefused) {
     return refusal(model(family, change));
   };
   EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.position = PositionEncoding::alibi; }),
-              HasSubstr("no counterpart for model.position = \"alibi\""));
+              HasSubstr("no equivalent of model.position = \"alibi\""));
   EXPECT_THAT(changed("gpt", [](ModelConfig& m) { m.activation = MlpActivation::silu; }),
               HasSubstr("model.activation = \"silu\""));
   EXPECT_THAT(changed("llama", [](ModelConfig& m) { m.activation = MlpActivation::geglu; }),

@@ -173,7 +173,7 @@ void check(const std::string& folder) {
     expect_error([&] { train(of_family("broken"), 6, options()); }, ExitCode::bad_input,
                  "does not depend on the parameter mlp.");
   }
-  expect_error([&] { of_family("again"); }, ExitCode::bad_input, "is none of gpt, llama, bert");
+  expect_error([&] { of_family("again"); }, ExitCode::bad_input, "is not one of gpt, llama, bert");
 }
 
 void expect_status(trireme_status found, trireme_status status, const std::string& part) {
