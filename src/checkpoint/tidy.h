@@ -21,8 +21,8 @@ std::vector<std::string> tidy_checkpoints(const fs::path& folder, FileProgress* 
 // other process writes there. Returns a line for the user, or "".
 std::string repair_latest(const fs::path& checkpoint);
 
-// Puts the folder `from` in the place of `to`, which may exist: its content is then in `from`, or in
-// `aside` on file systems without atomic exchange.
+// Puts the folder `from` in the place of `to`, which may exist: its content is then in `from`, or
+// in `aside` on file systems without atomic exchange.
 void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside);
 
 // Removes the checkpoint of a step. A folder that is partly removed does not look like a

@@ -34,8 +34,7 @@ struct Position {
 // One checkpoint on its way. Its first error is kept, and later pieces are then ignored.
 class Moving {
  public:
-  explicit Moving(const MovedCheckpoint& what)
-      : what_(what), buffer_(new std::byte[piece_bytes]) {}
+  explicit Moving(const MovedCheckpoint& what) : what_(what), buffer_(new std::byte[piece_bytes]) {}
 
   bool done() const { return position_.done(); }
   const std::string& failure() const { return failure_; }

@@ -405,8 +405,9 @@ bool CheckpointKeeper::finish_copying() {
   if (!report) return false;
   if (report->failure.empty()) {
     locally_copied_step_ = report->step;
-    job_.console.debug(fmt::format("copied the local checkpoint of step {} to other nodes ({:.2f} s)",
-                                   report->step, report->seconds));
+    job_.console.debug(
+        fmt::format("copied the local checkpoint of step {} to other nodes ({:.2f} s)",
+                    report->step, report->seconds));
   } else {
     job_.console.warn_now(
         fmt::format("the local checkpoint of step {} has no copies on other nodes: {}",

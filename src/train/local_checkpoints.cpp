@@ -130,9 +130,9 @@ std::vector<LocalPart> LocalCheckpoints::parts(std::int64_t shared) {
 // Parts are verified only when they are chosen; one that is damaged is left out of the next choice.
 std::optional<std::int64_t> LocalCheckpoints::find(std::int64_t shared) {
   const FileProgress::Phase phase(files_, "is checking local checkpoints");
-  const std::vector<std::string> reports =
-      reports_of_ranks(transport_, to_text(parts(shared))),
-      layouts = reports_of_ranks(transport_, layout_text(config_, engine_, rank()));
+  const std::vector<std::string> reports = reports_of_ranks(transport_, to_text(parts(shared))),
+                                 layouts = reports_of_ranks(transport_,
+                                                            layout_text(config_, engine_, rank()));
   std::vector<LocalPart> found;  // on rank 0
   for (const std::string& report : reports) {
     const std::vector<LocalPart> some = parts_of_text(report);
@@ -269,8 +269,8 @@ void LocalCheckpoints::remove_others() {
   if (std::exchange(removed_others_, true)) return;
   for (const LocalFolder& folder : readable_folders()) {
     const auto owner = static_cast<std::size_t>(folder.owner);
-    const bool used = folder.copy ? owner < holders_.size() && is_here(holders_[owner])
-                                  : is_here(folder.owner);
+    const bool used =
+        folder.copy ? owner < holders_.size() && is_here(holders_[owner]) : is_here(folder.owner);
     if (!used) remove_folder(folder.path, files_);
   }
 }

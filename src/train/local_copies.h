@@ -42,7 +42,8 @@ class LocalCopies {
   std::optional<CopyReport> finish();
 
  private:
-  void work(const std::vector<MovedCheckpoint>& sends, const std::vector<MovedCheckpoint>& receives);
+  void work(const std::vector<MovedCheckpoint>& sends,
+            const std::vector<MovedCheckpoint>& receives);
 
   Transport& transport_;
   FileProgress* files_;

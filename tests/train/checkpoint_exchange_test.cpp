@@ -26,7 +26,10 @@ class CheckpointExchange : public testing::Test {
   void save(int rank, std::int64_t count, float first = 1) const {
     std::vector<float> numbers(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = first + static_cast<float>(i);
-    const SourceSlice slice{"numbers", DType::f32, {count}, Region::whole({count}),
+    const SourceSlice slice{"numbers",
+                            DType::f32,
+                            {count},
+                            Region::whole({count}),
                             reinterpret_cast<const std::byte*>(numbers.data())};
     CheckpointState state;
     state.step = 7;

@@ -41,8 +41,8 @@ class LocalCopiesOfRuns : public Faults {
     Program program = start_on(nodes, "run", layout, more);
     return wait_for(program, 60);
   }
-  // Trains nine steps, and undoes the save at their end: the run has saved step 5 in its folder, and
-  // steps 6 and 8 locally.
+  // Trains nine steps, and undoes the save at their end: the run has saved step 5 in its folder,
+  // and steps 6 and 8 locally.
   void train_nine_steps(const Nodes& nodes, const std::string& layout) const {
     const Outcome outcome = train_on_nodes(nodes, layout, "train.exit_interval=9");
     ASSERT_EQ(outcome.code, 0) << outcome.out;
@@ -65,8 +65,9 @@ class LocalCopiesOfRuns : public Faults {
     SCOPED_TRACE("at step " + step);
     const Outcome outcome = train_on_nodes(nodes, layout);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
-    EXPECT_THAT(outcome.out, HasSubstr(step == "5" ? "checkpoints/step-00000005 at step 5"
-                                                   : "local checkpoints in 'local' at step " + step));
+    EXPECT_THAT(outcome.out,
+                HasSubstr(step == "5" ? "checkpoints/step-00000005 at step 5"
+                                      : "local checkpoints in 'local' at step " + step));
     EXPECT_EQ(metrics("run"), metrics("whole"));
     EXPECT_EQ(first_difference(path("run"), path("whole")), "");
     again();
@@ -183,9 +184,8 @@ class SlowLocalCopies : public LocalCopiesOfRuns {};
 TEST_F(SlowLocalCopies, LoseNothingThatWasCopied) {
   const char* scale = std::getenv("TRIREME_SCALE");
   const int kills = scale ? static_cast<int>(3 * std::strtod(scale, nullptr)) : 3;
-  const std::string layout = "parallel.zero=1",
-                    more = "checkpoint.interval=100000 train.iters=" +
-                           std::to_string(40 + 60 * kills);
+  const std::string layout = "parallel.zero=1", more = "checkpoint.interval=100000 train.iters=" +
+                                                       std::to_string(40 + 60 * kills);
   ASSERT_EQ(train_on("whole", {2, layout}, "train.eval_iters=0 " + more).code, 0);
   std::mt19937 random(5);
   Nodes nodes = {"0", "1"};
