@@ -1,8 +1,13 @@
 // Cleans up after killed saves; renames come before removals, so that nothing needed is lost.
 #include "checkpoint/tidy.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <stdio.h>
 
+#include <cerrno>
+
+#include "base/error.h"
 #include "checkpoint/layout.h"
 
 namespace trireme {
@@ -14,6 +19,29 @@ bool is_complete(const fs::path& folder) {
 }
 
 }  // namespace
+
+void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  if (errno == ENOTEMPTY || errno == EEXIST) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+    // No atomic exchange on this file system: moves the old folder to a name that find_checkpoint()
+    // and tidy_checkpoints() recognize if this process is killed between the renames.
+    fs::remove_all(aside);
+    fs::rename(to, aside);
+    fs::rename(from, to);
+    return;
+  }
+  fail("cannot rename '{}' to '{}': {}", from.string(), to.string(),
+       std::generic_category().message(errno));
+}
+
+std::string remove_checkpoint(const fs::path& folder, std::int64_t step, FileProgress* progress) {
+  const fs::path from = folder / step_folder(step), partial = folder / partial_folder(step);
+  std::error_code error;
+  fs::rename(from, partial, error);
+  if (error) return fmt::format("cannot remove '{}': {}", from.string(), error.message());
+  return remove_folder(partial, progress);
+}
 
 std::string remove_folder(const fs::path& folder, FileProgress* progress) {
   std::error_code error;

@@ -2,11 +2,7 @@
 // place and only then removes old ones.
 #include "checkpoint/writer.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "base/as_error.h"
 #include "base/error.h"
@@ -31,22 +27,6 @@ std::string tagged(Body&& body) {
     const char tag = error.code() == ExitCode::bad_input ? tag_input_failure : tag_failure;
     return tag + std::string(error.what());
   }
-}
-
-// Replaces `to` with `from`; the old content ends up at `from` or at replaced_folder().
-void replace_folder(const fs::path& from, const fs::path& to, const fs::path& aside) {
-  if (::rename(from.c_str(), to.c_str()) == 0) return;
-  if (errno == ENOTEMPTY || errno == EEXIST) {
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-    // No atomic exchange on this file system: moves the old folder to a name that find_checkpoint()
-    // and tidy_checkpoints() recognize if this process is killed between the renames.
-    fs::remove_all(aside);
-    fs::rename(to, aside);
-    fs::rename(from, to);
-    return;
-  }
-  fail("cannot rename '{}' to '{}': {}", from.string(), to.string(),
-       std::generic_category().message(errno));
 }
 
 }  // namespace

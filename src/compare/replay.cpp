@@ -118,6 +118,7 @@ void only_steps(Config& config, const fs::path& checkpoint) {
   config.checkpoint.interval = 0;
   config.checkpoint.local_interval = 0;
   config.checkpoint.local_dir.clear();
+  config.checkpoint.local_copies = 0;
   config.checkpoint.fallback = false;
   config.checkpoint.async = false;
   config.checkpoint.export_format = plain.export_format;

@@ -53,7 +53,12 @@ void check_local(const CheckpointConfig& checkpoint) {
         "them",
         checkpoint.local_interval);
   }
-  if (checkpoint.local_copies > 0) fail_input("checkpoint.local_copies is not implemented yet");
+  if (checkpoint.local_copies > 0 && checkpoint.local_dir.empty()) {
+    fail_input(
+        "checkpoint.local_copies = {} needs checkpoint.local_dir and local_interval: it copies "
+        "the checkpoints there to other nodes",
+        checkpoint.local_copies);
+  }
   if (checkpoint.local_dir.empty() == (checkpoint.local_interval == 0)) return;
   if (checkpoint.local_dir.empty()) {
     fail_input(

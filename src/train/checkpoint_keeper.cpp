@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/layout.h"
@@ -278,8 +279,10 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
 }
 
 bool CheckpointKeeper::load(RunState& run) {
+  if (!local_.active()) return load_newest(run);
+  if (const std::string why = local_.why_no_copies(); !why.empty()) job_.console.warn(why);
   const bool loaded = load_newest(run);
-  if (local_.active()) local_.forget_after(run.step);
+  local_.forget_after(run.step);
   return loaded;
 }
 
@@ -303,12 +306,12 @@ bool CheckpointKeeper::load_newest(RunState& run) {
 // Loads the newest local checkpoint of the run itself if it is newer than `shared`.
 bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   if (!local_.active() || !job_.config.checkpoint.load_optimizer) return false;
-  const std::optional<std::int64_t> step = local_.newest(shared);
+  const std::optional<std::int64_t> step = local_.find(shared);
   if (!step && shared < 0) return false;
   if (!step) {
     job_.console.print(
-        "note: no checkpoint in checkpoint.local_dir is newer than those in the run's folder, "
-        "whole on all ranks, and of this layout");
+        "note: no checkpoint in checkpoint.local_dir is newer than those in the run's folder, whole "
+        "for all ranks, and of this layout");
     return false;
   }
   const CheckpointState saved = local_.load(*step);
@@ -378,6 +381,14 @@ CheckpointState CheckpointKeeper::state_of(const RunState& run) const {
 
 void CheckpointKeeper::save_locally(const RunState& run) {
   const auto begin = std::chrono::steady_clock::now();
+  const bool waits = finish_copying();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  if (waits && waited.count() > 1 && !std::exchange(noted_wait_, true)) {
+    job_.console.warn_now(fmt::format(
+        "training waited {:.1f} s for the copy of the local checkpoint before this one: raise "
+        "checkpoint.local_interval = {}",
+        waited.count(), job_.config.checkpoint.local_interval));
+  }
   const std::string failure = local_.save(state_of(run), shared_step_);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
   if (failure.empty()) {
@@ -386,6 +397,28 @@ void CheckpointKeeper::save_locally(const RunState& run) {
   } else {
     job_.console.warn_now(fmt::format("no local checkpoint of step {}: {}", run.step, failure));
   }
+}
+
+// Returns whether there was a copy to wait for.
+bool CheckpointKeeper::finish_copying() {
+  const std::optional<CopyReport> report = local_.finish_copying();
+  if (!report) return false;
+  if (report->failure.empty()) {
+    locally_copied_step_ = report->step;
+    job_.console.debug(
+        fmt::format("copied the local checkpoint of step {} to other nodes ({:.2f} s)",
+                    report->step, report->seconds));
+  } else {
+    job_.console.warn_now(
+        fmt::format("the local checkpoint of step {} has no copies on other nodes: {}",
+                    report->step, report->failure));
+  }
+  return true;
+}
+
+void CheckpointKeeper::settle() {
+  finish();
+  finish_copying();
 }
 
 void CheckpointKeeper::finish() {

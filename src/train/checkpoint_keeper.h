@@ -53,14 +53,18 @@ class CheckpointKeeper {
   void save(const RunState& run);
   // Saves to checkpoint.local_dir. Failures are only warnings.
   void save_locally(const RunState& run);
-  // Whether this rank is still writing.
-  bool writing() const { return saver_ && !saver_->written(); }
+  // Whether this rank is still writing or copying.
+  bool writing() const { return (saver_ && !saver_->written()) || local_.copying(); }
   // Waits for a save in progress. Throws its error.
   void finish();
+  // Also waits for copies of a local checkpoint. Their failures are only warnings.
+  void settle();
   // Step of the newest checkpoint that this process has loaded or saved; -1: none.
   std::int64_t saved_step() const { return saved_step_; }
   // The same for local checkpoints, on rank 0.
   std::int64_t locally_saved_step() const { return locally_saved_step_; }
+  // The newest local checkpoint that a lost node does not take along, on rank 0; -1: none.
+  std::int64_t locally_copied_step() const { return locally_copied_step_; }
 
  private:
   bool leads() const { return rank() == 0; }
@@ -83,10 +87,13 @@ class CheckpointKeeper {
   void refuse_counts_that_were_not_kept(const CheckpointReader& reader);
   void warn_of_another_model(const std::string& saved, const fs::path& folder);
   void note_save(const SaveReport& report);
+  bool finish_copying();
 
   Job job_;
   std::optional<AsyncSaver> saver_;
-  std::int64_t saved_step_ = -1, saving_step_ = -1, locally_saved_step_ = -1;
+  std::int64_t saved_step_ = -1, saving_step_ = -1;
+  std::int64_t locally_saved_step_ = -1, locally_copied_step_ = -1;
+  bool noted_wait_ = false;
   double waited_ = 0;              // seconds that training was blocked by the current save
   std::int64_t shared_step_ = -1;  // newest save started in the run's folder; -1: none
   std::string loaded_tuning_;

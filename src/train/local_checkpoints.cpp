@@ -1,11 +1,12 @@
-// Each slice of a rank is a separate tensor in these checkpoints: other ranks cannot use it.
+// Each slice of a rank is a separate tensor in these checkpoints: ranks of other layouts cannot use
+// it.
 #include "train/local_checkpoints.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <random>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/thread_pool.h"
@@ -18,7 +19,7 @@
 namespace trireme {
 namespace {
 
-constexpr int kept = 2;  // ranks may be one save apart
+constexpr std::size_t kept = 2;  // ranks may be one save apart
 constexpr const char* identity_file = "local_checkpoints_id";
 
 std::vector<TargetSlice> targets(Engine& engine) {
@@ -66,8 +67,8 @@ std::string read_identity(const fs::path& path) {
 
 // Returns the folder, which depends on the run: a run restarted from scratch in the same folder has
 // a different one, and so has a copy of the run.
-const fs::path& LocalCheckpoints::folder() {
-  if (!folder_.empty()) return folder_;
+const fs::path& LocalCheckpoints::run_folder() {
+  if (!run_folder_.empty()) return run_folder_;
   const fs::path run = fs::absolute(config_.run.dir).lexically_normal();
   const std::string name = from_rank_0(
       transport_,
@@ -75,72 +76,131 @@ const fs::path& LocalCheckpoints::folder() {
           ? ""
           : fmt::format("{}-{}", run.filename().string(),
                         hash_to_text(hash64(read_identity(run / identity_file) + run.string()))));
-  folder_ = fs::path(config_.checkpoint.local_dir) / name / fmt::format("rank-{:05}", rank());
-  return folder_;
+  run_folder_ = fs::absolute(config_.checkpoint.local_dir) / name;
+  return run_folder_;
 }
 
-std::vector<LocalCheckpoints::Saved> LocalCheckpoints::usable(std::int64_t shared) {
-  std::vector<Saved> usable;
-  std::error_code error;
-  if (!fs::exists(folder(), error)) return usable;
-  const std::string layout = layout_text(config_, engine_, rank());
-  tidy_checkpoints(folder(), files_);
-  for (const std::int64_t step : saved_steps(folder())) {
-    try {
-      CheckpointReader reader(folder() / step_folder(step));
-      const auto& texts = reader.state().texts;
-      const auto says = [&](const char* key, const std::string& value) {
-        const auto found = texts.find(key);
-        return found != texts.end() && found->second == value;
-      };
-      if (step <= shared || !says("layout", layout) || !says("after", std::to_string(shared)))
-        continue;
-      reader.verify(&ThreadPool::global(), 0, 1, files_);
-      usable.push_back({step, static_cast<std::int64_t>(hash64(texts.at("branch")))});
-    } catch (const std::exception&) {
-      continue;  // unusable, but others may be usable
-    }
+LocalCheckpoints::LocalCheckpoints(const Config& config, Engine& engine, Transport* transport,
+                                   FileProgress* files)
+    : config_(config),
+      engine_(engine),
+      transport_(transport),
+      files_(files),
+      hosts_(transport ? transport->hosts() : std::vector<std::string>(1)),
+      holders_(config.checkpoint.local_copies > 0 ? copy_holders(hosts_) : std::vector<int>{}) {
+  for (std::size_t r = 0; r < hosts_.size(); ++r)
+    if (hosts_[r] == hosts_[static_cast<std::size_t>(rank())]) here_.push_back(static_cast<int>(r));
+}
+
+std::string LocalCheckpoints::why_no_copies() const {
+  if (config_.checkpoint.local_copies == 0 || !holders_.empty()) return "";
+  return fmt::format(
+      "checkpoint.local_copies = 1 makes no copies: {}, and a copy belongs on another node; if this "
+      "node is lost, the run resumes from the newest checkpoint in run.dir",
+      hosts_.size() == 1 ? "there is a single rank"
+                         : fmt::format("all {} ranks are on {}", hosts_.size(), hosts_.front()));
+}
+
+bool LocalCheckpoints::is_here(int owner) const {
+  return std::ranges::binary_search(here_, owner);
+}
+
+// Ranks of this node read their own folders and share the others.
+bool LocalCheckpoints::reads(int owner) const {
+  if (is_here(owner)) return owner == rank();
+  return here_[static_cast<std::size_t>(owner) % here_.size()] == rank();
+}
+
+std::vector<LocalFolder> LocalCheckpoints::readable_folders() {
+  std::vector<LocalFolder> folders = local_folders(run_folder());
+  std::erase_if(folders, [&](const LocalFolder& folder) { return !reads(folder.owner); });
+  return folders;
+}
+
+std::vector<LocalPart> LocalCheckpoints::parts(std::int64_t shared) {
+  std::vector<LocalPart> all;
+  for (const LocalFolder& folder : readable_folders()) {
+    tidy_checkpoints(folder.path, files_);
+    const std::vector<LocalPart> some = parts_in(folder, rank(), shared);
+    all.insert(all.end(), some.begin(), some.end());
   }
-  return usable;
+  return all;
 }
 
-std::optional<std::int64_t> LocalCheckpoints::newest(std::int64_t shared) {
+// Parts are verified only when they are chosen; one that is damaged is left out of the next choice.
+std::optional<std::int64_t> LocalCheckpoints::find(std::int64_t shared) {
   const FileProgress::Phase phase(files_, "is checking local checkpoints");
-  const std::vector<Saved> saved = usable(shared);
-  std::array<Saved, kept + 1> own;
-  std::copy_n(saved.rbegin(), std::min(saved.size(), own.size()), own.begin());
-  const auto ranks = static_cast<std::size_t>(engine_.mesh().size());
-  std::vector<Saved> all(own.begin(), own.end());
-  if (transport_) {
-    static_assert(sizeof(Saved) == 2 * sizeof(std::int64_t));
-    all.resize(own.size() * ranks);
-    transport_->world()
-        .all_gather(own.data(), all.data(), static_cast<std::int64_t>(2 * own.size()), DType::i64,
-                    "local checkpoints")
-        .wait();
+  const std::vector<std::string> reports = reports_of_ranks(transport_, to_text(parts(shared))),
+                                 layouts = reports_of_ranks(transport_,
+                                                            layout_text(config_, engine_, rank()));
+  std::vector<LocalPart> found;  // on rank 0
+  for (const std::string& report : reports) {
+    const std::vector<LocalPart> some = parts_of_text(report);
+    found.insert(found.end(), some.begin(), some.end());
   }
-  std::optional<std::int64_t> newest;
-  for (const Saved& one : std::span(all).first(own.size())) {
-    const auto having = std::ranges::count(all, one);
-    if (one.step >= 0 && having == static_cast<std::ptrdiff_t>(ranks) &&
-        (!newest || one.step > *newest))
-      newest = one.step;
+  for (;;) {
+    const std::optional<LocalStep> chosen = newest_step(found, layouts);
+    const std::vector<LocalPart> parts =
+        parts_of_text(from_rank_0(transport_, chosen ? to_text(chosen->parts) : ""));
+    if (parts.empty()) return std::nullopt;
+    const LocalStep step{parts.front().step, parts};
+    const std::vector<std::string> failures = reports_of_ranks(transport_, fetch(step));
+    std::string damage;
+    for (std::size_t r = 0; r < failures.size(); ++r) {
+      if (failures[r].empty()) continue;
+      std::erase(found, parts[r]);
+      damage = failures[r];
+    }
+    if (from_rank_0(transport_, damage).empty()) return step.step;
   }
-  return newest;
+}
+
+// Brings this rank's part into its own folder. Returns why it is not usable, or "".
+std::string LocalCheckpoints::fetch(const LocalStep& step) {
+  std::vector<MovedCheckpoint> sends, receives;
+  for (const LocalPart& part : step.parts) {
+    if (part.reader == part.owner) continue;
+    if (part.reader == rank())
+      sends.push_back({part.owner, local_folder(run_folder(), part.owner, part.copy), step.step});
+    if (part.owner == rank()) receives.push_back({part.reader, own_folder(), step.step});
+  }
+  std::string failure;
+  if (transport_) failure = exchange_checkpoints(transport_->world(), sends, receives, files_);
+  // The rank that receives a part reports for it.
+  const bool received = !receives.empty();
+  if (received && !failure.empty()) return failure;
+  try {
+    const LocalPart& own = step.parts[static_cast<std::size_t>(rank())];
+    const fs::path name = step_folder(step.step);
+    if (own.copy && !received) {
+      make_folders(own_folder());
+      replace_folder(local_folder(run_folder(), rank(), true) / name, own_folder() / name,
+                     own_folder() / replaced_folder(step.step));
+    }
+    CheckpointReader reader(own_folder() / name);
+    // An earlier choice may have replaced it.
+    if (hash_to_text(hash64(reader.state().texts.at("branch"))) != own.branch)
+      return "another branch of the run saved it";
+    if (!received) reader.verify(&ThreadPool::global(), 0, 1, files_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
 }
 
 void LocalCheckpoints::forget_after(std::int64_t step) {
-  std::error_code error;
-  if (!fs::exists(folder(), error)) return;
-  for (const std::int64_t saved : saved_steps(folder()))
-    if (saved > step) fs::remove_all(folder() / step_folder(saved), error);
+  for (const LocalFolder& folder : readable_folders()) {
+    for (const std::int64_t saved : saved_steps(folder.path))
+      if (saved > step) remove_checkpoint(folder.path, saved, files_);
+  }
 }
 
 CheckpointState LocalCheckpoints::load(std::int64_t step) {
   const FileProgress::Phase phase(files_, "is reading a local checkpoint");
-  CheckpointReader reader(folder() / step_folder(step));
+  CheckpointReader reader(own_folder() / step_folder(step));
   reader.read(targets(engine_), {false, &ThreadPool::global(), files_});
   engine_.refresh_compute();
+  start_copying(step);
   return reader.state();
 }
 
@@ -152,18 +212,67 @@ std::string LocalCheckpoints::save(CheckpointState state, std::int64_t shared) {
     state.texts["layout"] = layout_text(config_, engine_, rank());
     state.texts["after"] = std::to_string(shared);
     SaveOptions options;
-    options.folder = folder();
+    options.folder = own_folder();
     options.program = "trireme " TRIREME_VERSION;
-    options.keep = kept;
     Ranks alone;
     alone.progress = files_;
     save_checkpoint(options, state, sources(engine_), alone);
   } catch (const std::exception& error) {
     failure = fmt::format("rank {}: {}", rank(), error.what());
   }
-  const std::vector<std::string> failures = reports_of_ranks(transport_, failure);
-  const auto first = std::ranges::find_if(failures, [](const auto& text) { return !text.empty(); });
-  return first == failures.end() ? "" : *first;
+  failure = first_failure(transport_, failure);
+  if (failure.empty()) start_copying(state.step);
+  keep_newest(own_folder());
+  return failure;
+}
+
+// Without copies, a step is secured once it is saved.
+void LocalCheckpoints::start_copying(std::int64_t step) {
+  if (holders_.empty()) {
+    secured_ = step;
+    remove_others();
+    return;
+  }
+  if (!copies_) copies_.emplace(*transport_, files_);
+  const std::vector<MovedCheckpoint> sends = {
+      {holders_[static_cast<std::size_t>(rank())], own_folder(), step}};
+  std::vector<MovedCheckpoint> receives;
+  for (std::size_t r = 0; r < holders_.size(); ++r) {
+    const int owner = static_cast<int>(r);
+    if (holders_[r] == rank())
+      receives.push_back({owner, local_folder(run_folder(), owner, true), step});
+  }
+  copies_->start(step, sends, receives);
+}
+
+std::optional<CopyReport> LocalCheckpoints::finish_copying() {
+  std::optional<CopyReport> report = copies_ ? copies_->finish() : std::nullopt;
+  if (!report) return report;
+  if (report->failure.empty()) {
+    secured_ = report->step;
+    remove_others();
+  }
+  for (const LocalFolder& folder : readable_folders()) keep_newest(folder.path);
+  return report;
+}
+
+// A secured step is kept even if newer ones follow: these may be missing on another rank.
+void LocalCheckpoints::keep_newest(const fs::path& folder) {
+  const std::vector<std::int64_t> steps = saved_steps(folder);
+  for (std::size_t i = 0; i + kept < steps.size(); ++i)
+    if (steps[i] != secured_) remove_checkpoint(folder, steps[i], files_);
+}
+
+// Removes folders of ranks that are, or have copies, on other nodes since this start. They may have
+// been the only source of a part until now.
+void LocalCheckpoints::remove_others() {
+  if (std::exchange(removed_others_, true)) return;
+  for (const LocalFolder& folder : readable_folders()) {
+    const auto owner = static_cast<std::size_t>(folder.owner);
+    const bool used =
+        folder.copy ? owner < holders_.size() && is_here(holders_[owner]) : is_here(folder.owner);
+    if (!used) remove_folder(folder.path, files_);
+  }
 }
 
 }  // namespace trireme

@@ -48,6 +48,12 @@ std::string from_rank_0(Transport* transport, const std::string& text) {
   return is_alone(transport) ? text : broadcast(transport->world(), text);
 }
 
+std::string first_failure(Transport* transport, const std::string& report) {
+  const std::vector<std::string> reports = reports_of_ranks(transport, report);
+  const auto found = std::ranges::find_if(reports, [](const auto& text) { return !text.empty(); });
+  return from_rank_0(transport, found == reports.end() ? "" : *found);
+}
+
 Ranks checkpoint_ranks(Transport& transport) {
   Ranks ranks;
   ranks.rank = transport.place().rank;

@@ -17,4 +17,7 @@ Ranks checkpoint_ranks(Transport& transport);
 std::vector<std::string> reports_of_ranks(Transport* transport, const std::string& report);
 std::string from_rank_0(Transport* transport, const std::string& text);
 
+// Returns on every rank the first report, in rank order, that is not empty, or "". Collective.
+std::string first_failure(Transport* transport, const std::string& report);
+
 }  // namespace trireme

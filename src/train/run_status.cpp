@@ -41,6 +41,7 @@ std::string to_json(const RunStatus& status) {
       {"host", own_host()},
       {"pid", ::getpid()}};
   if (status.saved_locally > 0) json["locally_saved_step"] = status.saved_locally;
+  if (status.copied > 0) json["locally_copied_step"] = status.copied;
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -62,7 +63,8 @@ std::optional<RunStatus> parse_status(const std::string& text) {
                    number("saved_step"),
                    word("reason"),
                    number("ranks"),
-                   number("locally_saved_step")};
+                   number("locally_saved_step"),
+                   number("locally_copied_step")};
 }
 
 std::optional<StatusWriter> parse_status_writer(const std::string& text) {

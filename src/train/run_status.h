@@ -21,6 +21,7 @@ struct RunStatus {
   std::string reason;              // why it stopped or failed
   std::int64_t ranks = 1;          // at the latest start
   std::int64_t saved_locally = 0;  // step of the newest local checkpoint of all ranks; 0: none
+  std::int64_t copied = 0;         // step of the newest one with copies on other nodes; 0: none
 };
 
 // Serializes to one JSON object, with the process that wrote it and the time.

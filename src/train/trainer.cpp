@@ -96,7 +96,7 @@ void Trainer::Parts::train_one_step() {
     ++skipped;
     ++interval.skipped;
   }
-  if (!last.saving) checkpoints.finish();
+  if (!last.saving) checkpoints.settle();
   exports.poll();
   ++step;
   consumed_samples += samples;
@@ -298,7 +298,7 @@ TrainSummary Trainer::Parts::run() {
 }
 
 TrainSummary Trainer::Parts::finish() {
-  checkpoints.finish();
+  checkpoints.settle();
   exports.finish();
   trace(true);
   return summary();

@@ -109,7 +109,8 @@ void Trainer::Parts::print_plan() {
 void Trainer::Parts::write_status(const std::string& state, const std::string& reason,
                                   bool durable) {
   folder.write_status({state, step, total_steps, checkpoints.saved_step(), reason,
-                       transport ? transport->place().size : 1, checkpoints.locally_saved_step()},
+                       transport ? transport->place().size : 1, checkpoints.locally_saved_step(),
+                       checkpoints.locally_copied_step()},
                       durable);
 }
 
