@@ -74,7 +74,7 @@ TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
     double amount = 0;
     char unit[8] = {};
     ASSERT_EQ(std::sscanf(trained.out.c_str() + at,
-                          "start-up: this rank opened %d files and read %lf %7[A-Za-z]; it joined "
+                          "start-up: this rank opened %d files and read %lf %7[A-Za-z], joined "
                           "%d groups and sent %d messages",
                           &files, &amount, unit, &groups, &messages),
               5)

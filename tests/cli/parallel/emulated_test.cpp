@@ -142,7 +142,7 @@ TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   expect_same_bits({{2, "parallel.zero=3"}}, "parallel.numerics=exact");
-  EXPECT_THAT(read("job0.out"), HasSubstr("collectives go by way of the host's memory"));
+  EXPECT_THAT(read("job0.out"), HasSubstr("collectives go through host memory"));
 }
 
 // Keys and values pass from rank to rank, with packed documents and shared heads.

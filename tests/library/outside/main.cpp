@@ -133,7 +133,7 @@ void check(const std::string& folder) {
   expect_error([&] { train(tiny(folder + "/broken"), 6, options(5)); }, ExitCode::bad_input,
                "sample 5 of the dataset that was given: the token at position 2 is 32");
   expect_error([&] { train(tiny(folder + "/short").set("train.iters", "900"), 1, options()); },
-               ExitCode::bad_input, "has 1000 samples, and the run takes 1800");
+               ExitCode::bad_input, "has 1000 samples, but the run needs 1800");
 
   trireme::TrainerOptions prompted = options();
   prompted.train_data = std::make_shared<Prompted>();
