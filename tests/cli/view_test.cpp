@@ -19,7 +19,7 @@ TEST_F(View, WritesAReportOfRuns) {
   const std::string report = contents(path("report.html"));
   EXPECT_THAT(report, HasSubstr("</html>"));
   EXPECT_THAT(report, HasSubstr("\"name\":\"run\""));
-  EXPECT_THAT(report, HasSubstr("Memory of a rank"));
+  EXPECT_THAT(report, HasSubstr("Memory per rank"));
   // Existing files are kept, unless the user says otherwise.
   const Outcome again = run({"view", path("run"), "--export", path("report.html")});
   EXPECT_EQ(again.code, 2);
@@ -55,7 +55,7 @@ TEST_F(View, RefusesWhatItCannotShow) {
   refused({path("nowhere")}, "does not exist");
   refused({path("empty"), "--export", path("report.txt")}, "the name must end in .html");
   refused({path("empty"), "--export", path("report.html")}, "contain no run");
-  refused({path("empty"), "--machine", "mars"}, "neither a file nor a machine");
+  refused({path("empty"), "--machine", "mars"}, "neither a file nor a known machine");
   refused({path("empty"), "--port", "70000"}, "--port");
 }
 

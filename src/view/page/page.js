@@ -282,7 +282,7 @@ function layoutCard(run) {
   else {
     if (layout.mesh) card.append(element('p', 'faint', layout.mesh));
     if (layout.note) card.append(element('p', 'faint', layout.note));
-    if (layout.memory) card.append(picture(layout.memory, 'memory of a rank by region'));
+    if (layout.memory) card.append(picture(layout.memory, 'memory per rank by region'));
     if (layout.schedule) card.append(picture(layout.schedule, 'the pipeline schedule'));
   }
   return card;
