@@ -549,7 +549,7 @@ TEST_F(Emulated, WhatIsNotThereIsRefused) {
   EXPECT_THAT(wave.out, HasSubstr("waves of 32 or 64 lanes"));
   const Outcome absent = train("absent", {"run.device=hip"});
   EXPECT_EQ(absent.code, 2);
-  EXPECT_THAT(absent.out, HasSubstr("this build of trireme has no GPU part for it"));
+  EXPECT_THAT(absent.out, HasSubstr("this build of trireme has no plug-in for it"));
 }
 
 // --- unsupported cases: one message, and the matching exit code ---
@@ -582,7 +582,7 @@ TEST_F(Emulated, APluginOfAnotherVersionIsRefused) {
   const int status = std::system(command.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
   const std::string out = contents(path("out"));
-  EXPECT_THAT(out, HasSubstr("libtrireme_cuda.so belongs to another version of trireme"));
+  EXPECT_THAT(out, HasSubstr("libtrireme_cuda.so belongs to a different version of trireme"));
   EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 1) << out;
 }
 

@@ -257,7 +257,7 @@ TEST_F(Plan, AbsurdSizesAreRefusedAtOnce) {
   const Outcome large =
       run({"train", path("run.toml"), "model.hidden_size=65536", "model.num_heads=256"});
   EXPECT_EQ(large.code, 2) << large.out;
-  EXPECT_THAT(large.out, HasSubstr("and this machine has"));
+  EXPECT_THAT(large.out, HasSubstr("but this machine has"));
   const Outcome limited = run({"train", path("run.toml"), "run.memory=1KiB"});
   EXPECT_EQ(limited.code, 2) << limited.out;
   EXPECT_THAT(limited.out, HasSubstr("run.memory allows 1.00 KiB"));

@@ -39,7 +39,7 @@ TEST_F(View, ExportsRunsToWeightsAndBiases) {
               HasSubstr("8 steps; to upload: wandb sync " + path("out/wandb/offline-run-")));
   const Outcome again = run(command);
   EXPECT_EQ(again.code, 2) << again.out;
-  EXPECT_THAT(again.out, HasSubstr("exists already"));
+  EXPECT_THAT(again.out, HasSubstr("already exists"));
   EXPECT_EQ(run({"export-wandb", path("nowhere")}).code, 2);
 }
 

@@ -366,7 +366,7 @@ TEST(IndexedDataset, TokensOfOtherProgramsAreNamed) {
       {"train.bin", raw<std::uint16_t>({0, 1, 2, 3}),
        "raw tokens of another program, such as nanoGPT"},
       {"letters.bin", raw<std::uint16_t>({'h', 'i'}), "raw tokens of another program"},
-      {"part-0.npy", "\x93NUMPY\x01\0v\0{'descr': '<u2'"s, "an array of NumPy"},
+      {"part-0.npy", "\x93NUMPY\x01\0v\0{'descr': '<u2'"s, "a NumPy array"},
       {"model.bin", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
       {"corpus.jsonl", "{\"text\": \"a\"}\n", "is a single file"}};
   for (const auto& [name, bytes, what] : cases) {

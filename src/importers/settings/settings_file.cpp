@@ -84,7 +84,7 @@ SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, st
   result.ranks = ranks;
   Reader reader(path.string(), parsed.json, result);
   for (const std::string& key : parsed.repeated)
-    reader.note(key, "is there twice: the last value counts, as in PyYAML");
+    reader.note(key, "appears twice: the last value applies, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);
   if (result.system == System::deepspeed) read_deepspeed(reader);
   if (result.system == System::torchtitan) read_torchtitan(reader, ranks);

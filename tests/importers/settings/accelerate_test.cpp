@@ -120,7 +120,7 @@ TEST_F(Accelerate, KeysThatAreThereTwiceAreNoted) {
   const SettingsFile file =
       read("a.yaml", "distributed_type: NO\nmixed_precision: fp16\nmixed_precision: bf16\n");
   EXPECT_EQ(config(file).run.precision, Precision::bf16);
-  EXPECT_THAT(noted(file), HasSubstr("mixed_precision is there twice"));
+  EXPECT_THAT(noted(file), HasSubstr("mixed_precision appears twice"));
 }
 
 TEST_F(Accelerate, ATrainingOnProcessorsIsOne) {
