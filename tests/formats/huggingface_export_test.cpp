@@ -79,8 +79,8 @@ TEST(HuggingFace, NamesWhatIsWrongInAnIndex) {
   fs::copy_file(reference("llama") / "config.json", hf / "config.json");
   const std::pair<const char*, const char*> cases[] = {
       {"{\"weight_map\": {\"a\": \"b\",}}", "index.json' is not JSON: line 1, column 26"},
-      {"[]", "lacks an object 'weight_map'"},
-      {"{\"weight_map\": 3}", "lacks an object 'weight_map'"},
+      {"[]", "has no object 'weight_map'"},
+      {"{\"weight_map\": 3}", "has no object 'weight_map'"},
       {"{\"weight_map\": {\"a\": 3}}", "'a' is the number 3, not the name of a file"},
       {"{\"weight_map\": {\"a\": \"../b.safetensors\"}}", "'../b.safetensors' is not the name"},
   };
