@@ -266,7 +266,7 @@ TEST(HuggingFace, NothingIsOverwritten) {
   const ScratchFolder folder;
   import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);
   EXPECT_THAT([&] { import_huggingface(reference("llama"), folder / "run", "trireme", nullptr); },
-              testing::ThrowsMessage<Error>(HasSubstr("already holds a checkpoint")));
+              testing::ThrowsMessage<Error>(HasSubstr("already contains a checkpoint")));
   EXPECT_THAT([&] { export_huggingface(folder / "run", folder / "run", {}); },
               testing::ThrowsMessage<Error>(HasSubstr("not an empty folder")));
   EXPECT_THAT([&] { export_huggingface(folder / "nowhere", folder / "out", {}); },

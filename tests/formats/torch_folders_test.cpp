@@ -146,7 +146,7 @@ TEST_F(TorchFolders, RanksOfTwoStepsAreNamed) {
   writer.finish();
   fs::rename(folder / "other", folder / "consolidated.01.pth");
   EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }),
-              AllOf(HasSubstr("layers.1.ffn_norm.weight"), HasSubstr("of different steps")));
+              AllOf(HasSubstr("layers.1.ffn_norm.weight"), HasSubstr("from different steps")));
 }
 
 }  // namespace
