@@ -193,7 +193,7 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
 
   const Outcome wrong = config_of("3", "other.toml");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.out, HasSubstr("degrees of 8 in all, which do not divide 6 ranks"));
+  EXPECT_THAT(wrong.out, HasSubstr("has a product of degrees of 8, which does not divide 6 ranks"));
   write("job.toml", "[model]\nname = 'llama3'\nconverters = ['float8']\n[training]\nsteps = 9\n");
   const Outcome lost = config_of("8", "third.toml");
   EXPECT_EQ(lost.code, 2);
