@@ -47,7 +47,7 @@ class TokenFile(Handle):
         if index < 0:
             index += self.sequences
         if not 0 <= index < self.sequences:
-            raise IndexError(f"there are {self.sequences} sequences, and number {index} is asked for")
+            raise IndexError(f"there are {self.sequences} sequences, but number {index} was requested")
         data, count = c_void_p(), c_int64()
         call("tokens_sequence", self._handle, index, byref(data), byref(count))
         if count.value == 0:
@@ -117,7 +117,7 @@ class Dataset(Handle):
         """
         numpy = _native.numpy()
         if count < 0:
-            raise InputError(f"{count} samples are asked for")
+            raise InputError(f"{count} samples were requested")
         shape = (count, self.seq_length)
         arrays = {name: numpy.zeros(shape, dtype=numpy.float32 if name == "loss_weights" else numpy.int32) for name in _NAMES}
         call("samples_read", self._handle, first, count, *[array.ctypes.data for array in arrays.values()])
@@ -134,7 +134,7 @@ class Dataset(Handle):
         if index < 0:
             index += self._size
         if not 0 <= index < self._size:
-            raise IndexError(f"there are {self._size} samples, and number {index} is asked for")
+            raise IndexError(f"there are {self._size} samples, but number {index} was requested")
         return {name: array[0] for name, array in self.read(index).items()}
 
 

@@ -116,7 +116,7 @@ class Model(Handle):
         for found in (special.bos, special.eod, special.eos):
             if found >= 0:
                 return found
-        raise InputError("the tokenizer has no token that opens or ends a document: give a context")
+        raise InputError("the tokenizer has no token that starts or ends a document: give a context")
 
     def log_likelihoods(
         self, pairs: Sequence[Tuple[Text, Text]], progress: Optional[Callable[[int], Any]] = None

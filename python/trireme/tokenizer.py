@@ -115,7 +115,7 @@ class Tokenizer(Handle):
 
     def _encode(self, texts: Sequence[Union[str, bytes]], kind: str) -> Tuple[c_void_p, Any]:
         if kind not in _KINDS:
-            raise InputError(f"there is no kind {kind!r} of encoding: expected {', '.join(_KINDS)}")
+            raise InputError(f"unknown encoding kind {kind!r}: expected {', '.join(_KINDS)}")
         if isinstance(texts, (str, bytes)):
             raise InputError("a batch is a list of texts: encode() takes one text")
         texts = texts if isinstance(texts, (list, tuple)) else list(texts)

@@ -47,7 +47,8 @@ void Device::release_host(std::byte* memory, std::int64_t bytes) {
 }
 
 std::shared_ptr<const GroupedProduct> Device::grouped(DType, Product, const GroupedShape&) {
-  fail("{} has no products of grouped rows, which experts need: use run.device = \"cpu\"", name());
+  fail("{} does not support grouped GEMMs, which experts require: use run.device = \"cpu\"",
+       name());
 }
 
 }  // namespace trireme

@@ -41,7 +41,8 @@ Plugin load(const fs::path& path) {
                          reinterpret_cast<PluginReport>(dlsym(plugin, plugin_report_symbol))};
   if (!version || version() != plugin_version || !functions.open || !functions.start ||
       !functions.report)
-    fail("{} belongs to another version of trireme: build or install both together", path.string());
+    fail("{} belongs to a different version of trireme: build or install both together",
+         path.string());
   return functions;
 }
 
@@ -49,8 +50,8 @@ Plugin load_for(const std::string& name, const Target& target) {
   const fs::path path = find_plugin(name);
   if (path.empty()) {
     fail_input(
-        "run.device = \"{}\": this build of trireme has no GPU part for it ({} is not next to the "
-        "program); docs/gpu.md says how to build it",
+        "run.device = \"{}\": this build of trireme has no plug-in for it ({} is not next to the "
+        "program); see docs/gpu.md for how to build it",
         name_of(target.device), file_of(name));
   }
   return load(path);

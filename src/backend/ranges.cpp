@@ -53,8 +53,8 @@ void ProfilerRange::open_library() {
     return;
   }
   fail_input(
-      "TRIREME_RANGES = {} needs a profiler's library, and none of {} can be opened and has {} or "
-      "{}: name one by TRIREME_RANGES_LIBRARY, or unset TRIREME_RANGES",
+      "TRIREME_RANGES = {} requires a profiler library, but none of {} can be opened and has {} or "
+      "{}: set TRIREME_RANGES_LIBRARY to one, or unset TRIREME_RANGES",
       wanted, fmt::join(names, ", "), functions[0][0], functions[1][0]);
 }
 

@@ -109,7 +109,7 @@ void File::read_at(std::uint64_t offset, void* bytes, std::size_t count) const {
     const ssize_t n = ::pread(fd_, to, count, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_errno("read", path_);
-    if (n == 0) fail_input("'{}' ends at byte {}, before it should", path_.string(), offset);
+    if (n == 0) fail_input("'{}' ends prematurely at byte {}", path_.string(), offset);
     to += n;
     offset += static_cast<std::uint64_t>(n);
     count -= static_cast<std::size_t>(n);
@@ -133,7 +133,7 @@ std::string read_file(const fs::path& path, std::uint64_t max_bytes) {
   const File file(path, File::Mode::read);
   const std::uint64_t size = file.size();
   if (size > max_bytes) {
-    fail_input("'{}' has {} bytes, more than the {} that are read", path.string(), size, max_bytes);
+    fail_input("'{}' has {} bytes, more than the maximum of {}", path.string(), size, max_bytes);
   }
   std::string bytes(size, '\0');
   file.read_at(0, bytes.data(), size);

@@ -135,11 +135,11 @@ std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   const auto begins = [&](std::string_view begin) { return bytes.starts_with(begin); };
   if (begins("version https://git-lfs.github.com/spec/") ||
       begins("version https://hawser.github.com/spec/") || begins("version http://git-media.io/")) {
-    return ForeignBytes{Kind::stand_in, "a pointer of Git LFS and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a Git LFS pointer, not the file itself",
                         "run `git lfs pull` in its repository, or download the file"};
   }
   if (begins("# xet version ")) {
-    return ForeignBytes{Kind::stand_in, "a pointer of Xet and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a Xet pointer, not the file itself",
                         "download the file, with `hf download`"};
   }
   const std::string_view line = bytes.substr(0, bytes.find_first_of("\r\n"));
@@ -147,7 +147,7 @@ std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   if (one_word &&
       (begins("/annex/objects/") || (begins("../") && line.find("/annex/objects/") != line.npos) ||
        begins(".git/annex/objects/"))) {
-    return ForeignBytes{Kind::stand_in, "a pointer of git-annex and not the file itself",
+    return ForeignBytes{Kind::stand_in, "a git-annex pointer, not the file itself",
                         "run `git annex get` in its repository"};
   }
   // A symbolic link of a Hugging Face Hub cache that was copied as a text file with its target.
@@ -155,7 +155,7 @@ std::optional<ForeignBytes> stand_in(std::string_view bytes) {
   const std::size_t at = line.find(blobs);
   if (begins("../") && at != line.npos &&
       line.find_first_not_of("0123456789abcdef", at + blobs.size()) == line.npos) {
-    return ForeignBytes{Kind::stand_in, "the target of a link and not the file itself",
+    return ForeignBytes{Kind::stand_in, "the target of a link, not the file itself",
                         "copy the folder again with `cp -L`, or download the file"};
   }
   if (begins("\0GITCRYPT\0"sv)) {
@@ -182,13 +182,13 @@ bool is_refusal_of_server(std::string_view bytes) {
 std::optional<ForeignBytes> tokens(std::string_view bytes) {
   constexpr std::uint32_t llmc_u16 = 20240520, llmc_u32 = 20240801;
   if (bytes.starts_with("\x93NUMPY")) {
-    return ForeignBytes{Kind::tokens, "an array of NumPy",
-                        "make token files from the text, with `trireme preprocess`"};
+    return ForeignBytes{Kind::tokens, "a NumPy array",
+                        "create token files from the text with `trireme preprocess`"};
   }
   const std::uint32_t magic = bytes.size() >= 8 ? little_u32(bytes, 0) : 0;
   if (magic == llmc_u16 || magic == llmc_u32) {
     return ForeignBytes{Kind::tokens, "a token file of llm.c",
-                        "make token files from the text, with `trireme preprocess`"};
+                        "create token files from the text with `trireme preprocess`"};
   }
   return std::nullopt;
 }
@@ -199,13 +199,12 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
   first = first.substr(0, foreign_bytes_wanted);
   if (auto found = stand_in(first)) return found;
   if (is_refusal_of_server(first)) {
-    return ForeignBytes{Kind::stand_in,
-                        "a server's refusal and not the file that its name promises",
-                        "download it again, logged in if its server asks for that"};
+    return ForeignBytes{Kind::stand_in, "a server's error response, not the expected file",
+                        "download it again, after logging in if the server requires it"};
   }
   if (is_page(first)) {
-    return ForeignBytes{Kind::web_page, "a web page or XML and not the file that its name promises",
-                        "download it again, logged in if its server asks for that"};
+    return ForeignBytes{Kind::web_page, "a web page or XML, not the expected file",
+                        "download it again, after logging in if the server requires it"};
   }
   if (auto found = tokens(first)) return found;
   if (auto found = compressed(first)) return found;

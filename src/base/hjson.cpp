@@ -31,10 +31,10 @@ class HjsonParser {
 
   Json whole() {
     skip();
-    if (end()) fault("there is nothing");
+    if (end()) fault("the text is empty");
     Json result = peek() == '{' || peek() == '[' ? value(1) : members(1, true);
     skip();
-    if (!end()) fault("expected nothing more");
+    if (!end()) fault("expected the end of the text");
     return result;
   }
 
@@ -93,7 +93,7 @@ class HjsonParser {
       const std::string key = name();
       if (object.contains(key)) {
         at_ = begin;
-        fault(fmt::format("the key '{}' is there twice: one of the two values would be lost", key));
+        fault(fmt::format("duplicate key '{}'", key));
       }
       skip();
       if (peek() != ':') fault(fmt::format("expected a colon after the key '{}'", key));
@@ -133,7 +133,7 @@ class HjsonParser {
     const char quote = text_[at_++];
     std::string json = "\"";
     while (!end() && peek() != quote) {
-      if (peek() == '\n') fault("a text in quotes ends on its line");
+      if (peek() == '\n') fault("a string in quotes must end on the same line");
       if (peek() == '"') json += '\\';  // double quote inside single quotes
       const bool escape = peek() == '\\' && at_ + 1 < text_.size();
       if (escape && text_[at_ + 1] == '\'')
@@ -142,12 +142,12 @@ class HjsonParser {
         json += text_[at_++];
       json += text_[at_++];
     }
-    if (end()) fault("a text in quotes has no end");
+    if (end()) fault("a string in quotes has no end");
     ++at_;
     const Json parsed = Json::parse(json + "\"", nullptr, false);
     if (parsed.is_string()) return parsed.get<std::string>();
     at_ = begin;
-    fault("this text has a wrong escape, or is not UTF-8");
+    fault("this string has an invalid escape, or is not UTF-8");
   }
 
   // ''' strings: the indentation of the first line is removed from all lines.
@@ -156,7 +156,7 @@ class HjsonParser {
     const std::size_t indentation = at_ - (line == text_.npos ? 0 : line + 1);
     at_ += 3;
     const std::size_t stop = text_.find("'''", at_);
-    if (stop == text_.npos) fault("a text in ''' has no end");
+    if (stop == text_.npos) fault("a string in ''' has no end");
     std::string_view rest = text_.substr(at_, stop - at_);
     at_ = stop + 3;
     const std::size_t first = rest.find_first_not_of(" \t\r");

@@ -20,13 +20,13 @@ struct Wording {
 constexpr Wording wordings[] = {
     {"unexpected end of input", "the text ends before its value is complete"},
     {"missing closing quote", "a string has no closing quote"},
-    {"control character", "a string holds a control character, such as a line break, unescaped"},
+    {"control character", "a string contains an unescaped control character, such as a line break"},
     {"ill-formed UTF-8", "a string is not UTF-8"},
-    {"surrogate", "a string holds half of a surrogate pair"},
+    {"surrogate", "a string contains half of a surrogate pair"},
     {"invalid string", "a backslash in a string does not begin an escape"},
     {"invalid number", "a number is malformed"},
     {"number overflow", "a number is too large"},
-    {"expected end of input", "something follows where the text should end"},
+    {"expected end of input", "unexpected text after the end"},
     {"parsing object key", "expected a key in double quotes"},
     {"parsing object separator", "expected a ':'"},
     {"parsing object", "expected a ',' or '}'"},
@@ -77,7 +77,7 @@ std::size_t byte_of_number(std::string_view text, std::string_view words) {
 }  // namespace
 
 JsonFault json_fault(std::string_view text, std::size_t byte, std::string_view library_words) {
-  if (text.find_first_not_of(" \t\r\n") == text.npos) return fault_at(text, 1, "there is nothing");
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return fault_at(text, 1, "the text is empty");
   for (const auto& [keyword, ours] : wordings) {
     if (library_words.find(keyword) != library_words.npos) return fault_at(text, byte, ours);
   }

@@ -53,7 +53,7 @@ std::int64_t JsonSection::count(const char* key) const {
   const Json& value = at(key);
   constexpr std::int64_t largest = std::int64_t{1} << 40;
   if (!value.is_number_integer() || value < 1 || value > largest) {
-    refuse(key, "not a whole number from 1 up");
+    refuse(key, "not a positive integer");
   }
   return value.get<std::int64_t>();
 }

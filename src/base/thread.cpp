@@ -13,8 +13,8 @@ std::thread start_thread(std::string_view advice, std::function<void()> body) {
     return std::thread(std::move(body));
   } catch (const std::system_error& error) {
     fail(
-        "cannot start another thread: {}; {}, or raise the limit on processes (ulimit -u, or the "
-        "pids limit of the container)",
+        "cannot start another thread: {}; {}, or increase the limit on processes (ulimit -u, or "
+        "the pids limit of the container)",
         error.code().message(), advice);
   }
 }

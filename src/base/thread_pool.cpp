@@ -98,7 +98,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   try {
     for (int worker = 1; worker < threads; ++worker) {
       state_->workers.push_back(
-          start_thread(fmt::format("set TRIREME_THREADS to fewer than the {} asked for", threads),
+          start_thread(fmt::format("set TRIREME_THREADS to fewer than {}", threads),
                        [state = state_.get(), worker] { state->work(worker); }));
     }
   } catch (...) {

@@ -55,8 +55,8 @@ void check_agreement(Communicator& world, const std::vector<Agreement>& properti
   }
   if (differences.empty()) return;
   fail_input(
-      "the ranks do not agree; different from the other ranks: {}. All ranks must run the same "
-      "version of trireme with the same files and the same settings",
+      "ranks are inconsistent: {} differs from the other ranks. All ranks must run the same "
+      "version of trireme with the same files and settings",
       differences);
 }
 

@@ -204,7 +204,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
 
   void require(int error, const Label& what) const {
     if (error) {
-      fail("{}: '{}' of group {} cannot be started: {}", library_.name(), what.text(), name(),
+      fail("{}: cannot start '{}' of group {}: {}", library_.name(), what.text(), name(),
            library_.error_text(error));
     }
   }

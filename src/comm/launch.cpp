@@ -27,7 +27,7 @@ int number(const char* name, const char* text) {
   int value = -1;
   const char* const end = text ? text + std::strlen(text) : nullptr;
   if (!text || std::from_chars(text, end, value).ptr != end || text == end || value < 0) {
-    fail_input("the environment variable {} should be a number that a launcher has set, not '{}'",
+    fail_input("the environment variable {}, which a launcher sets, must be a number, not '{}'",
                name, text ? text : "");
   }
   return value;
@@ -74,13 +74,13 @@ void refuse_foreign_launch(const GetVariable& get) {
   const std::string hosts =
       name == "WORLD_SIZE" || name == "GROUP_RANK"
           ? ""
-          : fmt::format("--hostfile HOSTS (a file with the names of {} hosts, one in a line) ",
+          : fmt::format("--hostfile HOSTS (a file with the names of {} hosts, one per line) ",
                         nodes > 1 ? fmt::format("the {}", nodes) : std::string("all"));
   fail_input(
-      "{} says that this is one of several processes, as torchrun starts them, but trireme is "
-      "started by mpirun or srun: once, on one host, mpirun -n {} {}trireme train ..., srun -n {} "
-      "trireme train ..., or on one machine trireme train --nproc {} .... A process that is alone "
-      "on purpose: unset {}",
+      "{} indicates one of several processes started by torchrun, but trireme must be started with "
+      "mpirun or srun: once, on one host, mpirun -n {} {}trireme train ..., srun -n {} trireme "
+      "train ..., or on one machine trireme train --nproc {} .... To run a single process, unset "
+      "{}",
       why, n, hosts, n, n, name);
 }
 

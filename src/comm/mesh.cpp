@@ -43,10 +43,10 @@ std::string proposal(const char* key, int wanted, int ranks, std::int64_t others
   add("cp", d.cp);
   add("dp_replicate", d.dp_replicate);
   fail_input(
-      "{} ranks cannot be cut into tp {} x cp {} x pp {} x dp_replicate {}: their product {} must "
-      "divide the number of ranks. Start {} ranks{}{}",
+      "{} ranks cannot be divided into tp {} x cp {} x pp {} x dp_replicate {}: their product {} "
+      "must divide the number of ranks. Start {} ranks{}{}",
       ranks, d.tp, d.cp, d.pp, d.dp_replicate, product, multiples_near(ranks, product),
-      proposals.empty() ? ", or choose smaller degrees" : ", or, the other degrees kept, set ",
+      proposals.empty() ? ", or choose smaller degrees" : ", or keep the other degrees and set ",
       fmt::join(proposals, ", or "));
 }
 
@@ -77,8 +77,8 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
     const std::string of_slices =
         d.expert_tp > 1 ? fmt::format(" times expert_tp = {}", d.expert_tp) : "";
     fail_input(
-        "parallel.ep is {}{}, but experts are spread within the {} ranks of a stage that share one "
-        "copy of the states ({} ranks / pp {} / dp_replicate {}): set {}",
+        "parallel.ep is {}{}, but experts are distributed over the {} ranks of a stage that share "
+        "one replica of the states ({} ranks / pp {} / dp_replicate {}): set {}",
         d.ep, of_slices, sharing, ranks, d.pp, d.dp_replicate,
         sharing % d.expert_tp
             ? fmt::format("parallel.expert_tp = {}", divisors_near(sharing, d.expert_tp))

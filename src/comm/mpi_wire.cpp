@@ -100,8 +100,8 @@ class MpiWire final : public Wire {
  private:
   std::string end_message() const {
     return fmt::format(
-        "trireme: warning: rank {} ({}): MPI_Finalize did not return within {:.0f} s; everything "
-        "was done before it, and this process ends with exit code {}\n",
+        "trireme: warning: rank {} ({}): MPI_Finalize did not return within {:.0f} s; all work was "
+        "already complete, and this process ends with exit code {}\n",
         place_.rank, place_.host, longest_end_s, exit_code_);
   }
 

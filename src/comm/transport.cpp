@@ -62,8 +62,8 @@ AlarmLimit start_limit(double seconds, const LaunchInfo& launch) {
       whole,
       fmt::format(
           "trireme: rank {} ({}): MPI did not start within {:.0f} s: a process is missing, or the "
-          "network between the nodes (started by {}) does not carry messages; trireme doctor "
-          "--nodes names whom it does not\n",
+          "network between the nodes (started by {}) does not transfer messages; trireme doctor "
+          "--nodes shows where\n",
           launch.rank, host_name(), whole, launch.launcher),
       static_cast<int>(ExitCode::failed));
 }

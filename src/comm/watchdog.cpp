@@ -347,9 +347,9 @@ std::string ProgressEngine::name_of(int world_rank) const {
 std::string ProgressEngine::state_of(int world_rank) const {
   const Answer& a = answers_[world_rank];
   const std::string name = name_of(world_rank);
-  if (!a.given) return name + " (does not answer: stopped, dead or cut off)";
+  if (!a.given) return name + " (does not respond: stopped, dead or disconnected)";
   if (a.message.busy) {
-    return fmt::format("{} ({}; nothing has moved for {:.0f} s)", name, a.message.text,
+    return fmt::format("{} ({}; no progress for {:.0f} s)", name, a.message.text,
                        stalls_[world_rank].waits * options_.timeout_s);
   }
   if (!a.message.waiting) return name + " (is computing)";
@@ -368,7 +368,7 @@ LastMessage ProgressEngine::report(const Operation& operation, double seconds) c
       fmt::format("'{}' of group {} (ranks {}) is not complete after {:.1f} s. ",
                   operation.label().text(), group.name, rank_list(group.world_ranks), seconds);
   if (missing.empty()) {
-    text += "All ranks have arrived, but nothing is transferred";
+    text += "All ranks have arrived, but no data is transferred";
   } else {
     text += "Missing: ";
     for (std::size_t i = 0; i < std::min(missing.size(), max_described); ++i) {
@@ -380,9 +380,11 @@ LastMessage ProgressEngine::report(const Operation& operation, double seconds) c
   }
   std::vector<int> elsewhere = silent;
   std::erase_if(elsewhere, [&](int rank) { return std::ranges::count(missing, rank) > 0; });
-  if (elsewhere.size() == 1) text += ". Elsewhere no answer from " + name_of(elsewhere.front());
-  if (elsewhere.size() > 1) text += ". Elsewhere no answer from ranks " + rank_list(elsewhere);
-  text += ". The job ends; if its ranks are only slow, raise train.timeout_s";
+  if (elsewhere.size() == 1)
+    text += ". In other groups, no response from " + name_of(elsewhere.front());
+  if (elsewhere.size() > 1)
+    text += ". In other groups, no response from ranks " + rank_list(elsewhere);
+  text += ". The job ends; if its ranks are only slow, increase train.timeout_s";
   return {text + suspects_text(suspect_hosts(silent, wire_.place().rank, hosts_)), silent};
 }
 

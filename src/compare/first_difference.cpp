@@ -192,8 +192,7 @@ class StepComparer {
 std::string FirstDifference::text() const {
   if (!is_whole) {
     return fmt::format(
-        "step {}: {} differs first: all ranks together hold {} elements of parts that have {} on "
-        "one rank",
+        "step {}: {} differs first: all ranks together have {} elements, but one rank has {}",
         step + 1, place.text(), elements, elements_on_one_rank);
   }
   std::string on =
@@ -201,7 +200,7 @@ std::string FirstDifference::text() const {
   if (!group.empty()) on += fmt::format(" ({})", group);
   std::string how = fmt::format("norm {:.6g}, on one rank {:.6g}", found, expected);
   if (found == expected)
-    how = fmt::format("the norm is the same, {:.6g}, but single elements differ", found);
+    how = fmt::format("the norm is equal, {:.6g}, but individual elements differ", found);
   else if (is_near(found, expected, 1e-5 * expected))
     how = fmt::format("norm {}, on one rank {}", found, expected);
   if (factor > 0) how += fmt::format(", {:.4g} times as large everywhere", factor);

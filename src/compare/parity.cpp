@@ -112,8 +112,8 @@ void check_comparable(const LayoutRun& run, Precision precision) {
     if (std::isfinite(loss) && std::isfinite(norm) && norm > 0) continue;
     fail_input(
         "step {} on one rank in {} has the loss {:.6g} and the gradient norm {:.6g}: to compare "
-        "layouts, both must be finite and the norm above 0; choose, for example, a smaller "
-        "optimizer.lr or another model.init_std for all layouts with --set",
+        "layouts, both must be finite and the norm above 0: for example, set a smaller "
+        "optimizer.lr or a different model.init_std for all layouts with --set",
         step + 1, precision, loss, norm);
   }
 }
@@ -126,9 +126,8 @@ std::string differing_total(const LayoutRun& run, const LayoutRun& one_rank, dou
           std::tuple{"norm of the gradient", run.norms[step], one_rank.norms[step]}}) {
       if (std::abs(own - its) <= tolerance * std::abs(its)) continue;
       return fmt::format(
-          "step {}: the {} is {}, on one rank {}, although all values that it is made of are the "
-          "same",
-          step + 1, name, own, its);
+          "step {}: the {} is {}, on one rank {}, although all of its inputs are equal", step + 1,
+          name, own, its);
     }
   }
   return "";
@@ -218,8 +217,8 @@ void ParityJudge::judge_rounding(const ParityLayout& layout, const LayoutRun& ru
       4 * verdict.distance_of_one_rank + 4 * rounding_of(layout.config.run.precision);
   if (verdict.distance <= allowed) return;
   verdict.problem = fmt::format(
-      "step 1: the gradients are {:.3g} away from those in fp64, relative to their norm, and those "
-      "of one rank {:.3g}: more than rounding, and only in this precision. Farthest is {}",
+      "step 1: the relative error of the gradients with respect to fp64 is {:.3g}, and on one rank "
+      "{:.3g}: more than rounding, and only in this precision. The largest error is in {}",
       verdict.distance, verdict.distance_of_one_rank, farthest.place.text());
 }
 

@@ -72,7 +72,7 @@ ReadLayout read_layout(const std::string& text) {
     const std::string setting = in_full(text, item);
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
-    if (!keys.insert(key).second) fail_input("layout '{}' sets {} twice: give it once", text, key);
+    if (!keys.insert(key).second) fail_input("layout '{}' sets {} twice", text, key);
     if (key == "parallel.dp") {
       const bool is_number =
           !value.empty() && value.size() < 6 &&
@@ -81,8 +81,8 @@ ReadLayout read_layout(const std::string& text) {
       if (layout.dp == 0) fail_input("layout '{}': {} is not a number of ranks", text, item);
     } else if (!is_of_layout(key)) {
       fail_input(
-          "layout '{}': {} changes what is computed, and layouts that compute different things "
-          "cannot be compared: give it to all of them with --set",
+          "layout '{}': {} changes what is computed, so the layouts would not be comparable: set "
+          "it for all of them with --set",
           text, item);
     } else {
       layout.overrides.push_back(setting);
@@ -132,7 +132,7 @@ ParityLayout make_layout(const ParityRequest& request, const std::string& text) 
                              (read.dp > 0 ? read.dp : fewest_data_parallel(p));
   if (ranks > most_ranks) {
     fail_input(
-        "layout '{}' needs {} ranks, which are threads of this process: at most {} are allowed; "
+        "layout '{}' needs {} ranks, which run as threads of this process: at most {} are allowed; "
         "choose smaller degrees",
         text, ranks, most_ranks);
   }
@@ -144,8 +144,8 @@ void check_memory(const ParityLayout& layout, const ParityLayout& one_rank) {
   const std::int64_t needed = bytes_needed(layout, one_rank), there = machine_memory_bytes();
   if (needed <= there) return;
   fail_input(
-      "{} together {} {} of memory, and this machine has {}: make the model smaller for all "
-      "layouts, as with --set model.num_layers=2 --set train.micro_batch_size=1",
+      "{} together {} {} of memory, but this machine has {}: use a smaller model for all layouts, "
+      "for example with --set model.num_layers=2 --set train.micro_batch_size=1",
       counted(layout.ranks, "rank"), layout.ranks == 1 ? "needs" : "need", bytes_to_text(needed),
       bytes_to_text(there));
 }

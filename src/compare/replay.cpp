@@ -30,9 +30,9 @@ class OwnFolder {
     if (leads_) {
       std::error_code error;
       const fs::path scratch = fs::temp_directory_path(error);
-      if (error) fail_input("the folder for temporary files (TMPDIR) is not there");
+      if (error) fail_input("the folder for temporary files (TMPDIR) does not exist");
       path = (scratch / "trireme-replay-XXXXXX").string();
-      if (!::mkdtemp(path.data())) fail("cannot make a folder in '{}'", scratch.string());
+      if (!::mkdtemp(path.data())) fail("cannot create a folder in '{}'", scratch.string());
     }
     path_ = from_rank_0(&transport, path);
   }
@@ -55,15 +55,14 @@ void refuse_own_keys(const std::vector<std::string>& overrides) {
     const std::string key = setting.substr(0, setting.find('='));
     if (key == "run.dir" || key.starts_with("checkpoint.") || key == "train.eval_interval" ||
         key == "offload.path")
-      fail_input("{}: a replay sets {} itself, since it writes nothing into the run's folder",
+      fail_input("{}: a replay sets {} itself, because it writes nothing to the run's folder",
                  setting, key);
   }
 }
 
 // Refuses steps that the run has not reached.
 void check_steps(const AllSteps& steps, const ReplayRequest& request) {
-  if (steps.empty())
-    fail_input("'{}' has no lines of steps in its metrics.jsonl", request.run.string());
+  if (steps.empty()) fail_input("metrics.jsonl of '{}' contains no steps", request.run.string());
   const std::int64_t done = steps.rbegin()->first;
   if (request.first < 1 || request.first > request.last || request.last > done) {
     fail_input(
@@ -76,11 +75,11 @@ void check_steps(const AllSteps& steps, const ReplayRequest& request) {
 void check_lines(const AllSteps& steps, std::int64_t first, std::int64_t last) {
   for (std::int64_t step = first; step <= last; ++step) {
     const auto found = steps.find(step);
-    if (found == steps.end()) fail_input("the run's metrics.jsonl has no line of step {}", step);
+    if (found == steps.end()) fail_input("the run's metrics.jsonl does not contain step {}", step);
     if (!found->second.contains("went_back_to")) continue;
     fail_input(
-        "step {} went back to the weights of step {} (train.spike_policy), which a replay cannot: "
-        "give steps up to {}, or from a checkpoint after it on",
+        "step {} rolled back to the weights of step {} (train.spike_policy), which a replay cannot "
+        "reproduce: give steps up to {}, or steps after a later checkpoint",
         step, found->second.at("went_back_to"), step - 1);
   }
 }
@@ -149,8 +148,8 @@ void keep_batch(Config& config, const AllSteps& steps, std::int64_t first) {
     return;
   }
   fail_input(
-      "the run's global batch followed from its layout, and its metrics.jsonl does not say what it "
-      "was: give train.global_batch_size=N");
+      "the run's global batch size depended on its layout, and its metrics.jsonl does not record "
+      "it: add train.global_batch_size=N");
 }
 
 std::vector<std::string> keys_beside_layout(const std::vector<std::string>& overrides) {
@@ -234,8 +233,8 @@ ReplayReport replay(const ReplayPlan& plan, std::FILE* out, Transport& transport
     trainer.begin();
     if (trainer.step() != plan.from - 1) {
       fail_input(
-          "the run began after step {}, and the checkpoint that it began with ('{}') is of step {} "
-          "now: give steps after one of the run's own checkpoints",
+          "the run started after step {}, but the checkpoint that it started from ('{}') is now at "
+          "step {}: give steps after one of the run's own checkpoints",
           plan.from - 1, config.checkpoint.load, trainer.step());
     }
     while (trainer.step() < plan.last) {

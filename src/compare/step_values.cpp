@@ -42,7 +42,7 @@ std::string StepPlace::text() const {
   const std::string over = summed.empty() ? "" : fmt::format(", summed over {}", summed);
   switch (kind) {
     case Kind::parameter:
-      return fmt::format("{} as the passes read it", parameter);
+      return fmt::format("{} as read by the passes", parameter);
     case Kind::gradient:
       return fmt::format("the gradient of {}{}", parameter, over);
     case Kind::state:

@@ -139,8 +139,8 @@ std::string_view without_leading_blanks(std::string_view text) {
 
 std::string json_hint(std::string_view text) {
   if (holds_all(text, {"\"model_type\""}) || holds_all(text, {"\"architectures\""})) {
-    return "this is a config.json of Hugging Face: trireme convert --from hf FOLDER RUN turns its "
-           "folder into a run";
+    return "this is a config.json of Hugging Face: trireme convert --from hf FOLDER RUN imports "
+           "its folder as a run";
   }
   if (holds_all(text, {"\"zero_optimization\""}) || holds_all(text, {"\"train_batch_size\""}) ||
       holds_all(text, {"\"train_micro_batch_size_per_gpu\""})) {
@@ -173,13 +173,13 @@ std::string foreign_file_hint(std::string_view text) {
   }
   if (holds_all(text, {"compute_environment:"}) || holds_all(text, {"distributed_type:"})) {
     return "this is a configuration of Accelerate: trireme import-args FILE reads it, and trireme "
-           "config --from FILE asks for what it does not say (the model, the data and the batch, "
-           "which the training script has)";
+           "config --from FILE asks for the missing settings (the model, the data and the batch "
+           "size, which are in the training script)";
   }
   if (holds_all(text, {"[activation_checkpoint]"}) || holds_all(text, {"[training]"}) ||
       holds_all(text, {"torchtitan"})) {
     return "this is a configuration of torchtitan: trireme import-args FILE reads it, and trireme "
-           "config --from FILE asks for what it does not say";
+           "config --from FILE asks for missing settings";
   }
   return "";
 }

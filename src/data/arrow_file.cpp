@@ -21,9 +21,9 @@ const ArrowPlugin* load_arrow_plugin(const std::string& for_file) {
   const std::filesystem::path path = arrow_plugin_path();
   if (path.empty()) {
     fail_input(
-        "'{}' is a file of Parquet or Arrow, and this build of trireme cannot read those: {} is "
-        "not next to the program. `pip install pyarrow` and build again (docs/data.md), or convert "
-        "the file to JSON lines",
+        "'{}' is a Parquet or Arrow file, which this build of trireme cannot read: {} is not next "
+        "to the program. Run `pip install pyarrow` and build again (docs/data.md), or convert the "
+        "file to JSON lines",
         for_file, arrow_plugin_file);
   }
   // Local: what other libraries make of the same names is their own affair.
@@ -37,7 +37,7 @@ const ArrowPlugin* load_arrow_plugin(const std::string& for_file) {
   }
   const auto entry = reinterpret_cast<ArrowPluginEntry>(dlsym(plugin, arrow_plugin_symbol));
   if (!entry || entry()->version != arrow_plugin_version) {
-    fail_input("{} belongs to another version of trireme: build or install both together",
+    fail_input("{} belongs to a different version of trireme: build or install both together",
                path.string());
   }
   return entry();

@@ -20,7 +20,7 @@ BertDataset::BertDataset(std::shared_ptr<const IndexedDataset> data, Range range
                          std::int64_t samples, const BertOptions& options)
     : data_(std::move(data)), options_(options) {
   if (options.seq_length < 5) {
-    fail_input("BERT needs a sequence length of at least 5, not {}", options.seq_length);
+    fail_input("BERT requires a sequence length of at least 5, found {}", options.seq_length);
   }
   const BertOrderRequest request{.documents = range,
                                  .samples = samples,

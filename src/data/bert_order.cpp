@@ -77,7 +77,7 @@ std::vector<BertSample> build_bert_order(const BertOrderRequest& request,
     }
     if (samples.size() == before) {
       fail_input(
-          "of its {}, none has {} or more of at most {} tokens each; BERT data is made with "
+          "none of its {} has at least {} of at most {} tokens each; prepare BERT data with "
           "`trireme preprocess --split-sentences`",
           counted(request.documents.size(), "document"), counted(request.min_sentences, "sentence"),
           kLongSentence);

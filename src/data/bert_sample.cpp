@@ -126,7 +126,9 @@ class Masker {
 BertVocabulary bert_vocabulary(const Tokenizer& tokenizer) {
   const SpecialIds& special = tokenizer.special();
   if (special.cls < 0 || special.sep < 0 || special.mask < 0) {
-    fail_input("BERT needs a vocabulary with [CLS], [SEP] and [MASK]; this tokenizer lacks one");
+    fail_input(
+        "BERT requires a vocabulary with [CLS], [SEP] and [MASK]; this tokenizer lacks one of "
+        "them");
   }
   BertVocabulary vocabulary{special.cls, special.sep, special.mask, std::max(special.pad, 0), {}};
   for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {

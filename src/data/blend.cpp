@@ -60,7 +60,7 @@ BlendOrder build_blend_order(std::span<const double> weights, std::int64_t size)
     std::vector<std::int64_t> samples;
   };
   if (weights.size() >= 32767) {
-    fail_input("a blend of {} datasets; at most 32766 are possible", weights.size());
+    fail_input("a blend of {} datasets exceeds the maximum of 32766", weights.size());
   }
   BlendRace race(normalized(weights));
   auto arrays = std::make_shared<Arrays>();

@@ -10,7 +10,7 @@ BlockProducer::BlockProducer(const Corpus& corpus, const Tokenizer& tokenizer,
     : corpus_(corpus), tokenizer_(tokenizer), reader_(corpus, options, place) {
   try {
     for (int i = 0; i < threads; ++i) {
-      threads_.push_back(start_thread("lower data.tokenizer_threads", [this] { work(); }));
+      threads_.push_back(start_thread("decrease data.tokenizer_threads", [this] { work(); }));
     }
   } catch (...) {
     stop();

@@ -65,9 +65,8 @@ Start decompressor_of(const fs::path& path) {
     const bool packed = foreign->kind == ForeignBytes::Kind::compressed;
     // The reader judges the content of a plain file.
     if (packed) {
-      fail_input(
-          "'{}' is {}, which cannot be read here: expected a plain file, gzip, xz or zstd; {}",
-          path.string(), foreign->what, foreign->remedy);
+      fail_input("'{}' is {}, which is not supported: expected a plain, gzip, xz or zstd file; {}",
+                 path.string(), foreign->what, foreign->remedy);
     }
     if (!packed && !compression_named(path.filename().string()).empty()) {
       refuse_foreign_bytes(path.string(), *foreign);
@@ -78,12 +77,12 @@ Start decompressor_of(const fs::path& path) {
   if (begins_with_skippable_frame(path)) return open_zstd;
   if (const std::string_view name = compression_named(path.filename().string()); !name.empty()) {
     if (fs::file_size(path) == 0) {
-      fail_input("'{}' is empty: expected data of {}; writing or downloading it was interrupted",
+      fail_input("'{}' is empty: expected {} data; writing or downloading it was interrupted",
                  path.string(), name);
     }
     fail_input(
-        "'{}' is named like a file of {}, but does not begin like one: it is damaged or something "
-        "else; rename it if it is plain text",
+        "'{}' has the extension of a {} file, but its contents do not match: it is damaged or of a "
+        "different type; rename it if it is plain text",
         path.string(), name);
   }
   return nullptr;

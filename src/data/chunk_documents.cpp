@@ -21,8 +21,8 @@ void ChunkDocuments::for_each(const Chunk& chunk, const Body& body, const Bad& b
     for_each_text(chunk, body, bad);
   } catch (const std::bad_alloc&) {
     fail(
-        "'{}': the documents from line {} on, {} MiB of text, and their tokens do not fit into "
-        "memory: give fewer threads (--workers, data.tokenizer_threads), or cut the documents",
+        "'{}': the documents starting at line {}, {} MiB of text, and their tokens do not fit in "
+        "memory: use fewer threads (--workers, data.tokenizer_threads), or split the documents",
         *chunk.file, chunk.first_line, chunk.size >> 20);
   }
 }
@@ -74,8 +74,8 @@ void ChunkDocuments::read_row(const Chunk& chunk, std::int64_t row) {
     const std::int64_t count = chunk.rows->texts(k, row);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::optional<std::string_view> text = chunk.rows->text(k, row, i);
-      if (!text && count == 1) fail_input("the value of \"{}\" is null, not a text", keys_[k]);
-      if (!text) fail_input("the list at \"{}\" holds null, not only texts", keys_[k]);
+      if (!text && count == 1) fail_input("the value of \"{}\" is null, not a string", keys_[k]);
+      if (!text) fail_input("the list at \"{}\" contains null, not only strings", keys_[k]);
       const bool valid = simdjson::validate_utf8(text->data(), text->size());
       texts_[k].push_back(valid ? *text : repaired_.emplace_back(to_valid_utf8(*text)));
     }
@@ -84,7 +84,7 @@ void ChunkDocuments::read_row(const Chunk& chunk, std::int64_t row) {
 
 void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body, const Bad& bad) {
   if (keys_.size() > 1) {
-    fail_input("'{}' is plain text, which has no JSON keys: give one key or none", *chunk.file);
+    fail_input("'{}' is plain text, which has no JSON keys: give at most one key", *chunk.file);
   }
   const std::string_view text = chunk.text();
   const auto where = [&](const char* at) {
@@ -97,10 +97,11 @@ void ChunkDocuments::for_each_text(const Chunk& chunk, const Body& body, const B
   std::string repaired;
   for_each_document(text, chunk.form, [&](std::string_view document) {
     if (const std::size_t nul = document.find('\0'); nul != document.npos) {
-      return bad(Error(ExitCode::bad_input,
-                       fmt::format("{} holds NUL bytes, as in a file that is padded, was cut off "
-                                   "or is no text (`tr -d '\\0'` removes them)",
-                                   where(document.data() + nul))));
+      return bad(
+          Error(ExitCode::bad_input,
+                fmt::format("{} contains NUL bytes, as in a file that is padded, truncated or not "
+                            "text (`tr -d '\\0'` removes them)",
+                            where(document.data() + nul))));
     }
     if (!valid && !is_valid_utf8(document)) {
       note_repair([&] { return where(document.data()); });

@@ -89,8 +89,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Config& config) {
   const bool null = data.tokenizer == "null";
   if (null && config.model.vocab_size < 2) {
     fail_input(
-        "data.tokenizer = \"null\" has no files that say how many ids there are: set "
-        "model.vocab_size to their number and one more, for the id that ends documents");
+        "data.tokenizer = \"null\" does not define the number of ids: set model.vocab_size to "
+        "their number plus one, for the end-of-document id");
   }
   auto tokenizer = make_tokenizer({.type = data.tokenizer,
                                    .vocab_file = data.vocab_file,
@@ -133,8 +133,8 @@ void locate_tokenizer(Config& config, const Config& saved, const fs::path& run) 
       path = from_start.string();
     } else if (!fs::exists(path)) {
       fail_input(
-          "the run in '{}' was trained with the tokenizer file '{}', which does not exist (seen "
-          "from this folder), and there is no copy '{}': give --set data.{}=FILE",
+          "the run in '{}' was trained with the tokenizer file '{}', which does not exist "
+          "(relative to this folder), and neither does the copy '{}': add --set data.{}=FILE",
           run.string(), path, copy.string(), kept.key.name);
     }
   }

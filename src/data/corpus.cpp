@@ -75,7 +75,7 @@ Corpus::Corpus(const std::vector<std::string>& patterns, const CorpusOptions& op
   doubts_ = std::move(inputs.doubts);
   for (std::string& path : inputs.files) files_.push_back({.path = std::move(path)});
   if (files_.size() > std::numeric_limits<std::int32_t>::max()) {
-    fail_input("{} files are more than a source can hold", files_.size());
+    fail_input("{} files are more than a source supports", files_.size());
   }
   ThreadPool::global().run(static_cast<std::int64_t>(files_.size()),
                            [&](std::int64_t i, int) { look_into(files_[i]); });
@@ -92,7 +92,7 @@ Corpus::Corpus(const std::vector<std::string>& patterns, const CorpusOptions& op
                                      static_cast<std::uint64_t>(file.form), file.in_blocks};
     hasher.update(numbers, sizeof(numbers));
   }
-  if (units_.empty()) fail_input("'{}' holds no row group", files_.front().path);
+  if (units_.empty()) fail_input("'{}' contains no row group", files_.front().path);
   const std::uint64_t numbers[] = {options_.block_bytes, options_.skip_bad_rows};
   hasher.update(numbers, sizeof(numbers));
   key_ = hasher.digest();
@@ -125,8 +125,8 @@ void Corpus::refuse_nulls(const ArrowFile& columns) const {
     const std::int64_t nulls = columns.nulls(group, 0).value_or(0);
     if (nulls == 0) continue;
     fail_input(
-        "'{}' row group {}: the column \"{}\" has {} of null; expected a text in every row "
-        "(data.skip_bad_rows = true passes over rows without one)",
+        "'{}' row group {}: the column \"{}\" has {} of null; expected text in every row "
+        "(data.skip_bad_rows = true skips rows without text)",
         columns.path(), group, options_.key, counted(nulls, "value"));
   }
 }

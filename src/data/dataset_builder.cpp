@@ -42,13 +42,15 @@ std::shared_ptr<const FillInMiddle> fill_in_middle_of(const Config& config) {
   const DataConfig& data = config.data;
   if (data.fim_rate <= 0) return nullptr;
   if (data.tokenizer.empty()) {
-    fail_input("data.fim_rate needs data.tokenizer and its files: documents are cut as text");
+    fail_input(
+        "data.fim_rate requires data.tokenizer and its files, because documents are split as "
+        "text");
   }
   const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(config);
   const auto id_of = [&](const char* key, const std::string& token) {
     const std::int32_t id = tokenizer->token_id(token);
     if (id < 0) {
-      fail_input("{} = \"{}\": the tokenizer has no such token; name the one that it has", key,
+      fail_input("{} = \"{}\": the tokenizer has no such token: use a token of its vocabulary", key,
                  token);
     }
     return id;
@@ -88,7 +90,8 @@ BertOptions bert_options(const Config& config) {
   const DataConfig& data = config.data;
   if (data.tokenizer.empty()) {
     fail_input(
-        "model.family = {:?} needs data.tokenizer and its files: words are masked as a whole",
+        "model.family = {:?} requires data.tokenizer and its files, because whole words are "
+        "masked",
         config.model.family);
   }
   const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(config);
@@ -117,8 +120,8 @@ DatasetBuilder::DatasetBuilder(const DataConfig& config, const GptOptions& optio
   if (masks.eod_id < 0 &&
       (masks.reset_position_ids || masks.reset_attention_mask || masks.eod_mask_loss)) {
     fail_input(
-        "data.reset_position_ids, reset_attention_mask and eod_mask_loss need a tokenizer with an "
-        "end-of-document token");
+        "data.reset_position_ids, reset_attention_mask and eod_mask_loss require a tokenizer with "
+        "an end-of-document token");
   }
 }
 
@@ -133,10 +136,10 @@ void DatasetBuilder::check_config() const {
   if (config_.path.empty() && !by_split && config_.sources.empty()) {
     fail_input(
         "no data: set data.path (or data.train_path) to a dataset made by `trireme preprocess`, or "
-        "data.sources to files of text");
+        "data.sources to text files");
   }
   if (!config_.path.empty() && by_split) {
-    fail_input("data.path and data.train_path, valid_path or test_path exclude each other");
+    fail_input("data.path and data.train_path, valid_path or test_path are mutually exclusive");
   }
 }
 
@@ -163,11 +166,11 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_one(const std::string& pref
   const Range range = range_of(share, count);
   if (range.size() == 0) {
     fail_input(
-        "the {} split of '{}' holds no document: data.split \"{}\" of {} leaves it none; give it a "
+        "the {} split of '{}' is empty: data.split \"{}\" of {} leaves it no document; give it a "
         "larger share or the weight 0{}",
         name_of(split), data->prefix(), config_.split, counted(count, "document"),
         count > few_documents ? ""
-                              : ", or make more documents of plain text (`trireme preprocess "
+                              : ", or split plain text into more documents (`trireme preprocess "
                                 "--documents paragraph` or `line`)");
   }
   const auto make = [&]<class Kind>(auto options) -> std::shared_ptr<const Dataset> {
@@ -232,7 +235,7 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     const std::int64_t size = datasets[d]->size();
     if (size == 0) {
-      fail_input("the {} split of '{}' holds too few tokens for one sample of {}", name_of(split),
+      fail_input("the {} split of '{}' has too few tokens for one sample of {}", name_of(split),
                  blend.prefixes[d], datasets[d]->seq_length());
     }
     weights.push_back(static_cast<double>(size));
@@ -240,8 +243,8 @@ std::shared_ptr<const Dataset> DatasetBuilder::build_by_size(const BlendSpec& bl
   }
   if (total < samples) {
     fail_input(
-        "the {} split needs {}, but one epoch of the {} holds {}: give them weights (weight path "
-        "weight path ...), then they are repeated",
+        "the {} split needs {}, but one epoch of the {} has only {}: give them weights (weight "
+        "path weight path ...) so that they are repeated",
         name_of(split), counted(samples, "sample"), counted(datasets.size(), "dataset"), total);
   }
   const std::uint64_t key = blend_order_key(weights, samples);

@@ -66,8 +66,8 @@ class CompressedSource : public ByteSource {
                reason);
   }
   [[noreturn]] void fail_memory(std::string_view needs, std::string_view remedy) const {
-    fail_input("'{}' needs {} to be decompressed, and at most {} are taken for that here: {}",
-               file_.name(), needs, mebibytes(most_memory()), remedy);
+    fail_input("decompressing '{}' needs {}, but at most {} are allowed: {}", file_.name(), needs,
+               mebibytes(most_memory()), remedy);
   }
   [[noreturn]] void fail_reason(std::string_view reason) const {
     fail_input("'{}' cannot be decompressed: {}", file_.name(), reason);
@@ -86,11 +86,8 @@ class CompressedSource : public ByteSource {
     while (refill() && !first_ && *input_.data == '\0') input_.take(1);
     if (!refill()) return false;
     if (!first_ && !begins(static_cast<unsigned char>(*input_.data))) {
-      fail_input(
-          "'{}' is damaged: after its {} data, in its last {} bytes, there is something else that "
-          "is not {}",
-          file_.name(), format_, fs::file_size(file_.name()) - file_.consumed() + input_.size,
-          format_);
+      fail_input("'{}' is damaged: after its {} data, its last {} bytes are not {}", file_.name(),
+                 format_, fs::file_size(file_.name()) - file_.consumed() + input_.size, format_);
     }
     first_ = false;
     begin();
@@ -156,9 +153,8 @@ class XzSource final : public CompressedSource {
       fail_memory(mebibytes(lzma_memusage(&stream_)),
                   "unpack it with `xz -d` on a machine with more memory");
     }
-    if (result == LZMA_OPTIONS_ERROR)
-      fail_reason("it uses a filter or a version of xz not known here");
-    if (result != LZMA_OK && result != LZMA_BUF_ERROR) fail_damaged("its checks do not hold");
+    if (result == LZMA_OPTIONS_ERROR) fail_reason("it uses an unknown filter or version of xz");
+    if (result != LZMA_OK && result != LZMA_BUF_ERROR) fail_damaged("its checksums do not match");
     return false;
   }
 
@@ -202,9 +198,9 @@ class ZstdSource final : public CompressedSource {
     if (code == ZSTD_error_frameParameter_windowTooLarge || code == ZSTD_error_memory_allocation)
       refuse_window();
     if (code == ZSTD_error_dictionary_wrong)
-      fail_reason("it needs the dictionary with which it was compressed: `zstd -d -D DICTIONARY`");
+      fail_reason("decompression requires its dictionary: `zstd -d -D DICTIONARY`");
     if (code == ZSTD_error_version_unsupported || code == ZSTD_error_prefix_unknown)
-      fail_reason("a frame of it has a format that libzstd does not know");
+      fail_reason("one of its frames has a format unknown to libzstd");
     fail_damaged(ZSTD_getErrorName(result));
   }
 
@@ -212,7 +208,7 @@ class ZstdSource final : public CompressedSource {
     const std::uint64_t window = this->window();
     if (window > std::uint64_t{1} << largest_known) {
       fail_reason(fmt::format(
-          "its header demands a window of {} (--long={}), and libzstd knows windows up to {}",
+          "its header requires a window of {} (--long={}), but libzstd supports at most {}",
           mebibytes(window), std::bit_width(window - 1),
           mebibytes(std::uint64_t{1} << largest_known)));
     }

@@ -86,8 +86,8 @@ void TextChunks::read_to_cut(std::size_t& cut) {
     }
     if (cut == kNoCut && (rest_.size() >= document_limit || is_blown_up())) {
       fail_input(
-          "'{}': the document that begins at line {} has more than {} MiB{}; cut the file into "
-          "documents, one to a line or with blank lines between them (--documents)",
+          "'{}': the document that begins at line {} has more than {} MiB{}; split the file into "
+          "documents, one per line or separated by blank lines (--documents)",
           *file_, line_, rest_.size() >> 20,
           is_blown_up()
               ? fmt::format(", all from {} KiB of compressed data", source_->consumed() >> 10)
@@ -104,7 +104,7 @@ bool TextChunks::next(Chunk& chunk) {
     take(cut, chunk.bytes);
   } catch (const std::bad_alloc&) {
     fail(
-        "'{}': the document that begins at line {} does not fit into memory (it has more than {} "
+        "'{}': the document that begins at line {} does not fit in memory (it has more than {} "
         "MiB)",
         *file_, line_, rest_.size() >> 20);
   }

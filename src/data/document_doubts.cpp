@@ -41,8 +41,8 @@ void add_unnamed(const Strings& by_first_bytes, Strings& doubts) {
   if (by_first_bytes.empty()) return;
   Strings names;
   std::ranges::transform(by_first_bytes, std::back_inserter(names), quoted);
-  doubts.push_back(sentence(names, "file", "is read for its first bytes, not its name",
-                            "are read for their first bytes, not their names"));
+  doubts.push_back(sentence(names, "file", "is read because of its contents, not its name",
+                            "are read because of their contents, not their names"));
 }
 
 void add_texts(const Strings& files, Strings& doubts) {
@@ -57,8 +57,8 @@ void add_texts(const Strings& files, Strings& doubts) {
   Strings names;
   std::ranges::transform(texts, std::back_inserter(names), quoted);
   const std::string among = fmt::format("among {}", counted(files.size() - texts.size(), "file"));
-  doubts.push_back(sentence(names, "text", fmt::format("is read {} of other forms", among),
-                            fmt::format("are read {} of other forms", among)));
+  doubts.push_back(sentence(names, "text", fmt::format("is read {} of other formats", among),
+                            fmt::format("are read {} of other formats", among)));
 }
 
 // Hash of samples from the beginning, the middle and the end.
@@ -89,8 +89,8 @@ void add_same(const Strings& files, Strings& doubts) {
   }
   if (copies.empty()) return;
   doubts.push_back(sentence(copies, "file",
-                            "looks like a copy of another, whose documents are read twice",
-                            "look like copies of others, whose documents are read twice"));
+                            "looks like a copy of another file, so its documents are read twice",
+                            "look like copies of other files, so their documents are read twice"));
 }
 
 // The split that a word of a file's name or of its folder's names; empty for others.
@@ -148,8 +148,8 @@ void add_splits(const Strings& files, Strings& doubts) {
   for (const auto& [split, count] : splits)
     counts.push_back(fmt::format("{} ({})", split, counted(count, "file")));
   doubts.push_back(fmt::format(
-      "by their names, files of several splits are read together: {}; name the files or the "
-      "folder of one to read no other",
+      "according to their names, files of several splits are read together: {}; give the files or "
+      "the folder of one split to read only that one",
       fmt::join(counts, ", ")));
 }
 

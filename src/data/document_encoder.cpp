@@ -71,7 +71,7 @@ void DocumentEncoder::add_document(const std::vector<std::string_view>& texts, s
     for (const std::string_view sentence : sentences_) add_sequence(sentence);
   }
   if (ids_.size() >= std::numeric_limits<std::int32_t>::max()) {
-    fail_input("a document of {} tokens; at most 2^31 - 2 are possible", ids_.size());
+    fail_input("a document of {} tokens exceeds the maximum of 2^31 - 2", ids_.size());
   }
   if (options_.append_eod && !ids_.empty()) {
     ids_.push_back(tokenizer_.eod_id());

@@ -25,16 +25,16 @@ struct TableLog {
   const char* of;
 };
 constexpr TableLog table_logs[] = {{"_delta_log", "a Delta table"},
-                                   {"_spark_metadata", "the output of a stream of Spark"},
-                                   {".hoodie", "a table of Hudi"}};
+                                   {"_spark_metadata", "the output of a Spark stream"},
+                                   {".hoodie", "a Hudi table"}};
 
 void refuse_table(const fs::path& folder) {
   std::error_code error;
   for (const TableLog& log : table_logs) {
     if (!fs::is_directory(folder / log.folder, error)) continue;
     fail_input(
-        "'{}' is {}, and which of its files count is in '{}', which is not read here: export the "
-        "table, or name the files, such as '{}'",
+        "'{}' is {}, whose valid files are listed in '{}', which is not supported: export the "
+        "table, or give the files, such as '{}'",
         folder.string(), log.of, log.folder, (folder / "*.parquet").string());
   }
 }
@@ -44,8 +44,8 @@ void refuse_splits(const fs::path& folder) {
   const std::vector<std::string> splits = splits_of_saved_dataset(folder);
   if (splits.size() < 2) return;
   fail_input(
-      "'{}' is a saved dataset with the splits {}: name the folders of those to read, such "
-      "as '{}'",
+      "'{}' is a saved dataset with the splits {}: give the folders of those to read, such as "
+      "'{}'",
       folder.string(), fmt::join(splits, ", "), (folder / splits[0]).string());
 }
 
@@ -73,7 +73,7 @@ std::string revision_in_use(const fs::path& snapshots) {
   const std::string named = main.substr(0, main.find_first_of(" \r\n"));
   if (std::ranges::find(revisions, named) != revisions.end()) return named;
   fail_input(
-      "'{}' holds {} revisions of a dataset, and refs/main names none of them: name the "
+      "'{}' contains {} revisions of a dataset, and refs/main refers to none of them: give the "
       "folder of one",
       snapshots.string(), revisions.size());
 }
@@ -101,8 +101,8 @@ void FolderFiles::add_folder(const std::string& folder) {
   std::string rest;
   for (const std::string& line : lines_about(passed_over_)) rest += "; " + line;
   fail_input(
-      "the folder '{}' holds no documents: expected files .parquet, .arrow, .jsonl, .json, .ndjson "
-      "or .txt in it or below it (all but the first two also compressed: .gz, .xz, .zst){}",
+      "the folder '{}' contains no documents: expected .parquet, .arrow, .jsonl, .json, .ndjson or "
+      ".txt files in it or below it (all but the first two also compressed: .gz, .xz, .zst){}",
       folder, rest);
 }
 
@@ -118,7 +118,7 @@ void FolderFiles::walk(const fs::path& folder, std::vector<fs::path>& above) {
   std::ranges::sort(sorted, {}, [](const auto& entry) { return entry.path().native(); });
   for (const fs::directory_entry& entry : sorted) {
     if (!revision.empty() && entry.path().filename() != revision) {
-      pass_over(entry.path(), "revisions in a cache of the Hub other than the one in refs/main");
+      pass_over(entry.path(), "revisions in a Hub cache other than the one in refs/main");
     } else {
       add_entry(entry, above);
     }
@@ -142,7 +142,7 @@ void FolderFiles::add_entry(const fs::directory_entry& entry, std::vector<fs::pa
     if (!fs::is_symlink(entry.symlink_status(error))) {
       fail_input("cannot read '{}' of the folder", path.string());
     }
-    fail_input("'{}' is a link to '{}', which is not there: download it, or remove the link",
+    fail_input("'{}' is a link to '{}', which does not exist: download it, or remove the link",
                path.string(), fs::read_symlink(path, error).string());
   }
   if (!folder) {
@@ -155,10 +155,10 @@ void FolderFiles::add_entry(const fs::directory_entry& entry, std::vector<fs::pa
   if (name.ends_with(".incomplete")) return pass_over(path, "unfinished downloads");
   // A cache of the Hub: snapshots/ holds links to what blobs/ holds under other names.
   if ((name == "blobs" || name == "refs") && fs::is_directory(path.parent_path() / "snapshots")) {
-    return pass_over(path, "what snapshots/ next to it links to");
+    return pass_over(path, "files that snapshots/ next to it links to");
   }
   if (std::ranges::find(above, fs::canonical(path)) != above.end()) {
-    return pass_over(path, "links back to a folder above");
+    return pass_over(path, "links to a parent folder");
   }
   walk(path, above);
 }
@@ -188,7 +188,7 @@ void FolderFiles::add_file(const fs::path& path) {
     found_.push_back({path.string(), path.string()});
     if (!named) by_first_bytes_.push_back(path.string());
   } else {
-    pass_over(path, "no documents by their names or first bytes");
+    pass_over(path, "not documents, according to their names or contents");
   }
 }
 

@@ -34,7 +34,7 @@ void refuse_content(const std::string& file, const ForeignBytes& foreign) {
     fail_input("'{}' is {}: {}", file, foreign.what, foreign.remedy);
   const bool page = foreign.kind == ForeignBytes::Kind::web_page;
   const bool packed = foreign.kind == ForeignBytes::Kind::compressed;
-  fail_input("'{}' holds {}{} and no documents: {}{}", file,
+  fail_input("'{}' contains {}{}, not documents: {}{}", file,
              packed && foreign.what.starts_with("compressed") ? "data " : "", foreign.what,
              foreign.remedy, page ? "; --text-mode of `trireme preprocess` reads it as text" : "");
 }
@@ -54,21 +54,20 @@ Inputs expand_inputs(const std::vector<std::string>& patterns) {
       std::move(files).append_to(inputs);
     } else if (fs::exists(status)) {
       fail_input(
-          "'{}' is neither a file nor a folder: expected files that can be read twice; write a "
-          "pipe's content to a file first",
+          "'{}' is neither a file nor a folder: inputs must be readable twice; write the contents "
+          "of a pipe to a file first",
           pattern);
     } else {
       add_matches(pattern, inputs);
     }
   }
-  if (inputs.files.empty()) fail_input("no input file is given");
+  if (inputs.files.empty()) fail_input("no input file was given");
   return inputs;
 }
 
 DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) {
   if (is_arrow_file(file)) {
-    if (all_text)
-      fail_input("'{}' is a file of Parquet or Arrow and no text: leave out --text-mode", file);
+    if (all_text) fail_input("'{}' is a Parquet or Arrow file, not text: remove --text-mode", file);
     return DocumentForm::row;
   }
   const std::string first = first_content(file);
@@ -77,38 +76,37 @@ DocumentForm form_of(const std::string& file, DocumentForm text, bool all_text) 
     if (!page || !all_text) refuse_content(file, *foreign);
   }
   if (first.starts_with("PAR1") || first.starts_with("ARROW1")) {
-    fail_input("'{}' holds a compressed file of Parquet or Arrow: unpack it first", file);
+    fail_input("'{}' is a compressed Parquet or Arrow file: decompress it first", file);
   }
   if (is_columns_name(file) && !all_text) {
     fail_input(
-        "'{}' is named like a file of Parquet or Arrow, but it does not begin like one: it is "
-        "damaged or something else",
+        "'{}' has the extension of a Parquet or Arrow file, but its contents do not match: it is "
+        "damaged or of a different type",
         file);
   }
   if ((all_text || is_text_name(file)) && looks_binary(first)) {
-    fail_input(
-        "'{}' does not hold text: expected UTF-8, found NULs, control characters or other bytes",
-        file);
+    fail_input("'{}' is not text: expected UTF-8, found NULs, control characters or other bytes",
+               file);
   }
   if (looks_like_other_encoding(first)) {
     fail_input(
-        "'{}' is not in UTF-8: most of its characters beyond ASCII are ill-formed; convert it "
-        "(`iconv -f ENCODING -t UTF-8`), or leave out what is damaged (`iconv -c -f UTF-8 -t UTF-8`)",
+        "'{}' is not UTF-8: most of its non-ASCII characters are ill-formed; convert it (`iconv -f "
+        "ENCODING -t UTF-8`), or remove what is damaged (`iconv -c -f UTF-8 -t UTF-8`)",
         file);
   }
   if (all_text) return text;
   const ContentLook look = look_of(first);
   if (look == ContentLook::json) {
     fail_input(
-        "'{}' begins like JSON that is not one object per line: expected {}JSON lines, which `jq "
-        "-c '.[]?'` writes of a list and `jq -c .` of objects; --text-mode reads it as text",
+        "'{}' looks like JSON, but not one object per line: expected {}JSON lines, which `jq -c "
+        "'.[]?'` makes from a list and `jq -c .` from objects; --text-mode reads it as text",
         file, is_text_name(file) ? "text or " : "");
   }
   if (is_text_name(file)) return look == ContentLook::json_lines ? DocumentForm::json_line : text;
   if (look == ContentLook::wiki_text) {
     fail_input(
-        "'{}' holds documents as WikiExtractor writes them, <doc ...>: expected JSON lines, which "
-        "its option --json writes; --text-mode reads it as text, marks and all",
+        "'{}' contains documents in the format of WikiExtractor, <doc ...>: expected JSON lines, "
+        "which its option --json writes; --text-mode reads it as text, including the tags",
         file);
   }
   return DocumentForm::json_line;
@@ -128,7 +126,7 @@ std::vector<std::string> lines_about(const std::vector<PassedOver>& passed_over)
       if (count++ < most) names += (names.empty() ? "'" : ", '") + one.path + "'";
     }
     if (count > most) names += fmt::format(" and {} more", count - most);
-    lines.push_back(fmt::format("passed over {} ({}): {}", counted(count, "entry"), why, names));
+    lines.push_back(fmt::format("skipped {} ({}): {}", counted(count, "entry"), why, names));
   }
   return lines;
 }

@@ -131,7 +131,7 @@ std::string_view reason_to_pass_over(std::string_view given) {
   const auto begins = [&](std::string_view begin) { return name.starts_with(begin); };
   if (ends_in(name, left_behind) || std::ranges::find(marks, name) != std::end(marks) ||
       std::ranges::any_of(begins_of_marks, begins)) {
-    return "marks and lists of other programs";
+    return "marker and list files of other programs";
   }
   if (is_about_the_corpus(name)) return "texts about the corpus";
   return {};

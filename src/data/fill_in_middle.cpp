@@ -72,13 +72,13 @@ FillInMiddle::FillInMiddle(const FillInMiddleOptions& options,
   for (const std::int32_t id : {options.prefix_id, options.middle_id, options.suffix_id}) {
     if (id < 0 || id >= tokenizer_->vocab_size()) {
       fail_input(
-          "fill in the middle: the vocabulary of {} ids has no token {}; name those that announce "
+          "fill in the middle: the vocabulary of {} ids has no token {}: set the tokens for "
           "prefix, middle and suffix",
           tokenizer_->vocab_size(), id);
     }
   }
   if (tokenizer_->eod_id() < 0) {
-    fail_input("fill in the middle needs a tokenizer with an end-of-document token");
+    fail_input("fill in the middle requires a tokenizer with an end-of-document token");
   }
 }
 

@@ -66,8 +66,7 @@ Plan make_plan(const GptOrderRequest& request, std::span<const std::int32_t> len
 void check_size(const Plan& plan, std::size_t sequences) {
   if (plan.samples >= std::numeric_limits<std::uint32_t>::max() - 1) {
     fail_input(
-        "{} samples are more than an order can hold (2^32 - 3): ask for fewer iterations or longer "
-        "sequences",
+        "{} samples exceed the maximum of 2^32 - 3: use fewer iterations or longer sequences",
         plan.samples);
   }
   const double bytes = 4.0 * static_cast<double>(plan.samples) +
@@ -75,8 +74,8 @@ void check_size(const Plan& plan, std::size_t sequences) {
   const auto memory = static_cast<double>(machine_memory_bytes());
   if (bytes > memory) {
     fail_input(
-        "the order of {} in {} takes {:.1f} GB, more than the {:.1f} GB of memory here: ask for "
-        "fewer iterations",
+        "the order of {} in {} needs {:.1f} GB, more than the {:.1f} GB of memory of this machine: "
+        "use fewer iterations",
         counted(plan.samples, "sample"), counted(plan.epochs, "epoch"), bytes / 1e9, memory / 1e9);
   }
 }
@@ -133,7 +132,7 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
   TRIREME_CHECK(request.seq_length > 0 &&
                 request.sequences.size() == static_cast<std::int64_t>(lengths.size()));
   if (request.sequences.end > std::numeric_limits<std::int32_t>::max()) {
-    fail_input("{} sequences are more than an order can hold (2^31 - 1): split the file",
+    fail_input("{} sequences exceed the maximum of 2^31 - 1: split the file",
                request.sequences.end);
   }
   const Plan plan = make_plan(request, lengths);
@@ -144,7 +143,7 @@ GptOrder build_gpt_order(const GptOrderRequest& request, std::span<const std::in
   // One generator serves both shuffles, so they follow each other; the sums of tokens need no
   // random number and are computed at the same time.
   std::exception_ptr error;
-  std::thread shuffler = start_thread("end other programs", [&] {
+  std::thread shuffler = start_thread("stop other programs", [&] {
     try {
       arrays->shuffle = shuffled_samples(plan, random);
     } catch (...) {

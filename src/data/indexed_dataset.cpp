@@ -92,13 +92,13 @@ void IndexedDataset::refuse_lone(const std::string& file) const {
   refuse_if_placeholder(file, first);  // bare tokens may begin like anything else
   if (file != bin_name()) {
     fail_input(
-        "'{}' is a single file: data.path, or the prefix given, must name a pair .bin and .idx "
-        "without its endings, as `trireme preprocess` makes one of text",
+        "'{}' is a single file: data.path, or the given prefix, must be the path of a .bin and "
+        ".idx pair without these extensions, as written by `trireme preprocess`",
         file);
   }
   fail_input(
-      "there is '{}' but no '{}': writing the pair was interrupted, or the file holds bare tokens "
-      "of another program, such as nanoGPT's; make the pair from the text, with `trireme "
+      "'{}' exists, but '{}' does not: writing the pair was interrupted, or the file contains raw "
+      "tokens of another program, such as nanoGPT; create the pair from the text with `trireme "
       "preprocess`",
       file, idx_name());
 }
@@ -110,12 +110,12 @@ File IndexedDataset::open_index() const {
   }
   if (fs::is_directory(prefix_)) {
     fail_input(
-        "'{}' is a folder: data.path, or the prefix given, must name a pair .bin and .idx without "
-        "its endings",
+        "'{}' is a folder: data.path, or the given prefix, must be the path of a .bin and .idx "
+        "pair without these extensions",
         prefix_);
   }
   fail_input(
-      "cannot read '{}': no such file; data.path, or the prefix given, must name the output of "
+      "cannot read '{}': no such file; data.path, or the given prefix, must be the output of "
       "`trireme preprocess`, without .bin and .idx",
       idx_name());
 }
@@ -130,21 +130,20 @@ void IndexedDataset::parse_header() {
   if (!bytes.starts_with(kMagic)) {
     const bool older = bytes.starts_with("TNTIDX");
     fail_input("'{}' is not an index of tokens: it does not begin with MMIDIDX{}", name,
-               older
-                   ? " but with TNTIDX, as files of fairseq and those of Megatron's --dataset-impl "
-                     "lazy or cached do; make the pair again from the text, with `trireme "
-                     "preprocess`"
-                   : "");
+               older ? " but with TNTIDX, like files of fairseq or of Megatron's --dataset-impl "
+                       "lazy or cached; recreate the pair from the text with `trireme "
+                       "preprocess`"
+                     : "");
   }
   const auto version = load_at<std::uint64_t>(bytes, 9);
-  if (version != 1) fail_input("'{}' has format version {}; only 1 is known", name, version);
+  if (version != 1) fail_input("'{}' has format version {}; only 1 is supported", name, version);
   const auto code = load_at<std::uint8_t>(bytes, 17);
   if (code < 1 || code > 8) {
-    fail_input("'{}' has the unknown token type code {}; valid are 1 to 8", name, code);
+    fail_input("'{}' has the unknown token type code {}; valid codes are 1 to 8", name, code);
   }
   token_type_ = static_cast<TokenType>(code);
   if (token_type_ == TokenType::f32 || token_type_ == TokenType::f64) {
-    fail_input("'{}' says that its elements are {}; tokens must be integers", name,
+    fail_input("'{}' has elements of type {}, but tokens must be integers", name,
                name_of(token_type_));
   }
   const auto sequences = load_at<std::uint64_t>(bytes, 18);
@@ -152,14 +151,14 @@ void IndexedDataset::parse_header() {
   const std::uint64_t rest = bytes.size() - kHeaderBytes;
   // Divided, not multiplied: the counts may be anything.
   if (sequences > rest / 12 || starts > rest / 8) {
-    fail_input("'{}' is truncated or corrupt: {} cannot hold {} and {}", name,
+    fail_input("'{}' is truncated or corrupt: {} cannot contain {} and {}", name,
                counted(bytes.size(), "byte"), counted(sequences, "sequence"),
                counted(starts, "document"));
   }
   if (starts == 0) fail_input("'{}' is corrupt: its list of documents is empty", name);
   const std::uint64_t plain = sequences * 12 + starts * 8;
   if (rest != plain && rest != plain + sequences) {
-    fail_input("'{}' has {}, but its header asks for {}: it is {}", name,
+    fail_input("'{}' has {}, but its header requires {}: it is {}", name,
                counted(bytes.size(), "byte"), kHeaderBytes + plain,
                rest < plain ? "truncated" : "corrupt");
   }
@@ -197,8 +196,8 @@ void IndexedDataset::check_sequences() {
       const auto first = static_cast<std::uint64_t>(at);
       if (first > bin_size || static_cast<std::uint64_t>(count) * width > bin_size - first) {
         fail_input(
-            "'{}' has {}, but sequence {} of '{}' takes bytes {} to {}: it is truncated"
-            " or belongs to another index",
+            "'{}' has {}, but sequence {} of '{}' occupies bytes {} to {}: it is truncated or "
+            "belongs to a different index",
             bin_name(), counted(bin_size, "byte"), i, idx_name(), first,
             first + static_cast<std::uint64_t>(count) * width);
       }
@@ -223,9 +222,9 @@ void IndexedDataset::refuse_wrapped(std::int64_t i) const {
     return;
   }
   fail_input(
-      "'{}' is corrupt: sequence {} begins at byte {}, where {} was expected: the offsets were "
-      "added up in 32 bits, as merges of Megatron-LM with NumPy 2 did; its lengths are right, and "
-      "`trireme data rebuild-index {}` writes the offsets again",
+      "'{}' is corrupt: sequence {} begins at byte {}, where {} was expected: the offsets "
+      "overflowed 32 bits, as in merges by Megatron-LM with NumPy 2; its lengths are correct, and "
+      "`trireme data rebuild-index {}` recomputes the offsets",
       idx_name(), i, offset(i), expected, prefix_);
 }
 
@@ -245,8 +244,8 @@ std::int64_t IndexedDataset::rebuild_index(const std::string& prefix) {
         static_cast<std::uint64_t>(at) - static_cast<std::uint64_t>(data.offset(i));
     if (difference % (std::uint64_t{1} << 32) != 0) {
       fail_input(
-          "'{}': sequence {} begins at byte {}, and the lengths before it add up to {}: expected "
-          "offsets that differ by multiples of 2^32 or not at all; these were not cut to 32 bits",
+          "'{}': sequence {} begins at byte {}, but the lengths before it add up to {}: the "
+          "difference is not a multiple of 2^32, so this is not a 32-bit overflow",
           name, i, data.offset(i), at);
     }
     mended += difference != 0;
@@ -255,7 +254,7 @@ std::int64_t IndexedDataset::rebuild_index(const std::string& prefix) {
   }
   const std::uint64_t size = File(data.bin_name(), File::Mode::read).size();
   if (static_cast<std::uint64_t>(at) != size) {
-    fail_input("'{}' has {}, and the lengths in '{}' add up to {}: the two do not belong together",
+    fail_input("'{}' has {}, but the lengths in '{}' add up to {}: the two do not belong together",
                data.bin_name(), counted(size, "byte"), name, at);
   }
   data.check_documents();
@@ -320,7 +319,8 @@ void IndexedDataset::read(std::int64_t sequence, std::int64_t first, std::int64_
     const std::int64_t n = std::min(count - done, piece);
     read_stored(sequence, first + done, n, buffer.data());
     if (!widen(token_type_, buffer.data(), n, out + done)) {
-      fail_input("'{}': sequence {} holds a token id of more than 32 bits", bin_name(), sequence);
+      fail_input("'{}': sequence {} contains a token id of more than 32 bits", bin_name(),
+                 sequence);
     }
     done += n;
   }
@@ -342,8 +342,8 @@ void IndexedDataset::check_ids(std::int64_t sequence, std::int64_t first, std::i
   std::int64_t token = first + i;
   for (std::int64_t s = document_start(document); s < sequence; ++s) token += length(s);
   fail_input(
-      "'{}': token {} of document {} is {}, outside of the vocabulary of {} ids: the data was made "
-      "with another tokenizer, or the file is damaged",
+      "'{}': token {} of document {} is {}, outside of the vocabulary of {} ids: the data was "
+      "tokenized with a different tokenizer, or the file is damaged",
       bin_name(), token, document, ids[i], vocab_size);
 }
 

@@ -111,7 +111,7 @@ void IndexedDatasetWriter::add_encoded(std::span<const std::byte> tokens,
 void IndexedDatasetWriter::add_dataset(const IndexedDataset& other) {
   if (other.token_type() != type_) {
     fail_input(
-        "cannot append '{}' with {} tokens to '{}' with {} tokens: make both with the same "
+        "cannot append '{}' with {} tokens to '{}' with {} tokens: create both with the same "
         "tokenizer",
         other.prefix(), name_of(other.token_type()), prefix_, name_of(type_));
   }

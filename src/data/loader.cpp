@@ -28,7 +28,7 @@ struct Loader::State {
     slots.resize(static_cast<std::size_t>(config.prefetch));
     try {
       for (int i = 0; i < config.threads; ++i) {
-        threads.push_back(start_thread("end other programs", [this] { work(); }));
+        threads.push_back(start_thread("stop other programs", [this] { work(); }));
       }
     } catch (...) {
       stop();
@@ -74,7 +74,7 @@ struct Loader::State {
     try {
       const std::int64_t rows = config.micro_batch_size;
       if (first + rows > dataset->size()) {
-        fail_input("the data ends: sample {} was asked for, but the dataset was built with {}",
+        fail_input("no more data: sample {} was requested, but the dataset was built with {}",
                    first + rows - 1, dataset->size());
       }
       slot.batch = Batch(rows, dataset->seq_length());

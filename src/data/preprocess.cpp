@@ -54,8 +54,8 @@ class Pipeline {
     std::vector<std::thread> threads;
     try {
       for (int i = 0; i < options_.workers; ++i) {
-        threads.push_back(start_thread(
-            fmt::format("give fewer --workers than {}", options_.workers), [this] { work(); }));
+        threads.push_back(start_thread(fmt::format("use fewer --workers than {}", options_.workers),
+                                       [this] { work(); }));
         const std::lock_guard lock(write_mutex_);
         ++running_;
       }
@@ -163,7 +163,7 @@ class Pipeline {
     if (result_.documents == 0) {
       std::string rest = result_.bad_lines > 0 ? "; " + result_.first_bad_line : "";
       for (const std::string& line : lines_about(result_.passed_over)) rest += "; " + line;
-      fail_input("the input holds no document{}", rest);
+      fail_input("the input contains no documents{}", rest);
     }
     // An error in the middle of this leaves the files of all keys as they were.
     for (IndexedDatasetWriter& writer : writers_) writer.complete();
@@ -229,7 +229,7 @@ PreprocessResult preprocess(const Tokenizer& tokenizer, const PreprocessOptions&
   if (options.append_eod && tokenizer.eod_id() < 0) {
     fail_input("--append-eod: this tokenizer has no end-of-document token");
   }
-  if (options.json_keys.empty()) fail_input("--json-keys: name at least one key");
+  if (options.json_keys.empty()) fail_input("--json-keys: give at least one key");
   for (std::size_t k = 0; k < options.json_keys.size(); ++k) {
     if (std::count(options.json_keys.begin(), options.json_keys.end(), options.json_keys[k]) > 1) {
       fail_input("--json-keys: duplicate key '{}'", options.json_keys[k]);

@@ -17,8 +17,8 @@ std::vector<std::string> file_names(const std::string& file, const char* key, co
   std::vector<std::string> names;
   const auto refuse = [&] {
     fail_input(
-        "'{}': expected a list of {{\"filename\": ...}} at \"{}\"; the dataset's own folder was "
-        "written by another program, or it is damaged",
+        "'{}': expected a list of {{\"filename\": ...}} at \"{}\"; the dataset was written by a "
+        "different program, or it is damaged",
         file, key);
   };
   if (!list.is_array()) refuse();
@@ -56,15 +56,15 @@ std::optional<std::vector<std::string>> files_of_saved_dataset(const fs::path& f
   for (const char* const key : {"_indices_files", "_indices_data_files"}) {
     if (state.contains(key) && !file_names(file, key, state[key]).empty()) {
       fail_input(
-          "'{}': the dataset is a selection of rows, which a table of indices (\"{}\") tells: "
-          "expected one without; load it, call flatten_indices() and save it again",
+          "'{}': the dataset is a selection of rows with an indices table (\"{}\"), which is not "
+          "supported: load it, call flatten_indices() and save it again",
           file, key);
     }
   }
   std::vector<std::string> names = file_names(file, "_data_files", state["_data_files"]);
   for (const std::string& name : names) {
     if (!fs::exists(folder / name, error)) {
-      fail_input("'{}' lists '{}', which is not there: the dataset is incomplete", file, name);
+      fail_input("'{}' lists '{}', which does not exist: the dataset is incomplete", file, name);
     }
   }
   return names;

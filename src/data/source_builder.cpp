@@ -33,7 +33,7 @@ std::vector<std::string> columns_of(const std::vector<std::string>& keys, const 
   if (keys.size() == 1) return std::vector<std::string>(sources, keys[0]);
   if (keys.size() == sources) return keys;
   fail_input(
-      "data.source_keys names {}, and {} has {}: expected one key for all sources or one for each "
+      "data.source_keys has {}, but {} has {}: expected one key for all sources or one for each "
       "(sources without weights count as one)",
       counted(keys.size(), "key"), key, counted(sources, "source"));
 }
@@ -48,8 +48,8 @@ void SourceBuilder::take_notes(const Corpus& corpus) {
   std::ranges::copy(corpus.doubts(), std::back_inserter(notes_));
   for (const std::string& file : corpus.large_documents()) {
     notes_.push_back(fmt::format(
-        "'{}' is one document; data.source_documents = \"paragraph\" or \"line\" makes one of each "
-        "paragraph or line",
+        "'{}' is a single document; data.source_documents = \"paragraph\" or \"line\" splits it "
+        "into paragraphs or lines",
         file));
   }
 }

@@ -20,17 +20,17 @@ Shares parse_split(const std::string& text) {
     double weight = 0;
     const auto [rest, error] = std::from_chars(at, end, weight, std::chars_format::fixed);
     if (error != std::errc() || !std::isfinite(weight) || weight < 0 || count == weights.size()) {
-      fail_input("split '{}' is not understood: give up to three weights such as 969,30,1", text);
+      fail_input("split '{}' is not valid: give up to three weights, such as 969,30,1", text);
     }
     weights[count++] = weight;
     at = rest;
     if (at < end && std::string_view(" ,/").find(*at) == std::string_view::npos) {
-      fail_input("split '{}' is not understood: give up to three weights such as 969,30,1", text);
+      fail_input("split '{}' is not valid: give up to three weights, such as 969,30,1", text);
     }
   }
   const double sum = weights[0] + weights[1] + weights[2];
   if (!(sum > 0) || !std::isfinite(sum)) {
-    fail_input("split '{}' gives no part of the data to anyone", text);
+    fail_input("split '{}' assigns no data to any split", text);
   }
   Shares shares;
   double begin = 0;

@@ -36,8 +36,8 @@ TokenStream::TokenStream(std::shared_ptr<const Corpus> corpus,
       places_(places_file(options.places, key_), key_, options.writes) {
   if (tokenizer_->eod_id() < 0) {
     fail_input(
-        "data.sources: the tokenizer has no token that ends a document, which parts documents in "
-        "training; expected one with such a token");
+        "data.sources: the tokenizer has no end-of-document token, which is required to separate "
+        "documents in training");
   }
 }
 
@@ -95,7 +95,7 @@ void TokenStream::take_block() {
     epoch_ = block.window->epoch;
     // Keys missing in an epoch are missing in all.
     if (epoch_ > epoch_of_tokens_ + 1) {
-      fail_input("'{}' and the other files of its source hold no token", corpus_->file_of(0));
+      fail_input("'{}' and the other files of its source contain no tokens", corpus_->file_of(0));
     }
     places_.add({end_, *block.window});
   }

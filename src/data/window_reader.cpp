@@ -61,7 +61,8 @@ bool WindowReader::fill_pending() {
     if (!source_) {
       if (place_.position == corpus_.units()) {
         if (!epoch_has_documents_) {
-          fail_input("'{}' and the other files of its source hold no document", corpus_.file_of(0));
+          fail_input("'{}' and the other files of its source contain no documents",
+                     corpus_.file_of(0));
         }
         place_ = {place_.epoch + 1, 0, 0};
         epoch_has_documents_ = false;

@@ -54,7 +54,7 @@ Config checkpoint_config(const fs::path& checkpoint, const std::vector<std::stri
 
 void require_empty(const fs::path& to) {
   if (fs::exists(to) && !fs::is_empty(to))
-    fail_input("'{}' is not an empty folder; give another one", to.string());
+    fail_input("'{}' is not an empty folder: give another one", to.string());
 }
 
 namespace {
@@ -102,7 +102,7 @@ CheckpointState state_of(const ForeignTraining& training) {
 ConversionReport import_model(const ForeignModel& model, const fs::path& to,
                               const std::string& program, ThreadPool* pool) {
   if (find_checkpoint(to)) {
-    fail_input("'{}' already holds a checkpoint; give another folder", to.string());
+    fail_input("'{}' already contains a checkpoint: give another folder", to.string());
   }
   const TensorMapping& mapping = model.mapping;
   const TensorAssembler assembler(mapping, Direction::to_ours, *model.weights);
@@ -130,10 +130,10 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
   const SaveReport saved = writer.commit();
   std::string note = model.note;
   if (model.training) {
-    add_note(note, fmt::format("training continues after step {}, with the states of the optimizer",
+    add_note(note, fmt::format("training continues after step {}, with the optimizer states",
                                model.training->step));
   }
-  if (tokenizer.type.empty() && !model.config) add_note(note, "no tokenizer's files were found");
+  if (tokenizer.type.empty() && !model.config) add_note(note, "no tokenizer files were found");
   write_file_durably(to / "config.toml", state.config_toml);
   output.keep();
   return {model.kind,

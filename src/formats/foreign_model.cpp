@@ -17,8 +17,8 @@ ModelConfig with_settings(const ModelConfig& model, const ModelSettings& setting
   for (const std::string& setting : settings) {
     if (setting.starts_with("model.") || setting.starts_with("moe.")) continue;
     fail_input(
-        "--set {}: only settings of model and moe can be given here, for what the files do not "
-        "say; edit the config.toml of the new run for others",
+        "--set {}: only settings of model and moe that the files do not define can be set; edit "
+        "the config.toml of the new run for others",
         setting);
   }
   if (settings.empty()) return model;

@@ -18,7 +18,7 @@ std::string described(const TensorPart& part) {
 
 void require_like_first(const TensorPart& first, const TensorPart& other) {
   if (first.entry->type == other.entry->type && first.entry->shape == other.entry->shape) return;
-  fail_input("{} should be like {}: the two are parts of one tensor", described(other),
+  fail_input("{} should match {}: the two are parts of one tensor", described(other),
              described(first));
 }
 
@@ -111,7 +111,7 @@ void require_no_other_tensors(const std::vector<const WeightFile*>& ranks) {
   for (const WeightFile* rank : ranks) {
     for (const WeightEntry& entry : rank->tensors()) {
       if (ranks[0]->find(entry.name)) continue;
-      fail_input("'{}' holds the tensor '{}', and '{}' does not", rank->name(), entry.name,
+      fail_input("'{}' contains the tensor '{}', but '{}' does not", rank->name(), entry.name,
                  ranks[0]->name());
     }
   }
@@ -135,7 +135,7 @@ JoinedTensor join_copies(const std::string& name, const RankParts& parts) {
 void require_copy(const TensorPart& tensor, const TensorPart& copy) {
   if (same_weights(*tensor.file, *tensor.entry, *copy.file, *copy.entry)) return;
   fail_input(
-      "{} should be the same as {}, and differs: the files are of different steps of a run, or of "
+      "{} should be equal to {}, but differs: the files are from different steps of a run, or from "
       "different runs",
       described(copy), described(tensor));
 }
@@ -144,8 +144,8 @@ void require_rounded_from(const TensorPart& saved, const TensorPart& exact) {
   const WeightEntry &to = *saved.entry, &from = *exact.entry;
   if (is_rounded_from(*saved.file, to, *exact.file, from)) return;
   fail_input(
-      "{} should be what '{}' holds of it in fp32 {}, rounded, and is not: the files are of "
-      "different steps of a run, or of different runs",
+      "{} should be the rounded value of its fp32 copy in '{}' {}, but differs: the files are from "
+      "different steps of a run, or from different runs",
       described(saved), exact.file->name(), shape_text(from.shape));
 }
 
@@ -181,8 +181,8 @@ void JoinedTensors::require_use_of_all(const TensorMapping& mapping) const {
   for (const auto& [name, tensor] : tensors_) {
     if (wanted.contains(name)) continue;
     fail_input(
-        "{} is there, which a model with this {} does not have; nothing is left out without "
-        "a word",
+        "{} is present, which a model with this {} does not have; tensors are never dropped "
+        "silently",
         described(tensor.parts[0]), config_);
   }
 }
@@ -197,7 +197,7 @@ DType JoinedTensors::check(const std::string& name, const Shape& shape) const {
   if (expected != tensor.shape) {
     const std::string parts =
         tensor.parts.size() == 1 ? "" : fmt::format(" in {} parts", tensor.parts.size());
-    fail_input("'{}': tensor '{}' has the shape {}{}, but its {} gives {}", where_, first.name,
+    fail_input("'{}': tensor '{}' has the shape {}{}, but its {} implies {}", where_, first.name,
                shape_text(tensor.shape), parts, config_, shape.text());
   }
   if (!first.dtype || !can_cast(*first.dtype, DType::f32)) {

@@ -56,7 +56,7 @@ std::string step_named_in(const fs::path& file) {
 }
 
 std::string whole_steps_text(const fs::path& run, const std::vector<std::string>& steps) {
-  if (steps.empty()) return "no folder in it holds a whole step";
+  if (steps.empty()) return "it contains no folder with a complete step";
   return fmt::format("whole {} {}: trireme convert {} RUN{}", steps.size() == 1 ? "is" : "are",
                      list_of(steps), (run / steps.back()).string(),
                      steps.size() == 1 ? "" : " takes the last of them");

@@ -43,7 +43,7 @@ struct Rank {
       const PickleTensor& tensor = pickle().tensor(id);
       if (tensor.type->ours == DType::f32 && tensor.shape.size() <= 1) return tensor;
     }
-    fail_input("'{}' has {} as {}, and a vector in fp32 was expected", file->name(),
+    fail_input("'{}' has {} as {}, but an fp32 vector was expected", file->name(),
                pickle().shown(id), what);
   }
 };
@@ -83,7 +83,7 @@ class ZeroReader {
     const PickleId base = wanted(
         *rank.file, rank.root, whole_parameters_ ? "base_optimizer_state" : "optimizer_state_dict");
     if (pickle.kind(base) != PickleKind::dict) {
-      fail_input("'{}' was saved with elastic_checkpoint = true, which is not read",
+      fail_input("'{}' was saved with elastic_checkpoint = true, which is not supported",
                  rank.file->name());
     }
     return wanted(*rank.file, base, "state");
@@ -118,8 +118,8 @@ class ZeroReader {
         if (!steps) steps = here;
         if (here == *steps && here >= 0 && here < 1e15 && here == std::floor(here)) continue;
         fail_input(
-            "'{}' is of step {} of the optimizer in its group {}, and '{}' is of step {} in its "
-            "first: the files are of different steps of a run",
+            "'{}' is from optimizer step {} in its group {}, but '{}' is from step {} in its first "
+            "group: the files are from different steps of a run",
             rank.file->name(), here, group, ranks_[0].file->name(), *steps);
       }
     }
@@ -137,7 +137,7 @@ class ZeroReader {
     for (const PickleId one : settings) {
       if (const auto step = pickle.find(one, "step")) return step;
     }
-    fail_input("'{}' does not say which step of the optimizer it is of", rank.file->name());
+    fail_input("'{}' does not record the optimizer step", rank.file->name());
   }
 
   std::unique_ptr<WeightFile> collect(int which) const {
@@ -334,14 +334,14 @@ double optimizer_step(const TorchFile& file, PickleId id) {
       return static_cast<double>(read);
     }
   }
-  fail_input("'{}' has {} as a step of its optimizer, and a number was expected", file.name(),
+  fail_input("'{}' has {} as its optimizer step, but a number was expected", file.name(),
              pickle.shown(id));
 }
 
 void refuse_frozen_parameters(const TorchFile& model) {
   const auto frozen = model.pickle().find(model.pickle().root(), "frozen_param_shapes");
   if (!frozen || model.pickle().children(*frozen).empty()) return;
-  fail_input("'{}' has parameters that were not trained (frozen_param_shapes), which are not read",
+  fail_input("'{}' has frozen parameters (frozen_param_shapes), which are not supported",
              model.name());
 }
 

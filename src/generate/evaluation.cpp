@@ -22,7 +22,7 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
   model.require_next_token();
   const std::int64_t seq = model.config().model.seq_length;
   if (options.stride > seq) {
-    fail_input("--stride {} would leave tokens out: windows have {} tokens, so give {} or less",
+    fail_input("--stride {} would skip tokens: windows have {} tokens, so use {} or less",
                options.stride, seq, seq);
   }
   const std::int64_t stride =

@@ -16,8 +16,10 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
     : batch_(batch), capacity_(capacity), vocab_size_(model.config().model.vocab_size) {
   const ModelConfig& m = model.config().model;
   if (m.position == PositionEncoding::learned && capacity > m.max_positions) {
-    fail_input("prompt and new tokens are {} together, but the model has {} learned positions",
-               capacity, m.max_positions);
+    fail_input(
+        "the prompt and new tokens together have {} positions, but the model has {} learned "
+        "positions",
+        capacity, m.max_positions);
   }
   prompt_width_ = std::min(widest_prompt_chunk, capacity);
   BuildOptions build;
@@ -78,7 +80,7 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
     limit[b] = std::min(capacity_,
                         static_cast<std::int64_t>(sequences[b].size()) + options.max_new_tokens);
     if (static_cast<std::int64_t>(sequences[b].size()) > capacity_) {
-      fail_input("a prompt has {} tokens, but the generator was made for at most {}",
+      fail_input("a prompt has {} tokens, but the generator supports at most {}",
                  sequences[b].size(), capacity_);
     }
   }

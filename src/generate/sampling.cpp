@@ -36,7 +36,7 @@ void check_scores(std::span<const float> logits) {
   if (std::any_of(logits.begin(), logits.end(), is_nan) ||
       !std::isfinite(*std::max_element(logits.begin(), logits.end()))) {
     fail(
-        "the model's scores of the next token are not finite: the weights are damaged or training "
+        "the logits of the next token are not finite: the weights are damaged or training "
         "diverged");
   }
 }
@@ -45,7 +45,7 @@ void check_scores(std::span<const float> logits) {
 
 void validate(const SamplingOptions& options) {
   if (!(options.temperature > 0) || !std::isfinite(options.temperature)) {
-    fail_input("--temperature {} must be above 0 (for the likeliest token every time: --greedy)",
+    fail_input("--temperature {} must be above 0 (to always take the most likely token: --greedy)",
                options.temperature);
   }
   if (options.top_k < 0) fail_input("top_k = {} must be at least 0 (0: off)", options.top_k);

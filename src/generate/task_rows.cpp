@@ -32,7 +32,7 @@ class RowReader {
   std::string text(const char* key) const { return text_of(json_.at(key), key); }
 
   std::vector<std::string> texts(const Json& json, const char* key) const {
-    if (!json.is_array() || json.empty()) fail("\"{}\" is not a list of texts", key);
+    if (!json.is_array() || json.empty()) fail("\"{}\" is not a list of strings", key);
     std::vector<std::string> all;
     for (const Json& value : json) all.push_back(text_of(value, key));
     return all;
@@ -42,7 +42,7 @@ class RowReader {
 
  private:
   std::string text_of(const Json& value, const char* key) const {
-    if (!value.is_string()) fail("\"{}\" is not a text: {}", key, value.dump());
+    if (!value.is_string()) fail("\"{}\" is not a string: {}", key, value.dump());
     return value.get<std::string>();
   }
 
@@ -58,7 +58,7 @@ std::int64_t characters_of(const std::string& text) {
 TaskRow choice_row(std::string context, const std::vector<std::string>& choices,
                    std::int64_t answer, const RowReader& row) {
   if (answer < 0 || answer >= static_cast<std::int64_t>(choices.size()))
-    row.fail("the answer {} is not one of the {} choices, which count from 0", answer,
+    row.fail("the answer {} is not one of the {} choices, which are counted from 0", answer,
              choices.size());
   TaskRow result{
       .context = std::move(context), .continuations = {}, .lengths = {}, .answer = answer};
@@ -80,7 +80,7 @@ std::int64_t index_of(const RowReader& row, const char* key) {
                        std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
     if (whole) return std::stoll(digits);
   }
-  row.fail("\"{}\" is not the number of a choice: {}", key, value.dump());
+  row.fail("\"{}\" is not the index of a choice: {}", key, value.dump());
 }
 
 TaskRow read_choices(const RowReader& row) {
@@ -168,7 +168,7 @@ TaskRow read_arc(const RowReader& row) {
   const std::string key = row.text("answerKey");
   const auto found = std::ranges::find(labels, key);
   if (found == labels.end())
-    row.fail("\"answerKey\" is \"{}\", and the labels are {}", key, fmt::join(labels, ", "));
+    row.fail("\"answerKey\" is \"{}\", but the labels are {}", key, fmt::join(labels, ", "));
   return choice_row("Question: " + row.text("question") + "\nAnswer:",
                     row.texts(choices.at("text"), "text"), found - labels.begin(), row);
 }
@@ -214,7 +214,7 @@ const RowShape& shape_of(const Json& json, const RowReader& row) {
   };
   const auto found = std::ranges::find_if(shapes(), fits);
   if (found == shapes().end())
-    row.fail("has no shape of a task: expected the keys of one of {}",
+    row.fail("does not have the keys of a task: expected those of one of {}",
              fmt::join(task_shapes(), "; "));
   for (const auto& [key, value] : json.items()) {
     if (!found->keys.contains(key) && !found->other.contains(key))
@@ -245,7 +245,7 @@ std::vector<std::string> task_shapes() {
 
 TaskFile read_task_file(const fs::path& path) {
   if (fs::is_directory(path))
-    fail_input("'{}' is a folder: give a file of JSON lines", path.string());
+    fail_input("'{}' is a folder: expected a file of JSON lines", path.string());
   std::ifstream file(path);
   if (!file) fail_input("'{}' cannot be read", path.string());
   TaskFile task;
@@ -261,7 +261,7 @@ TaskFile read_task_file(const fs::path& path) {
       task.shape = shape.name;
       task.kind = shape.kind;
     } else if (task.shape != shape.name) {
-      row.fail("is a row of {}, and those before it are of {}: give each a file of its own",
+      row.fail("is a row of {}, but the rows before it are of {}: use a separate file for each",
                shape.name, task.shape);
     }
     task.rows.push_back(shape.read(row));

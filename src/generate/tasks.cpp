@@ -25,7 +25,7 @@ std::int32_t opening_id(const Tokenizer& tokenizer, const std::string& where) {
   for (const std::int32_t id : {special.bos, special.eod, special.eos})
     if (id >= 0) return id;
   fail_input(
-      "{}: the context is empty, and the tokenizer has no token that opens or ends a document",
+      "{}: the context is empty, and the tokenizer has no token that starts or ends a document",
       where);
 }
 
@@ -134,8 +134,10 @@ std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
   whole.erase(whole.begin(),
               whole.begin() + static_cast<std::ptrdiff_t>(std::min(given.size(), whole.size())));
   if (whole.empty())
-    fail_input("{}: the tokenizer makes one token of the end of the context and all that follows",
-               where);
+    fail_input(
+        "{}: the tokenizer merges the end of the context and the whole continuation into one "
+        "token",
+        where);
   return {std::move(given), std::move(whole)};
 }
 

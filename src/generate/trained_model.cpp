@@ -25,7 +25,7 @@ void check_memory(const Stage& stage) {
   const std::int64_t needed = stage.memory().total(), available = machine_memory_bytes();
   if (needed <= available) return;
   fail_input(
-      "this takes {} of memory, and this machine has {}: use shorter or fewer sequences at a time, "
+      "this needs {} of memory, but this machine has {}: use shorter or fewer sequences at a time, "
       "or --set run.precision=bf16",
       bytes_to_text(needed), bytes_to_text(available));
 }
@@ -43,7 +43,7 @@ const Tokenizer& TrainedModel::tokenizer() {
   if (tokenizer_) return *tokenizer_;
   if (config_.data.tokenizer.empty()) {
     fail_input(
-        "the run of '{}' names no tokenizer: give --set data.tokenizer=TYPE and its files, for "
+        "the run of '{}' has no tokenizer: add --set data.tokenizer=TYPE and its files, for "
         "example --set data.tokenizer_model=FILE",
         reader_.folder().string());
   }
@@ -52,8 +52,8 @@ const Tokenizer& TrainedModel::tokenizer() {
   tokenizer_ = make_tokenizer(config_);
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
     fail_input(
-        "the tokenizer has {} tokens, but the vocabulary of the model in '{}' has {}: name the "
-        "files that it was trained with, by --set data.vocab_file=FILE and the like",
+        "the tokenizer has {} tokens, but the vocabulary of the model in '{}' has {}: set the "
+        "files that it was trained with, for example --set data.vocab_file=FILE",
         tokenizer_->vocab_size(), reader_.folder().string(), config_.model.vocab_size);
   }
   if (const std::string note = tokenizer_note(*tokenizer_); !note.empty())
@@ -71,9 +71,8 @@ std::vector<std::int32_t> TrainedModel::imported_end_ids() const {
 void TrainedModel::require_next_token() const {
   if (family_of(config_.model).architecture == Architecture::decoder) return;
   fail_input(
-      "the model of '{}' is of model.family = {:?}, which fills in masked tokens and does not "
-      "predict the next one: `trireme score` writes its logits, and `trireme train` prints its "
-      "validation loss",
+      "the model of '{}' has model.family = {:?}, which predicts masked tokens, not the next "
+      "token: `trireme score` writes its logits, and `trireme train` prints its validation loss",
       reader_.folder().string(), config_.model.family);
 }
 

@@ -108,7 +108,7 @@ struct trireme_checkpoint {
 
   void check(std::int64_t index) const {
     if (index < 0 || index >= tensors->count())
-      trireme::fail_input("there are {} tensors, and number {} is asked for", tensors->count(),
+      trireme::fail_input("there are {} tensors, but number {} was requested", tensors->count(),
                           index);
   }
 };
@@ -158,7 +158,7 @@ trireme_status trireme_checkpoint_read(trireme_checkpoint* checkpoint, int64_t i
       for (int d = 0; d < tensor.rank; ++d) needed *= tensor.shape[d];
     }
     if (bytes != needed)
-      trireme::fail_input("tensor \"{}\" has {} bytes, and memory of {} was given", tensor.name,
+      trireme::fail_input("tensor \"{}\" has {} bytes, but the given memory has {}", tensor.name,
                           needed, bytes);
     checkpoint->tensors->read(index, as_f32 != 0, static_cast<std::byte*>(memory));
   });

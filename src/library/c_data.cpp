@@ -32,7 +32,7 @@ Split split_of(const std::string& name) {
 
 void check_range(std::int64_t first, std::int64_t count, std::int64_t size, const char* what) {
   if (first < 0 || count < 0 || first > size || count > size - first)
-    fail_input("{} {} to {} are asked for, and there are {}", what, first, first + count, size);
+    fail_input("{} {} to {} were requested, but there are {}", what, first, first + count, size);
 }
 
 // Rows of the caller's arrays, of which some may be null.
@@ -130,7 +130,7 @@ trireme_status trireme_samples_of_step(const trireme_samples* samples, int64_t s
                                        int64_t* count) {
   return guarded([&] {
     if (step < 1 || step > samples->steps)
-      trireme::fail_input("the run has steps 1 to {}, and step {} is asked for", samples->steps,
+      trireme::fail_input("the run has steps 1 to {}, but step {} was requested", samples->steps,
                           step);
     *first = samples->batches.samples(step - 1);
     *count = samples->batches.batch_size(*first);

@@ -70,7 +70,7 @@ std::vector<std::string> texts_of(const char* const* texts, std::size_t count) {
 TemporaryFolder::TemporaryFolder() {
   std::string name = (fs::temp_directory_path() / "trireme-XXXXXX").string();
   if (!mkdtemp(name.data())) {
-    fail("a temporary folder cannot be made in '{}': {} (TMPDIR names another place)",
+    fail("cannot create a temporary folder in '{}': {} (set TMPDIR to use another place)",
          fs::temp_directory_path().string(), std::strerror(errno));
   }
   path_ = name;

@@ -77,7 +77,7 @@ void encode_one(const Tokenizer& tokenizer, std::string_view text, trireme_encod
       return;
     }
   }
-  fail_input("there is no kind {} of encoding", static_cast<int>(kind));
+  fail_input("unknown encoding kind {}", static_cast<int>(kind));
 }
 
 void take(trireme_tokenizer& handle, const TokenizerConfig& config) {
@@ -90,7 +90,7 @@ void take_foreign(trireme_tokenizer& handle, const fs::path& path) {
   const ForeignModel model = foreign_format("", path).open(path, {});
   const TemporaryFolder folder;
   const TokenizerFiles files = model.tokenizer ? model.tokenizer(folder.path()) : TokenizerFiles{};
-  if (files.type.empty()) fail_input("'{}' holds no tokenizer that is known", path.string());
+  if (files.type.empty()) fail_input("'{}' contains no known tokenizer", path.string());
   take(handle, {.type = files.type,
                 .vocab_file = files.vocab_file,
                 .merge_file = files.merge_file,
@@ -101,7 +101,7 @@ void take_foreign(trireme_tokenizer& handle, const fs::path& path) {
 void find(trireme_tokenizer& handle, const fs::path& path) {
   if (fs::is_regular_file(path)) {
     if (path.extension() != ".json")
-      fail_input("'{}' does not say what kind of tokenizer it is: name its type and its files",
+      fail_input("the type of tokenizer cannot be determined from '{}': give its type and files",
                  path.string());
     return take(handle, {.type = "hf", .model_file = path.string(), .pattern = {}});
   }

@@ -37,7 +37,7 @@ class SamplesOfProgram final : public v1::Dataset {
                                   sample.positions.data(),
                                   sample.first_visible.data()};
     if (samples_.fill(samples_.user, index, &pointers) != 0)
-      fail("the program could not make sample {}", index);
+      fail("the program could not create sample {}", index);
   }
 
  private:
@@ -53,7 +53,7 @@ v1::TrainerOptions trainer_options(const trireme_trainer_options* given) {
   v1::TrainerOptions options;
   if (!given) return options;
   if (given->size != sizeof(trireme_trainer_options))
-    fail_input("trireme_trainer_options has {} bytes, and this library knows {}", given->size,
+    fail_input("trireme_trainer_options has {} bytes, but this library supports {}", given->size,
                sizeof(trireme_trainer_options));
   options.train_data = dataset_of(given->train_data);
   options.valid_data = dataset_of(given->valid_data);

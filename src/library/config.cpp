@@ -32,7 +32,8 @@ T value_of(const trireme::Config& config, const std::string& key) {
     if (const auto* whole = std::get_if<std::int64_t*>(&slot)) return static_cast<double>(**whole);
   }
   T wanted{};
-  fail_input("{} holds {}, and the program asks for {}", key, type_name(slot), type_name(&wanted));
+  fail_input("{} has type {}, but the program requests {}", key, type_name(slot),
+             type_name(&wanted));
 }
 
 }  // namespace

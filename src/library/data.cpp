@@ -43,8 +43,8 @@ class GivenDataset final : public Dataset {
   // Kernels rely on validated inputs.
   void check(std::int64_t index, const BatchRow& row, std::int32_t i) const {
     const auto refuse = [&](const char* what, auto found, const std::string& expected) {
-      fail_input("sample {} of the dataset that was given: {} at position {} is {}, expected {}",
-                 index, what, i, found, expected);
+      fail_input("sample {} of the given dataset: {} at position {} is {}, expected {}", index,
+                 what, i, found, expected);
     };
     const auto check_id = [&](const char* what, std::int32_t id) {
       if (id < 0 || id >= vocab_size_)
@@ -53,22 +53,23 @@ class GivenDataset final : public Dataset {
     check_id("the token", row.tokens[i]);
     check_id("the target", row.targets[i]);
     if (has_modules_ && i + 1 < seq_length_ && row.targets[i] != row.tokens[i + 1])
-      refuse("the target", row.targets[i],
-             fmt::format("{}: modules of model.mtp_layers read the next token there, also where "
-                         "the loss weight is 0",
-                         row.tokens[i + 1]));
+      refuse(
+          "the target", row.targets[i],
+          fmt::format("{}: modules of model.mtp_layers read the next token there, even if the loss "
+                      "weight is 0",
+                      row.tokens[i + 1]));
     const float weight = row.loss_weights[i];
     if (weight != 0 && weight != 1) refuse("the loss weight", weight, "0 or 1");
     const std::int32_t position = row.positions[i];
     if (!own_positions_ && position != i)
       refuse("the number of the position", position,
-             fmt::format("{}: others need data.reset_position_ids = true", i));
+             fmt::format("{}: other values require data.reset_position_ids = true", i));
     if (position < 0 || position >= seq_length_)
       refuse("the number of the position", position, fmt::format("0 to {}", seq_length_ - 1));
     const std::int32_t first = row.first_visible[i];
     if (!own_borders_ && first != 0)
       refuse("the first visible position", first,
-             "0: others need data.reset_attention_mask = true");
+             "0: other values require data.reset_attention_mask = true");
     if (first < 0 || first > i)
       refuse("the first visible position", first, fmt::format("0 to {}", i));
   }

@@ -17,8 +17,8 @@ void refuse_second_job() {
   const LaunchInfo launch = discover_launch();
   if (launch.size > 1 && joined.exchange(true)) {
     fail_input(
-        "this is one of {} processes that {} started, and it has made a job of them before, which "
-        "MPI allows once: make one trireme::Job and keep it as long as the program trains",
+        "this is one of {} processes started by {}, and it has already created a job, which MPI "
+        "allows only once: create one trireme::Job and keep it as long as the program trains",
         launch.size, launch.launcher);
   }
 }
@@ -56,7 +56,7 @@ int Job::local_rank() const {
 void Job::run(const std::function<void()>& body) {
   at_the_border([&] {
     if (impl_->left)
-      fail_input("Job::run was called before, and this process has left its job with the others");
+      fail_input("Job::run was already called, and this process has left the job with the others");
     if (impl_->alone()) return body();
     run_guarded(impl_->joined.transport(), [&] {
       impl_->joined.choose_device();
@@ -77,21 +77,21 @@ double Job::sum(double value) {
 std::vector<double> Job::sum(std::vector<double> values) {
   impl_->world()
       .all_reduce(values.data(), static_cast<std::int64_t>(values.size()), DType::f64,
-                  Reduction::sum, "a sum of the program's")
+                  Reduction::sum, "a sum of the program")
       .wait();
   return values;
 }
 
 double Job::max(double value) {
   impl_->world()
-      .all_reduce(&value, 1, DType::f64, Reduction::max, "a maximum of the program's")
+      .all_reduce(&value, 1, DType::f64, Reduction::max, "a maximum of the program")
       .wait();
   return value;
 }
 
 std::vector<double> Job::gather(double value) {
   std::vector<double> all(static_cast<std::size_t>(size()));
-  impl_->world().all_gather(&value, all.data(), 1, DType::f64, "a value of the program's").wait();
+  impl_->world().all_gather(&value, all.data(), 1, DType::f64, "a value of the program").wait();
   return all;
 }
 
@@ -100,7 +100,7 @@ std::string Job::broadcast(const std::string& text) {
 }
 
 void Job::barrier() {
-  impl_->world().barrier("a barrier of the program's").wait();
+  impl_->world().barrier("a barrier of the program").wait();
 }
 
 int run_program(const std::function<void()>& body) {

@@ -17,14 +17,14 @@ Layers::Impl::Impl(const FamilyBuilder& b, Graph& g)
 
 ValueId Layers::Impl::take(Value value, const char* layer) const {
   if (value.id < 0 || value.id >= graph.value_count())
-    fail_input("family \"{}\": {} gets a value that no layer of this part has made",
+    fail_input("family \"{}\": the input of {} is not the result of a layer of this part",
                builder.m_.family, layer);
   return value.id;
 }
 
 const std::string& Layers::Impl::name(const std::string& name) {
   if (name.empty() || !names.insert(name).second) {
-    fail_input("family \"{}\": a part has two layers called \"{}\": each needs a name of its own",
+    fail_input("family \"{}\": a part has two layers named \"{}\": names must be unique",
                builder.m_.family, name);
   }
   return name;
@@ -47,7 +47,7 @@ void Layers::Impl::finish(Value result, const char* part) {
   const Shape expected = {builder.local_rows_, builder.m_.hidden_size};
   const trireme::Value& value = graph.value(made);
   if (value.shape != expected || value.role != Role::internal) {
-    fail_input("family \"{}\": the {} gives {} {}, expected a result of its layers of {}",
+    fail_input("family \"{}\": the {} returns {} {}, expected a result of its layers of {}",
                builder.m_.family, part,
                value.role == Role::internal ? "a value of" : "its input, of", value.shape.text(),
                expected.text());

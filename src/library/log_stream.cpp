@@ -12,7 +12,7 @@ LogStream::LogStream(v1::Logger log) : log_(std::move(log)) {
   cookie_io_functions_t functions{};
   functions.write = write;
   file_.reset(fopencookie(this, "w", functions));
-  if (!file_) fail("no memory for a log");
+  if (!file_) fail("out of memory for a log");
 }
 
 // Called from C code: exceptions must not escape.

@@ -33,8 +33,8 @@ trireme::TrainerOptions given(const TrainerOptions& options, const trireme::Conf
 void check_device(const JoinedJob& job, const trireme::Config& config) {
   if (job.device() == config.run.device) return;
   fail_input(
-      "run.device = \"{}\", and the job was made for \"{}\": make it from the same configuration, "
-      "trireme::Job job(config)",
+      "run.device = \"{}\", but the job was created for \"{}\": create it from the same "
+      "configuration, trireme::Job job(config)",
       config.run.device, job.device());
 }
 

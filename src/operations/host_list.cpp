@@ -123,13 +123,13 @@ HostList::HostList(const fs::path& file, int used) : used_(used) {
       fail_input("'{}', line {}: expected the name of a host, found '{}'", file.string(), number,
                  line.substr(0, 80));
     if (!names.insert(name).second)
-      fail_input("'{}', line {}: the host {} occurs twice", file.string(), number, name);
+      fail_input("'{}', line {}: duplicate host {}", file.string(), number, name);
     lines_.push_back(line);
   }
-  if (lines_.empty()) fail_input("'{}' names no host", file.string());
+  if (lines_.empty()) fail_input("'{}' contains no host", file.string());
   if (used_ == 0) used_ = static_cast<int>(lines_.size());
   if (spare() < 0)
-    fail_input("'{}' names {}, and --nodes asks for {}", file.string(),
+    fail_input("'{}' contains {}, but --nodes requires {}", file.string(),
                counted(lines_.size(), "host"), used_);
 }
 

@@ -30,9 +30,8 @@ std::vector<std::string> faults_of(const CheckedRank& checked, const NodeReport&
   const NodeMeasure& m = checked.measure;
   if (!checked.problem.empty()) faults.push_back(checked.problem);
   if (m.wrong > 0)
-    faults.push_back(
-        fmt::format("products are WRONG: {:.0f} of {:.0f} have other bits than they must have",
-                    m.wrong, m.products));
+    faults.push_back(fmt::format("matrix products are WRONG: {:.0f} of {:.0f} have incorrect bits",
+                                 m.wrong, m.products));
   for (std::size_t i = 0; i < speeds; ++i) {
     if (m.speed[i] < 0 || m.speed[i] >= slow * report.median[i]) continue;
     faults.push_back(fmt::format("{} slow: {:.3g} {}, {:.0f}% of the median ({:.3g})",
@@ -87,7 +86,7 @@ std::vector<CheckedHost> cut_off_hosts(const Reach& reach) {
     });
     bad.push_back({worst->first.first, {}});
     for (const auto& [rank, partners] : worst->second.partners)
-      bad.back().faults.push_back(fmt::format("rank {}: no messages pass between it and {}", rank,
+      bad.back().faults.push_back(fmt::format("rank {}: no messages are exchanged with {}", rank,
                                               partners_text(partners, reach)));
     std::erase_if(dead, [&](const auto& pair) {
       return key_of(pair.first) == worst->first || key_of(pair.second) == worst->first;

@@ -24,9 +24,9 @@ bool has_ended_as_meant(const Ending& e) {
 
 std::string why_no_restart_helps(const Ending& e) {
   if (e.code == static_cast<int>(ExitCode::bad_input))
-    return "exit code 2 says that its input is wrong, which no restart fixes";
+    return "exit code 2 means that its input is wrong, which a restart does not fix";
   if (e.code == not_executable || e.code == not_found)
-    return fmt::format("exit code {} says that the command cannot be started", e.code);
+    return fmt::format("exit code {} means that the command cannot be started", e.code);
   return "";
 }
 
@@ -34,8 +34,7 @@ std::string why_no_restart_helps(const Ending& e) {
 
 std::string failure_text(const Ending& e) {
   if (e.hung && !e.begun) return "its launcher did not start it";
-  if (e.hung)
-    return "its launcher did not end by itself" + (e.reason.empty() ? "" : ": " + e.reason);
+  if (e.hung) return "its launcher did not exit" + (e.reason.empty() ? "" : ": " + e.reason);
   const std::string how = e.code < 0 ? fmt::format("signal {} ({})", -e.code, strsignal(-e.code))
                                      : fmt::format("exit code {}", e.code);
   if (e.reason.find(how) != std::string::npos) return e.reason;
@@ -55,7 +54,7 @@ Decision RestartPolicy::after(const Ending& ending) {
   const std::string failure = failure_text(ending);
   if (failures_ > limits_.restarts) {
     return {give_up, 0,
-            fmt::format("it failed {} in a row without a new checkpoint, the last time with {}",
+            fmt::format("it failed {} in a row without a new checkpoint, most recently with {}",
                         failures_ == 1 ? "once" : fmt::format("{} times", failures_), failure)};
   }
   const double wait = limits_.first_wait_s * std::exp2(std::min(failures_ - 1, 30));

@@ -16,7 +16,7 @@ constexpr std::string_view olcf =
 constexpr std::string_view olcf_rendezvous =
     "OLCF's guide \"PyTorch on Frontier\", alternative rendezvous protocol, read in 2026-11";
 constexpr std::string_view isambard =
-    "the guide to NCCL of Isambard-AI, which has the same network, read in 2026-11";
+    "NCCL guide of Isambard-AI, which has the same network, read in 2026-11";
 constexpr std::string_view own = "Trireme";
 
 constexpr int nodes_of_many_connections = 8;
@@ -28,27 +28,27 @@ constexpr int nodes_of_many_connections = 8;
 std::vector<SiteVariable> slingshot_variables() {
   return {
       {"NCCL_SOCKET_IFNAME", "hsn0",
-       "RCCL's ranks find each other over the fast network; without it jobs of more than about 300 "
-       "nodes fail",
+       "RCCL bootstraps over the high-speed network; without it jobs on more than about 300 nodes "
+       "fail",
        olcf},
       {"NCCL_NET", "OFI",
-       "fail where the plug-in for Slingshot did not load, instead of crawling over TCP. A plug-in "
-       "that calls itself AWS Libfabric wants that name here",
+       "fail if the Slingshot plug-in cannot be loaded, instead of falling back to slow TCP. If "
+       "the plug-in is called AWS Libfabric, use that name here",
        "public scripts for Slingshot with aws-ofi-nccl 1.14, read in 2026-11"},
-      {"NCCL_CROSS_NIC", "1", "all four network cards of a node are used", olcf},
-      {"FI_MR_CACHE_MONITOR", "userfaultfd", "the default, memhooks, deadlocks",
+      {"NCCL_CROSS_NIC", "1", "use all four network cards of a node", olcf},
+      {"FI_MR_CACHE_MONITOR", "userfaultfd", "the default, memhooks, can deadlock",
        "LUMI-AI-Guide #118, 2026-09-15, and OLCF's guide, read in 2026-11"},
-      {"FI_CXI_DISABLE_HOST_REGISTER", "1", "avoids a deadlock of allocations", isambard},
-      {"FI_CXI_DEFAULT_CQ_SIZE", "131072", "large jobs overrun shorter queues", olcf},
-      {"FI_CXI_DEFAULT_TX_SIZE", "2048", "large jobs overrun shorter queues", olcf},
+      {"FI_CXI_DISABLE_HOST_REGISTER", "1", "avoids a deadlock in allocations", isambard},
+      {"FI_CXI_DEFAULT_CQ_SIZE", "131072", "large jobs overflow shorter queues", olcf},
+      {"FI_CXI_DEFAULT_TX_SIZE", "2048", "large jobs overflow shorter queues", olcf},
       {"FI_CXI_RX_MATCH_MODE", "hybrid",
-       "continue in software where a network card runs out of entries", olcf},
+       "fall back to software matching if a network card runs out of entries", olcf},
       {"FI_CXI_RDZV_PROTO", "alt_read", "long messages can hang otherwise", olcf_rendezvous},
       {"FI_CXI_RDZV_EAGER_SIZE", "0", "long messages can hang otherwise", isambard},
       {"FI_CXI_RDZV_THRESHOLD", "0", "long messages can hang otherwise", isambard},
       {"FI_CXI_RDZV_GET_MIN", "0", "long messages can hang otherwise", isambard},
       {"NCCL_MAX_NCHANNELS", "20",
-       "with aws-ofi-nccl 1.19 and 1.20 a start hangs above about 2,000 connections of a job",
+       "with aws-ofi-nccl 1.19 and 1.20 start-up hangs above about 2,000 connections per job",
        "aws/aws-ofi-nccl #1379, 2026-08-27, seen on 16 nodes", nodes_of_many_connections},
   };
 }
@@ -62,9 +62,10 @@ Site mi250x_site(std::string_view name, std::string_view title) {
   site.cores_per_rank = 7;
   site.needs_account = true;
   site.directives = {"--gpus-per-node=8"};
-  site.variables = {{"HSA_FORCE_FINE_GRAIN_PCIE", "1", "GPUs of a node reach each other's memory",
-                     "RCCL's own warning at its start, of version 2.16.5"},
-                    {"MPICH_GPU_SUPPORT_ENABLED", "0", "MPI moves memory of the host only", own}};
+  site.variables = {
+      {"HSA_FORCE_FINE_GRAIN_PCIE", "1", "allows peer access between the GPUs of a node",
+       "RCCL's own warning at start-up, version 2.16.5"},
+      {"MPICH_GPU_SUPPORT_ENABLED", "0", "MPI transfers host memory only", own}};
   site.network = "disable_rdzv_get";
   site.network_variables = slingshot_variables();
   return site;
@@ -72,9 +73,9 @@ Site mi250x_site(std::string_view name, std::string_view title) {
 
 Site lumi() {
   Site site = mi250x_site(
-      "lumi", "LUMI-G: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node");
+      "lumi", "LUMI-G: 4 MI250X with 2 GCDs each, 56 usable cores and 4 network cards per node");
   site.machine = "lumi-g";
-  site.source = "LUMI's user guide, partitions and binding, read in 2026-11";
+  site.source = "LUMI user guide, partitions and binding, read in 2026-11";
   site.partition = "standard-g";
   // Cores of GCDs 0 to 7: their order differs from that of the GCDs.
   site.launch =
@@ -87,9 +88,10 @@ Site lumi() {
 
 Site frontier() {
   Site site = mi250x_site(
-      "frontier", "Frontier: 4 MI250X of 2 GCDs, 56 usable cores and 4 network cards in a node");
+      "frontier",
+      "Frontier: 4 MI250X with 2 GCDs each, 56 usable cores and 4 network cards per node");
   site.machine = "frontier";
-  site.source = "OLCF's user guide of Frontier, read in 2026-11";
+  site.source = "OLCF's Frontier user guide, read in 2026-11";
   site.partition = "batch";
   site.launch = "--gpus-per-task=1 --gpu-bind=closest";
   site.limits = {{91, 2 * 60}, {183, 6 * 60}, {9408, 12 * 60}};
@@ -97,9 +99,9 @@ Site frontier() {
 }
 
 Site generic() {
-  return {.name = "generic",
-          .title =
-              "any other SLURM cluster: --ranks-per-node and --cores-per-rank say what a node has"};
+  return {
+      .name = "generic",
+      .title = "any other SLURM cluster: --ranks-per-node and --cores-per-rank describe a node"};
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ int longest_walltime(const Site& site, int nodes) {
   if (site.limits.empty()) return 0;
   for (const WalltimeLimit& limit : site.limits)
     if (nodes <= limit.nodes) return limit.minutes;
-  fail_input("--nodes {}: a job on {} has at most {} nodes", nodes, site.name,
+  fail_input("--nodes {}: jobs on {} are limited to {} nodes", nodes, site.name,
              site.limits.back().nodes);
 }
 

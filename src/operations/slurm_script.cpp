@@ -33,9 +33,10 @@ std::string heading(const Site& site, const SlurmJob& job) {
   return fmt::format(
       "#!/bin/bash\n"
       "# Written by `trireme slurm --cluster {}`: {} of {}{}.\n"
-      "# Submit it with sbatch, from the folder that the paths in it start from.\n{}",
+      "# Submit it with sbatch, from the folder that its relative paths refer to.\n"
+      "{}",
       site.name, counted(job.nodes, "node"), counted(job.ranks_per_node, "rank"),
-      job.spare > 0 ? fmt::format(", and {} to spare", job.spare) : "",
+      job.spare > 0 ? fmt::format(", plus {} spare", job.spare) : "",
       site.source.empty() ? ""
                           : fmt::format("# Partition, limits and binding: {}.\n", site.source));
 }
@@ -71,13 +72,14 @@ std::string directives(const Site& site, const SlurmJob& job) {
   if (site.name == "generic") line("--mem=0");
   line("--time=" + walltime_text(job.minutes));
   if (job.spare > 0) {
-    text += "# SLURM would end a job that loses a node; this one has nodes to spare.\n";
+    text += "# By default SLURM ends a job that loses a node; this job has spare nodes.\n";
     line("--no-kill");
   }
   line("--output=%x-%j.out");
   line("--open-mode=append");
   text += fmt::format(
-      "# {} before the end the ranks are told to save; they then end with exit code 3.\n",
+      "# {} before the time limit the ranks receive a signal to save; they then end with exit code "
+      "3.\n",
       counted(job.save_seconds, "second"));
   line(fmt::format("--signal=USR1@{}", job.save_seconds));
   line(job.requeue ? "--requeue" : "--no-requeue");
@@ -92,7 +94,7 @@ std::string variables(const Site& site, const SlurmJob& job) {
   for (const SiteVariable& one : site.variables) add(one);
   for (const SiteVariable& one : site.network_variables)
     if (job.nodes > std::max(1, one.above_nodes)) add(one);
-  add({"TRIREME_THREADS", "$SLURM_CPUS_PER_TASK", "a thread for each core of a rank", "Trireme"});
+  add({"TRIREME_THREADS", "$SLURM_CPUS_PER_TASK", "one thread per core of a rank", "Trireme"});
   return text;
 }
 
@@ -124,13 +126,13 @@ std::string check(const SlurmJob& job) {
       "    bash -c \"$check\" check {2} doctor{3}",
       job.nodes + job.spare, job.cores_per_rank * job.ranks_per_node, inside(job), device);
   const std::string text =
-      "# A node that computes wrong results or has lost a GPU is named before it costs hours.\n" +
-      check_of_a_node() +
-      "# One task in a node, whatever sbatch has set for those of the run; each says its own.\n";
+      "# Detects nodes that compute wrong results or have lost a GPU before they waste hours.\n" +
+      check_of_a_node() + "# One task per node, regardless of what sbatch has set for the run.\n";
   if (job.spare > 0) return text + step + " > \"$hosts\"\n";
   return text + "if ! " + step +
          " > /dev/null; then\n"
-         "    echo \"a node failed the check above: leave it out with sbatch --exclude=NODE\" >&2\n"
+         "    echo \"a node failed the check above: exclude it with sbatch --exclude=NODE\" "
+         ">&2\n"
          "    exit 1\n"
          "fi\n";
 }
@@ -138,7 +140,7 @@ std::string check(const SlurmJob& job) {
 // Nodes for the run; with a check, only those found good.
 std::string hosts(const SlurmJob& job) {
   std::string text =
-      "# The nodes of the job, one in a line: the first ones run, the others wait to replace one.\n"
+      "# The nodes of the job, one per line: the first ones run, the others are spares.\n"
       "hosts=$(mktemp) || exit 1\n"
       "trap 'rm -f \"$hosts\"' EXIT\n";
   if (!job.check_nodes) text += "scontrol show hostnames \"$SLURM_JOB_NODELIST\" > \"$hosts\"\n";
@@ -149,7 +151,7 @@ std::string launch(const Site& site, const SlurmJob& job) {
   std::string text;
   if (job.restarts > 0) {
     text += fmt::format(
-        "# After a failure the run starts again from its last checkpoint, within this job.\n"
+        "# After a failure the run restarts from its last checkpoint, within this job.\n"
         "{} supervise --restarts {} --run \"$run\"",
         shell_word(job.program), job.restarts);
     if (job.spare > 0) text += fmt::format(" --hosts \"$hosts\" --nodes {}", job.nodes);
@@ -189,16 +191,16 @@ std::string progress_before() {
 }
 
 std::string again() {
-  return "# Start again until the run is done, unless this start saved nothing new. status.json "
-         "decides: srun\n"
-         "# ends with another code than 3 where it killed ranks that ended after the first.\n"
+  return "# Requeue until the run is done, unless this start saved nothing new. status.json decides: "
+         "srun\n"
+         "# does not end with code 3 if it killed ranks that ended after the first.\n"
          "case $(status state) in\n"
          "interrupted | stopped)\n"
          "    if [ \"$(status saved_step)\" != \"${saved_before:-0}\" ]; then\n"
          "        scontrol requeue \"$SLURM_JOB_ID\"\n"
          "        exit $code\n"
          "    fi\n"
-         "    echo \"no step was saved by this start: not started again\" >&2\n"
+         "    echo \"this start saved no step: not requeued\" >&2\n"
          "    case $code in 0 | 3) exit 1 ;; esac\n"
          "    ;;\n"
          "esac\n"
@@ -235,11 +237,11 @@ std::string job_name(const std::string& text) {
 std::string slurm_script(const Site& site, const SlurmJob& job) {
   if (job.restarts > 0 && !job.container.empty())
     fail_input(
-        "--restarts starts srun again from the batch script, where trireme is needed outside of "
-        "the container {}: leave one of the two out",
+        "--restarts runs srun again from the batch script, where trireme is needed outside of the "
+        "container {}: remove one of the two",
         job.container);
   if (job.spare > 0 && job.restarts == 0)
-    fail_input("--spare {}: spare nodes are for restarts: add --restarts N", job.spare);
+    fail_input("--spare {} requires --restarts: add --restarts N", job.spare);
   std::vector<std::string> parts = {heading(site, job) + directives(site, job),
                                     variables(site, job)};
   if (job.spare > 0) parts.push_back(hosts(job));
@@ -284,8 +286,8 @@ int parse_walltime(const std::string& text) {
   const std::int64_t minutes = (seconds + 59) / 60;
   if (!good || minutes < 1 || minutes > 366LL * 24 * 60)
     fail_input(
-        "--time '{}': expected hours:minutes:seconds, as 12:00:00, or days before them, as "
-        "1-12:00:00",
+        "--time '{}': expected hours:minutes:seconds, such as 12:00:00, optionally preceded by "
+        "days, such as 1-12:00:00",
         text);
   return static_cast<int>(minutes);
 }

@@ -135,9 +135,9 @@ class Supervisor {
     const std::string& launcher = run_.command.front();
     say(ending.begun
             ? fmt::format(
-                  "the run was over, and its launcher {} did not end within {:.3g} s: ended it",
+                  "the run has ended, but its launcher {} did not exit within {:.3g} s: killed it",
                   launcher, run_.launcher_limit_s)
-            : fmt::format("{} did not start the run within {:.4g} s (--start-wait): ended it",
+            : fmt::format("{} did not start the run within {:.4g} s (--start-wait): killed it",
                           launcher, run_.start_limit_s));
     ending.code = code_without_launcher(ending.state);
     return ending;
@@ -200,7 +200,7 @@ class Supervisor {
     const HostsFile good;
     const std::vector<std::string> probe = probe_command(run_.command, good.path(), run_.folder);
     if (probe.empty() || hosts_->spare() == 0) return {};
-    say("checks which nodes answer, with trireme doctor --nodes");
+    say("checking which nodes respond, with trireme doctor --nodes");
     std::vector<std::string> found;
     try_to([&] {
       Blame blame;
@@ -236,7 +236,7 @@ class Supervisor {
     std::string stays;
     for (const std::string& host : hosts_ ? hosts_->replace(hosts) : std::vector<std::string>{}) {
       if (hosts_->uses(host))
-        stays += fmt::format("; the node {} failed, and no spare node takes its place", host);
+        stays += fmt::format("; the node {} failed, and no spare node is left to replace it", host);
       else
         text += fmt::format(", without the node {}", host);
     }
@@ -255,7 +255,7 @@ class Supervisor {
   void give_up(const Ending& ending, const std::string& why) {
     // The input error has just been printed, and nothing has been tried yet.
     if (ending.code == static_cast<int>(ExitCode::bad_input) && restarts_ == 0) return;
-    say("the run is not started again: " + why);
+    say("the run is not restarted: " + why);
     record({{"event", "gave up"}, {"failure", why}, {"saved_step", ending.saved}});
   }
 
@@ -274,7 +274,7 @@ class Supervisor {
 
   // Ends as if the signal had come a moment earlier, while the run could still save.
   int code_of_interrupted_wait() {
-    say("stopped by a signal between two starts; what was saved before is untouched");
+    say("stopped by a signal between two starts; existing checkpoints are untouched");
     std::optional<RunStatus> status = parse_status(status_text(run_.folder));
     if (newest_step(run_.folder) == 0 || !status) die_as_asked();
     status->state = "interrupted";
@@ -338,14 +338,13 @@ void check(const SupervisedRun& run) {
   bool asked = false;
   for (const std::string& word : run.command) asked |= word.find(hosts_word) != std::string::npos;
   if (run.hosts.empty() && asked)
-    fail_input("the command has {}, and no --hosts FILE says which hosts there are", hosts_word);
+    fail_input("the command contains {}, but no --hosts FILE was given", hosts_word);
   if (!run.hosts.empty() && !asked)
     fail_input(
-        "--hosts {}: expected {} in the command, where the file of this start's hosts is to be "
-        "named, as in mpirun --hostfile {}",
+        "--hosts {}: expected {} in the command as a placeholder for the host file, as in mpirun "
+        "--hostfile {}",
         run.hosts, hosts_word, hosts_word);
-  if (run.hosts.empty() && run.nodes > 0)
-    fail_input("--nodes {} belongs to --hosts: add it", run.nodes);
+  if (run.hosts.empty() && run.nodes > 0) fail_input("--nodes {} requires --hosts", run.nodes);
 }
 
 }  // namespace

@@ -82,8 +82,7 @@ class ListChecker {
 
  private:
   void require(bool condition, const char* rule) const {
-    if (!condition)
-      fail("{} is out of place: {}", describe(schedule_, rank_, index_, *action_), rule);
+    if (!condition) fail("{} is invalid: {}", describe(schedule_, rank_, index_, *action_), rule);
   }
 
   Progress& at(int chunk, int micro_batch) {
@@ -104,7 +103,7 @@ class ListChecker {
         return;
       case ActionKind::backward:
       case ActionKind::input_grad:
-        require(p.forward, "the forward comes first");
+        require(p.forward, "the forward pass must come first");
         once(p.input_grad);
         in_turn(next_[a.chunk].input_grad, a);
         if (after >= 0) {
@@ -114,7 +113,7 @@ class ListChecker {
         if (a.kind == ActionKind::backward) check_weight_grad(a, p);
         return;
       case ActionKind::weight_grad:
-        require(p.input_grad, "the input gradient comes first");
+        require(p.input_grad, "the input gradient must come first");
         check_weight_grad(a, p);
         return;
       case ActionKind::receive_activation:
@@ -133,7 +132,7 @@ class ListChecker {
         return;
       case ActionKind::reduce_gradients:
         require(next_[a.chunk].weight_grad == schedule_.micro_batches && !reduced_[a.chunk],
-                "weight gradients are still to come, or it happened already");
+                "weight gradients are still missing, or it has already happened");
         reduced_[a.chunk] = true;
         return;
       case ActionKind::step:
@@ -145,13 +144,13 @@ class ListChecker {
   Progress& local(int stage, int micro_batch) { return at(place_.chunk_of(stage), micro_batch); }
 
   void once(bool& happened) const {
-    require(!happened, "it happened already");
+    require(!happened, "it has already happened");
     happened = true;
   }
 
   // Buffers are reused in order, and every schedule must sum weight gradients in the same order.
   void in_turn(int& next, const Action& a) const {
-    require(next == a.micro_batch, "micro-batches of a chunk go in ascending order");
+    require(next == a.micro_batch, "micro-batches of a chunk must be in ascending order");
     ++next;
   }
 
@@ -162,7 +161,8 @@ class ListChecker {
 
   void check_message(const Action& a, bool& happened, int peer) const {
     once(happened);
-    require(peer >= 0 && peer != rank_, "this stage has no neighbor on another rank there");
+    require(peer >= 0 && peer != rank_,
+            "this stage has no neighbor on another rank in this direction");
     require(a.peer == peer, "it names the wrong peer");
   }
 

@@ -50,16 +50,16 @@ StagePlacement place(const ScheduleRequest& request) {
   switch (rule) {
     case ChunkRule::folded:
       if (chunks == 2) break;
-      fail_input("schedule {} folds the model once: set parallel.virtual_stages = 2, not {}", name,
-                 chunks);
+      fail_input("schedule {} requires parallel.virtual_stages = 2, not {}", name, chunks);
     case ChunkRule::several:
       if (chunks >= 2) break;
-      fail_input("schedule {} needs parallel.virtual_stages of 2 or more; with 1 it is 1f1b", name);
+      fail_input("schedule {} requires parallel.virtual_stages of at least 2; with 1 it is 1f1b",
+                 name);
     case ChunkRule::one:
       if (chunks == 1) break;
       fail_input(
-          "schedule {} has one stage per rank: set parallel.virtual_stages = 1 instead of {}, or "
-          "parallel.schedule = \"interleaved\"",
+          "schedule {} supports only one stage per rank: set parallel.virtual_stages = 1 instead "
+          "of {}, or parallel.schedule = \"interleaved\"",
           name, chunks);
   }
   return {request.ranks, chunks, rule == ChunkRule::folded};
@@ -70,7 +70,8 @@ void validate(const ScheduleRequest& request, const StagePlacement& placement) {
     fail_input("a pipeline has 1 to {} ranks, not {}", max_ranks, request.ranks);
   }
   if (request.micro_batches < 1) {
-    fail_input("a pipeline needs at least 1 micro-batch per step, not {}", request.micro_batches);
+    fail_input("a pipeline requires at least 1 micro-batch per step, not {}",
+               request.micro_batches);
   }
   if (placement.chunks > 32000) fail_input("{} virtual stages are too many", placement.chunks);
   const std::int64_t stages = std::int64_t{placement.ranks} * placement.chunks;
@@ -80,8 +81,9 @@ void validate(const ScheduleRequest& request, const StagePlacement& placement) {
   }
   const auto count = static_cast<std::int64_t>(request.times.size());
   if (count != 1 && count != stages) {
-    fail_input("times are given for {} stages, but there are {}: give one for all, or one each",
-               count, stages);
+    fail_input(
+        "times are given for {} stages, but there are {}: give one for all, or one per stage",
+        count, stages);
   }
   for (const PassTimes& t : request.times) {
     for (const double time : {t.forward, t.input_grad, t.weight_grad}) {

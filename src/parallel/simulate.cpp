@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -99,7 +100,7 @@ class Simulation {
         stage_of_data(schedule_.placement, from, s) == stage_of_data(schedule_.placement, to, r)) {
       return;
     }
-    fail("messages do not match: {} would meet {}", describe(schedule_, from, send),
+    fail("messages do not match: {} would be paired with {}", describe(schedule_, from, send),
          describe(schedule_, to, receive));
   }
 
@@ -200,7 +201,8 @@ class Simulation {
       if (next == schedule_.actions[rank].size()) continue;
       if (++count <= 4) stuck += (stuck.empty() ? "" : "; ") + describe(schedule_, rank, next);
     }
-    if (count > 0) fail("the schedule deadlocks: {} rank(s) wait for ever, at {}", count, stuck);
+    if (count > 0)
+      fail("the schedule deadlocks with {} blocked, at {}", counted(count, "rank"), stuck);
   }
 
   const Schedule& schedule_;

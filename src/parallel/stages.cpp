@@ -58,8 +58,8 @@ std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacem
   if (counts.empty()) {
     if (num_layers < 1 || num_layers % stages) {
       fail_input(
-          "{} layers do not divide into {} equal stages ({} ranks x {} virtual): {}, or choose a "
-          "number of stages that divides, such as {}",
+          "{} layers cannot be divided into {} equal stages ({} ranks x {} virtual): {}, or choose "
+          "a number of stages that divides them, such as {}",
           num_layers, stages, placement.ranks, placement.chunks, proposal(num_layers, stages),
           divisors_near(std::max<std::int64_t>(num_layers, 1), stages));
     }

@@ -93,8 +93,8 @@ struct TransferFile::Shared {
 
   std::string failure(bool reads, std::int64_t bytes, int error) const {
     return fmt::format(
-        "offload.path = '{}': {} {} of {} failed: {}; the run cannot continue, the last checkpoint is "
-        "untouched: {}, and start it again",
+        "offload.path = '{}': {} {} of {} failed: {}; the run cannot continue, but the last "
+        "checkpoint is untouched: {}, and start it again",
         folder, reads ? "reading" : "writing", bytes_to_text(bytes), use.what, system_text(error),
         use.instead);
   }
@@ -155,20 +155,20 @@ TransferFile::TransferFile(const TransferUse& use, const std::string& folder, st
   if (!s.direct) s.file = open_nameless(folder, 0);
   if (s.file < 0) {
     fail_input(
-        "offload.path = '{}': a file cannot be made there: {}; choose a folder on a local disk "
-        "that you may write to",
+        "offload.path = '{}': cannot create a file there: {}; choose a writable folder on a local "
+        "disk",
         folder, system_text(errno));
   }
   const int full = ::posix_fallocate(s.file, 0, bytes);
   if (full != 0) {
     fail_input(
         "offload.path = '{}': {} of this rank need {}, which cannot be reserved there: {}; free "
-        "space, or {}",
+        "some space, or {}",
         folder, use.what, bytes_to_text(bytes), system_text(full), use.instead);
   }
   s.buffered = ::open(fmt::format("/proc/self/fd/{}", s.file).c_str(), O_RDWR | O_CLOEXEC);
   if (s.buffered < 0)
-    fail("offload.path = '{}': the file cannot be opened again: {}", folder, system_text(errno));
+    fail("offload.path = '{}': cannot reopen the file: {}", folder, system_text(errno));
   for (int i = 0; i < threads; ++i) {
     s.workers.push_back(start_thread("raise the limit on processes, or offload nothing to a file",
                                      [shared = shared_] { shared->work(); }));
@@ -212,7 +212,7 @@ void TransferFile::wait(Ticket ticket) {
   shared_->stuck = true;
   fail(
       "offload.path = '{}': a transfer of {} did not end within train.timeout_s = {} seconds: the "
-      "disk is too slow or hangs; the last checkpoint is untouched: {}, or a larger "
+      "disk is too slow or hangs; the last checkpoint is untouched: {}, or increase "
       "train.timeout_s, and start the run again",
       shared_->folder, shared_->use.what, timeout_s_, shared_->use.instead);
 }

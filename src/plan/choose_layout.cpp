@@ -68,8 +68,8 @@ std::string reason_to_cut(const Layout& simplest, const Config& config, const Ra
   const std::int64_t batch = config.train.global_batch_size;
   if (p.tp * p.pp == 1 || batch % set.ranks == 0) return "";
   return fmt::format(
-      "A batch of {} cannot be distributed evenly over {}, so that tp = {}, pp = {} cuts the model "
-      "least (a multiple of {} would leave it whole).",
+      "A batch of {} cannot be distributed evenly over {}; tp = {}, pp = {} splits the model least "
+      "(a batch that is a multiple of {} needs no model parallelism).",
       counted(batch, "sequence"), counted(set.ranks, "rank"), p.tp, p.pp, set.ranks);
 }
 
@@ -91,7 +91,7 @@ void refuse_without_layout(const Config& config, const RankSet& set, bool keep) 
   if (keep) return validate_layout(config, set.ranks);
   const LayoutSpace space = layout_space(config, set);
   if (simplest_first(space, set.ranks).empty())
-    fail_input("this model and batch cannot be laid out over {}: {}", counted(set.ranks, "rank"),
+    fail_input("no layout of this model and batch exists for {}: {}", counted(set.ranks, "rank"),
                space.refusal);
 }
 

@@ -206,7 +206,7 @@ std::string list(const Record& record, const RecordedPiece& piece) {
       continue;
     }
     if (work.kind == RecordedWork::Kind::wait) {
-      text += fmt::format("    {:<22} wait for number {}\n", work.op, work.operation);
+      text += fmt::format("    {:<22} waits for number {}\n", work.op, work.operation);
       continue;
     }
     text += fmt::format("    {:<22} {}", work.op, work.name);
@@ -338,7 +338,7 @@ void add_stored(TextTable& table, const ShownRanks& ranks, StoredBytes RankPlan:
 // Rows are memory regions, columns are pipeline positions.
 std::string memory_table(const ShownRanks& ranks) {
   TextTable table;
-  std::vector<std::string> heads = {"memory of a rank"};
+  std::vector<std::string> heads = {"memory per rank"};
   for (const RankPlan* rank : ranks) heads.push_back(fmt::format("pp {}", rank->pipeline_rank));
   table.add(std::move(heads));
   add_regions(table, ranks, &RankPlan::memory);
@@ -351,10 +351,10 @@ std::string memory_table(const ShownRanks& ranks) {
     table.add_title("in files");
     add_stored(table, ranks, &RankPlan::in_files, &RankPlan::files);
   }
-  table.add_title("in addition, at most about (estimates)");
+  table.add_title("estimated additional memory, at most");
   add_regions(table, ranks, &RankPlan::besides);
   if (ranks[0]->besides_on_host.total() == 0 && !any(&RankPlan::on_host)) return table.text();
-  table.add_title("in the memory of the host");
+  table.add_title("in host memory");
   add_stored(table, ranks, &RankPlan::on_host, &RankPlan::host);
   add_regions(table, ranks, &RankPlan::besides_on_host);
   return table.text();
@@ -418,9 +418,9 @@ std::string assume_vocabulary(Config& config) {
   const Preset* preset = find_preset(model.preset);
   model.vocab_size = preset ? preset->vocabulary : usual_vocabulary(config.data.tokenizer);
   if (model.vocab_size == 0) {
-    fail_input("a plan needs the size of the vocabulary: set model.vocab_size ({})", why);
+    fail_input("planning requires the vocabulary size: set model.vocab_size ({})", why);
   }
-  return fmt::format("planned with the {} tokens of {}, since {}", model.vocab_size,
+  return fmt::format("planned with the vocabulary size {} of {}, because {}", model.vocab_size,
                      preset ? model.preset : "the usual " + config.data.tokenizer + " tokenizer",
                      why);
 }
@@ -436,7 +436,7 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
       counted(config.train.micro_batch_size, "sequence"), plan.flops / 1e12);
   if (plan.ranks.size() > 1) {
     text += fmt::format("schedule: {}\n", summary(plan.schedule, plan.even));
-    text += fmt::format("  weighted by the flops of each pass: bubble {:.1f}%\n",
+    text += fmt::format("  weighted by the FLOPs of each pass: bubble {:.1f}%\n",
                         100 * plan.by_flops.bubble);
   }
   const std::vector<const RankPlan*> ranks = shown(plan);
@@ -447,8 +447,8 @@ std::string to_text(const LayoutPlan& plan, const Config& config) {
     const std::int64_t at_once = (moe.top_k + ep - 1) / ep;
     const std::int64_t most = std::min(moe.top_k, moe.num_experts / ep);
     text += fmt::format(
-        "experts: with even loads, where every rank takes one round from each of the {0} others; a "
-        "rank whose experts get all rows takes {1} and sends {2} times as much\n",
+        "experts: with a balanced load, every rank receives one round from each of the {0} others; "
+        "a rank whose experts receive all tokens needs {1} rounds and sends {2} times as much\n",
         sharing - 1, (most + at_once - 1) / at_once, ep);
   }
   return text;

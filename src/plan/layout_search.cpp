@@ -203,9 +203,9 @@ class Search {
       choice.found = std::move(outcome.found);
       return;
     }
-    choice.why_not =
-        tried.empty() ? fmt::format("does not suit this model on {}", counted(set_.ranks, "rank"))
-                      : "fits with no ZeRO stage and no recomputation";
+    choice.why_not = tried.empty() ? fmt::format("is not possible for this model on {}",
+                                                 counted(set_.ranks, "rank"))
+                                   : "does not fit with any ZeRO stage and recomputation";
   }
 
   const Config& config_;
@@ -240,11 +240,11 @@ std::string ranks_that_work(const Config& config, const RankSet& set) {
   const std::string others = ranks_that_work(config, set);
   if (!space.batch_units.empty())
     fail_input(
-        "train.global_batch_size = {} suits no layout over {}: with the fewest data-parallel ranks "
-        "that this model can have there it can be {}{}",
+        "train.global_batch_size = {} is not possible with any layout on {}: with the smallest "
+        "number of data-parallel ranks for this model it can be {}{}",
         batch, counted(set.ranks, "rank"), multiples_near(batch, space.batch_units.front()),
         others);
-  fail_input("this model has no layout over {}: {}{}", counted(set.ranks, "rank"), space.refusal,
+  fail_input("this model has no layout on {}: {}{}", counted(set.ranks, "rank"), space.refusal,
              others);
 }
 

@@ -67,22 +67,22 @@ std::string reason(const FoundLayout& faster, const FoundLayout& slower) {
 std::string guideline_text(const LayoutSearch& search, const RankSet& set) {
   const Guideline& row = *search.guideline.row;
   std::string text =
-      fmt::format("tables by size of the model say for {} on {}: tp {} pp {} dp {}", row.size,
+      fmt::format("the usual choice by model size for {} on {}: tp {} pp {} dp {}", row.size,
                   counted(row.ranks, "GPU"), row.tp, row.pp, row.ranks / (row.tp * row.pp));
-  if (!search.guideline.found) return text + "; that " + search.guideline.why_not + " here\n";
+  if (!search.guideline.found) return text + "; here it " + search.guideline.why_not + "\n";
   const FoundLayout& found = *search.guideline.found;
   if (search.best.empty()) return text + '\n';
-  return text + fmt::format("; here that {}\n  ({})\n", reason(search.best.front(), found),
+  return text + fmt::format("; here it {}\n  ({})\n", reason(search.best.front(), found),
                             layout_text(found.layout, set.ranks));
 }
 
 std::string counts_text(const SearchCounts& counts) {
   return fmt::format(
-      "{} layouts: {} certainly need too much memory, {} are certainly slower than these, {} need "
-      "too much memory as planned{}, {} are refused, {} were simulated\n",
+      "{} layouts: {} pruned for lack of memory, {} pruned as slower than those shown, {} need too "
+      "much memory according to their plan{}, {} are invalid, {} were simulated\n",
       counts.considered, counts.too_large_at_least, counts.too_slow_at_least, counts.too_large,
       counts.too_large_on_host > 0
-          ? fmt::format(", {} keep too much on the host of a node", counts.too_large_on_host)
+          ? fmt::format(", {} need too much host memory per node", counts.too_large_on_host)
           : "",
       counts.refused, counts.simulated);
 }
@@ -92,7 +92,7 @@ std::string counts_text(const SearchCounts& counts) {
 std::string to_text(const LayoutSearch& search, const Config& config, const RankSet& set) {
   if (search.best.empty()) return counts_text(search.counts);
   std::string text = fmt::format(
-      "the fastest layouts over {}, {} tokens a step:\n{:>5} {:>10} {:>10} {:>7} {:>11} {:>7} "
+      "the fastest layouts on {}, {} tokens per step:\n{:>5} {:>10} {:>10} {:>7} {:>11} {:>7} "
       "{:>9}\n",
       counted(set.ranks, "device"), config.train.global_batch_size * config.model.seq_length, "",
       "step", "tokens/s", "MFU", "memory", "bubble", "messages");
@@ -101,8 +101,9 @@ std::string to_text(const LayoutSearch& search, const Config& config, const Rank
   if (search.guideline.found) text += row("table", *search.guideline.found, set);
   const FoundLayout& first = search.best.front();
   text += fmt::format(
-      "tokens/s: of a device; MFU: attention to all positions counted; memory: of {} of a device's "
-      "{};\nbubble: the pipeline idle; messages: waits for all others; times +-{:.0f}% ({})\n{}\n",
+      "tokens/s: per device; MFU: counting attention to all positions; memory: of {} of a device's "
+      "{};\nbubble: idle time of the pipeline; messages: all other waiting; times +-{:.0f}% "
+      "({})\n{}\n",
       bytes_to_text(search.limit), bytes_to_text(set.memory), 100 * first.time.band,
       first.time.band_reason, end_of_band(first.time));
   if (search.best.size() > 1) text += "the second " + reason(first, search.best[1]) + '\n';

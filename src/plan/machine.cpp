@@ -33,14 +33,14 @@ constexpr MachineFile known_machines[] = {
 cpu::Isa parse_isa(const std::string& text, const std::string& where) {
   for (const cpu::Isa isa : {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx})
     if (text == cpu::name_of(isa)) return isa;
-  fail_input("{}: isa is '{}'; it must be avx2, avx512 or amx", where, text);
+  fail_input("{}: isa is '{}', but it must be avx2, avx512 or amx", where, text);
 }
 
 DeviceKind parse_device(const std::string& text, const std::string& where) {
   for (const DeviceKind kind :
        {DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip, DeviceKind::emulated})
     if (text == name_of(kind)) return kind;
-  fail_input("{}: device is '{}'; it must be cpu, cuda, hip or emulated", where, text);
+  fail_input("{}: device is '{}', but it must be cpu, cuda, hip or emulated", where, text);
 }
 
 Machine parse_machine(const std::string& text, const std::string& where) {
@@ -74,8 +74,8 @@ Machine parse_machine(const std::string& text, const std::string& where) {
       target.threads = static_cast<int>(*given);
     } else if (!is_speed_table(name)) {
       fail_input(
-          "{}: unknown key '{}'; a machine has device, isa, bf16_dot_products and threads, and the "
-          "tables of docs/time.md",
+          "{}: unknown key '{}'; the keys are device, isa, bf16_dot_products and threads, and the "
+          "tables described in docs/time.md",
           where, name);
     }
   }
@@ -83,14 +83,13 @@ Machine parse_machine(const std::string& text, const std::string& where) {
   const bool is_cpu = target.device == DeviceKind::cpu;
   if (is_cpu && !has_isa) fail_input("{}: device and isa must be set", where);
   if (!is_cpu && has_isa)
-    fail_input("{}: isa is for CPUs, and the device is {}", where, name_of(target.device));
+    fail_input("{}: isa applies to CPUs, but device is {}", where, name_of(target.device));
   if (target.isa == cpu::Isa::avx2 && target.bf16_dot_products)
-    fail_input("{}: processors with isa avx2 have no bf16_dot_products", where);
+    fail_input("{}: isa avx2 does not support bf16_dot_products", where);
   if (target.isa == cpu::Isa::amx) target.bf16_dot_products = true;
   const std::optional<MachineSpeed> speed = parse_speed(parsed, where);
   if (is_cpu && speed && speed->host_bytes > 0)
-    fail_input("{}: host_bytes of [memory] is for GPUs: on processors ranks have all of it (bytes)",
-               where);
+    fail_input("{}: host_bytes of [memory] applies to GPUs: on CPUs set bytes", where);
   return {std::filesystem::path(where).stem().string(), target, speed};
 }
 
@@ -114,8 +113,8 @@ Machine find_machine(const std::string& name_or_file) {
   if (const std::string text = machine_text(known); !text.empty())
     return parse_machine(text, known);
   if (!std::filesystem::is_regular_file(name_or_file)) {
-    fail_input("--machine {}: neither a file nor a machine that the program knows ({})",
-               name_or_file, fmt::join(machine_names(), ", "));
+    fail_input("--machine {}: neither a file nor a known machine ({})", name_or_file,
+               fmt::join(machine_names(), ", "));
   }
   return parse_machine(read_file(name_or_file, largest_file), name_or_file);
 }

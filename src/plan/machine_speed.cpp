@@ -28,7 +28,7 @@ class Table {
   bool is_there() const { return table_ != nullptr; }
   void require() const {
     if (!table_)
-      fail_input("{}: the table [{}] is missing; the other figures need it", where_, name_);
+      fail_input("{}: the table [{}], which the other figures require, is missing", where_, name_);
   }
 
   double figure(const std::string& key, double least, double most, const char* unit) {
@@ -46,7 +46,7 @@ class Table {
     known_.insert(key);
     const auto given = (*table_)[key].value<std::string>();
     if (!given || given->empty())
-      fail_input("{}: {} of [{}] must be a text that is not empty", where_, key, name_);
+      fail_input("{}: {} of [{}] must be a nonempty string", where_, key, name_);
     return *given;
   }
   // Rows with this many figures each, "[[2, 1e11], [8, 1e11]]".
@@ -61,7 +61,7 @@ class Table {
     for (const toml::node& row : *given) {
       const toml::array* figures = row.as_array();
       if (!figures || figures->size() != ranges.size())
-        fail_input("{}: each row of {} in [{}] must have {} figures ({})", where_, key, name_,
+        fail_input("{}: each row of {} in [{}] must have {} numbers ({})", where_, key, name_,
                    ranges.size(), unit);
       std::vector<double>& read = rows.emplace_back();
       for (std::size_t i = 0; i < ranges.size(); ++i)
@@ -72,8 +72,8 @@ class Table {
   void refuse_others() const {
     for (const auto& [key, value] : *table_) {
       if (!known_.contains(std::string(key.str())) && !value.is_table())
-        fail_input("{}: unknown key '{}' in [{}]; it has {}", where_, std::string(key.str()), name_,
-                   fmt::join(known_, ", "));
+        fail_input("{}: unknown key '{}' in [{}]; its keys are {}", where_, std::string(key.str()),
+                   name_, fmt::join(known_, ", "));
     }
   }
 
@@ -84,7 +84,7 @@ class Table {
     if (!value || node.is_boolean())
       fail_input("{}: {} of [{}] must be a number ({})", where_, key, name_, unit);
     if (!(*value >= least && *value <= most))
-      fail_input("{}: {} of [{}] is {}, and it must be from {} to {} ({})", where_, key, name_,
+      fail_input("{}: {} of [{}] is {}, but it must be from {} to {} ({})", where_, key, name_,
                  *value, least, most, unit);
     return *value;
   }
@@ -99,7 +99,8 @@ ProductRate parse_rate(Table& products, const std::string& type, const std::stri
   ProductRate rate{products.figure_or(type + "_peak", 0, 1e9, 1e17, "flops per second"),
                    products.figure_or(type + "_ceiling", 0, 1e9, 1e17, "flops per second")};
   if ((rate.peak > 0) != (rate.ceiling > 0))
-    fail_input("{}: [products] needs both {}_peak and {}_ceiling, or neither", where, type, type);
+    fail_input("{}: [products] must have both {}_peak and {}_ceiling, or neither", where, type,
+               type);
   if (rate.ceiling > rate.peak)
     fail_input("{}: {}_ceiling of [products] is {}, above {}_peak, {}", where, type, rate.ceiling,
                type, rate.peak);
@@ -135,7 +136,7 @@ void parse_node(const toml::table& file, const std::string& where, MachineSpeed&
       for (const auto& row : node.rows("bus", {{{2, 1024}}, {{1e6, 1e13}}},
                                        "ranks, bytes per second that each sends")) {
         if (!speed.bus.empty() && speed.bus.back().devices >= static_cast<int>(row[0]))
-          fail_input("{}: the rows of bus in [node] must rise", where);
+          fail_input("{}: the rows of bus in [node] must be in ascending order", where);
         speed.bus.push_back({static_cast<int>(row[0]), row[1]});
       }
       speed.pair = node.figure("pair", 1e6, 1e13, "bytes per second from one device to another");

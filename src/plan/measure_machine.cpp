@@ -54,8 +54,9 @@ class Measurement {
       : world_(transport.world()), ranks_(world_.size()), tell_(std::move(tell)) {
     if (transport.place().local_size != ranks_)
       fail_input(
-          "bench machine measures one node, and these {} ranks lie on several: start it on one of "
-          "them, and give what lies between them by hand ([network] in docs/time.md)",
+          "bench machine measures one node, but these {} ranks are on several: start it on one of "
+          "them, and add the figures of the network between them by hand ([network] in "
+          "docs/time.md)",
           ranks_);
   }
 
@@ -210,7 +211,7 @@ class Measurement {
       double best = 0;
       for (const OpTime& time : ops)
         if (time.op == op) best = std::max(best, time.flops / time.seconds);
-      if (best == 0) fail("a step of the reference model has no op '{}'", op);
+      if (best == 0) fail("a step of the reference model does not contain the op '{}'", op);
       return best;
     }
   };
@@ -274,19 +275,38 @@ std::string machine_file(const Machine& machine) {
   std::string text = fmt::format(
       "# Measured by `trireme bench machine`, {}.\n"
       "device = \"cpu\"\nisa = \"{}\"\n",
-      s.devices == 1 ? "one rank alone" : fmt::format("{} ranks at the same time", s.devices),
+      s.devices == 1 ? "one rank" : fmt::format("{} ranks concurrently", s.devices),
       cpu::name_of(machine.target.isa));
   if (machine.target.bf16_dot_products && machine.target.isa != cpu::Isa::amx)
     text += "bf16_dot_products = true\n";
   text += fmt::format(
-      "threads = {}\n\n[memory]\nbytes = {:.0f}\nrate = {:.3e}\nhost_rate = {:.3e}\n\n"
-      "[products]\nbf16_peak = {:.4e}  # the best measured: what is nominal is not known\n"
-      "bf16_ceiling = {:.4e}\nbf16_input_grad = {:.3f}\nbf16_weight_grad = {:.3f}\n"
-      "fp32_peak = {:.4e}\nfp32_ceiling = {:.4e}\nfp32_input_grad = {:.3f}\n"
-      "fp32_weight_grad = {:.3f}\nunits = 1\n"
-      "half_depth = {:.1f}\ntiles = [[1, 1, 1.0]]\n\n"
-      "[attention]\nforward = {:.3f}\nbackward = {:.3f}\n\n"
-      "[launch]\ndevice = {:.2e}\nhost = 0\n",
+      "threads = {}\n"
+      "\n"
+      "[memory]\n"
+      "bytes = {:.0f}\n"
+      "rate = {:.3e}\n"
+      "host_rate = {:.3e}\n"
+      "\n"
+      "[products]\n"
+      "bf16_peak = {:.4e}  # best measured value; the nominal value is not known\n"
+      "bf16_ceiling = {:.4e}\n"
+      "bf16_input_grad = {:.3f}\n"
+      "bf16_weight_grad = {:.3f}\n"
+      "fp32_peak = {:.4e}\n"
+      "fp32_ceiling = {:.4e}\n"
+      "fp32_input_grad = {:.3f}\n"
+      "fp32_weight_grad = {:.3f}\n"
+      "units = 1\n"
+      "half_depth = {:.1f}\n"
+      "tiles = [[1, 1, 1.0]]\n"
+      "\n"
+      "[attention]\n"
+      "forward = {:.3f}\n"
+      "backward = {:.3f}\n"
+      "\n"
+      "[launch]\n"
+      "device = {:.2e}\n"
+      "host = 0\n",
       machine.target.threads, s.memory_bytes, s.memory_rate, s.host_rate, s.bf16.peak,
       s.bf16.ceiling, s.bf16.input_grad, s.bf16.weight_grad, s.fp32.peak, s.fp32.ceiling,
       s.fp32.input_grad, s.fp32.weight_grad, s.half_depth, s.attention, s.attention_grad, s.launch);

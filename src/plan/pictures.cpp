@@ -236,15 +236,15 @@ void set_time_axis(Chart& chart, double seconds) {
 
 std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
   Chart chart;
-  chart.title = "Memory of a rank";
-  chart.subtitle = "by pipeline position; " + plan.mesh.text();
+  chart.title = "Memory per rank";
+  chart.subtitle = "by pipeline stage; " + plan.mesh.text();
   chart.unit = "GiB";
   chart.scale = static_cast<double>(std::int64_t{1} << 30);
   chart.limit = static_cast<double>(limit);
   if (limit > 0) chart.limit_name = bytes_to_text(limit);
   for (const MemoryRegion& region : plan.ranks[0].memory.regions)
     chart.kinds.push_back(region.name);
-  chart.kinds.emplace_back("in addition, estimated");
+  chart.kinds.emplace_back("estimated additional memory");
   chart.colors.resize(chart.kinds.size());
   for (const std::size_t position : shown_of(plan.ranks.size())) {
     const RankPlan& rank = plan.ranks[position];
@@ -267,9 +267,9 @@ std::string draw_memory(const LayoutPlan& plan, std::int64_t limit) {
 
 std::string draw_time(const TimePlan& time) {
   Chart chart;
-  chart.title = fmt::format("A step of {}", seconds_text(time.seconds));
-  chart.subtitle = fmt::format("on {}, by pipeline position; {:.0f} tokens/s of a device",
-                               time.machine, time.tokens_per_second());
+  chart.title = fmt::format("One step of {}", seconds_text(time.seconds));
+  chart.subtitle = fmt::format("on {}, by pipeline stage; {:.0f} tokens/s per device", time.machine,
+                               time.tokens_per_second());
   set_time_axis(chart, time.seconds);
   add_time_kinds(chart);
   for (const std::size_t position : shown_of(time.ranks.size())) {
@@ -290,7 +290,7 @@ std::string draw_time(const TimePlan& time) {
 std::string draw_layouts(std::span<const FoundLayout> layouts, int ranks) {
   Chart chart;
   chart.title = "Steps of the fastest layouts";
-  chart.subtitle = fmt::format("over {} devices on {}; mean over the pipeline", ranks,
+  chart.subtitle = fmt::format("over {} devices on {}; mean over pipeline stages", ranks,
                                layouts.front().time.machine);
   set_time_axis(chart, layouts.front().time.seconds);
   add_time_kinds(chart);

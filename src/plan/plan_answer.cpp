@@ -18,7 +18,7 @@ Machine machine_for(const Config& config, const std::string& name) {
   Machine machine = find_machine(name);
   if (machine.target.device != config.run.device)
     fail_input(
-        "--machine {0} computes on run.device = \"{1}\", and the configuration says \"{2}\": add "
+        "--machine {0} requires run.device = \"{1}\", but the configuration has \"{2}\": add "
         "run.device={1}",
         name, machine.target.device, config.run.device);
   return machine;

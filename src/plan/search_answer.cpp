@@ -14,28 +14,28 @@ namespace {
 RankSet rank_set(const Config& config, const Machine& machine, const SearchRequest& request) {
   if (!machine.speed)
     fail_input(
-        "--search needs a machine with figures of its speed: name one with --machine, such as "
-        "lumi-g or h100");
+        "--search requires a machine with speed figures: choose one with --machine, such as lumi-g "
+        "or h100");
   if (request.stack != "trireme")
-    fail_input("--search looks for layouts of Trireme: leave --stack {} out", request.stack);
-  if (request.ranks == 0) fail_input("--search needs the number of devices: add --devices N");
+    fail_input("--search finds layouts for Trireme: remove --stack {}", request.stack);
+  if (request.ranks == 0) fail_input("--search requires the number of devices: add --devices N");
   if (!config.train.batch_size_schedule.empty())
     fail_input(
-        "--search compares layouts for one batch, which all of them share: give "
-        "train.batch_size_schedule=\"\" and the train.global_batch_size to search for");
+        "--search compares layouts with the same batch size: set train.batch_size_schedule=\"\" "
+        "and train.global_batch_size");
   if (config.train.global_batch_size == 0)
     fail_input(
-        "--search needs train.global_batch_size, which all layouts share: set it in the file or on "
-        "the command line");
+        "--search requires train.global_batch_size, which is the same for all layouts: set it in "
+        "the file or on the command line");
   const MachineSpeed& speed = *machine.speed;
   const ProductRate& rate = config.run.precision == Precision::fp32 ? speed.fp32 : speed.bf16;
   if (rate.peak == 0 || config.run.precision == Precision::fp64)
-    fail_input("--search: the figures of {} say nothing about products in {}", machine.name,
+    fail_input("--search: the speed figures of {} do not include GEMMs in {}", machine.name,
                config.run.precision);
   if (request.ranks > speed.devices && speed.nics == 0)
     fail_input(
-        "--search: the figures of {} describe no network, and {} devices do not fit on a node of "
-        "{}",
+        "--search: the speed figures of {} do not include a network, but {} devices do not fit on "
+        "a node of {}",
         machine.name, request.ranks, speed.devices);
   RankSet set;
   set.ranks = static_cast<int>(request.ranks);
@@ -90,19 +90,20 @@ nlohmann::json search_json(const LayoutSearch& search, const Config& config, con
                              const Machine& machine) {
   const int fewest = fewest_ranks(config, set, machine);
   const std::string more =
-      fewest > 0 ? fmt::format("It fits into {}: --devices {}", counted(fewest, "device"), fewest)
-                 : "It fits into no number of them: use a smaller model or shorter sequences";
+      fewest > 0 ? fmt::format("It fits on {}: --devices {}", counted(fewest, "device"), fewest)
+                 : "It does not fit on any number of devices: use a smaller model or shorter "
+                   "sequences";
   if (search.counts.too_large_on_host > 0)
     fail(
-        "{} of this model fit into {} and keep more on the host of a node than {} of its {}: the "
-        "least, {}, keeps {} there. Offload less, or set checkpoint.async = false. {}",
+        "{} of this model fit on {} but need more host memory per node than {} of its {}: the "
+        "smallest, {}, needs {}. Offload less, or set checkpoint.async = false. {}",
         counted(search.counts.too_large_on_host, "layout"), counted(set.ranks, "device"),
         bytes_to_text(search.host_limit), bytes_to_text(set.host),
         layout_text(search.closest_layout_on_host, set.ranks),
         bytes_to_text(search.closest_on_host), more);
   fail(
-      "no layout of this model fits into {} with {} of {} each: the smallest, {}, needs at least "
-      "{}. {}",
+      "no layout of this model fits on {} with {} of {} each: the smallest, {}, needs at least {}. "
+      "{}",
       counted(set.ranks, "device"), bytes_to_text(search.limit), bytes_to_text(set.memory),
       layout_text(search.closest_layout, set.ranks), bytes_to_text(search.closest), more);
 }

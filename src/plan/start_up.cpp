@@ -123,7 +123,8 @@ class Start {
     Communicator& world = transport->world();
     std::array<std::int64_t, 4> found{};
     world.broadcast(found.data(), 4, DType::i64, 0, "opening the data").wait();
-    check_agreement(world, std::vector<Agreement>(6, Agreement{"what all have to have", 0}));
+    check_agreement(
+        world, std::vector<Agreement>(6, Agreement{"settings that must be equal on all ranks", 0}));
     const bool on_gpus = target_.device != DeviceKind::cpu;
     if (on_gpus) {
       std::vector<std::int64_t> all(static_cast<std::size_t>(start_.ranks));
@@ -253,7 +254,7 @@ class Start {
     for (const std::string& prefix : prefixes) indices.push_back(prefix + ".idx");
     add("tokens (.bin, .idx)", size_of_all(indices),
         [&](int rank) { return reads(rank) ? 2 * count : 0; });
-    add("kept orders of samples, where they are large", -1,
+    add("cached sample orders, if they are large", -1,
         [&](int rank) { return reads(rank) ? splits() * count : 0; });
     if (!options_.resumes) return finish();
     add("checkpoint: latest, manifest", manifest_bytes(),
@@ -300,7 +301,7 @@ StartPlan plan_start(const Config& config, int ranks, const Target& target,
 
 std::string to_text(const StartPlan& start) {
   std::string text = fmt::format(
-      "start of {} ranks on {} nodes\n"
+      "start-up of {} ranks on {} nodes\n"
       "  a rank joins at most {} groups and sends at most {} messages with {} (rank {}); the ranks "
       "of a node send {} with {}\n"
       "  {:<46} {:>8} {:>10} {:>10} {:>10} {:>12}\n",
@@ -315,8 +316,7 @@ std::string to_text(const StartPlan& start) {
   for (const StartFiles& files : start.files) row(files);
   row(start.total);
   return text +
-         "  not counted: what MPI, NCCL or RCCL and the loader of programs send and open "
-         "themselves\n";
+         "  not counted: messages and files of MPI, NCCL or RCCL and of the program loader\n";
 }
 
 }  // namespace trireme

@@ -134,7 +134,7 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
   } else if (const Fit* fit = fit_of(speed, stack.fit)) {
     time.efficiency = of(*fit);
     time.band = fit->band;
-    time.band_reason = fmt::format("kernels at {:.2f} of their model's speed, fitted to {}",
+    time.band_reason = fmt::format("kernels at {:.2f} times the modeled speed, fitted to {}",
                                    time.efficiency, fit->from);
     set_end_of_band(*fit, time);
   } else if (!speed.fits.empty()) {
@@ -143,13 +143,13 @@ void set_efficiency(const Machine& machine, const Stack& stack, bool wide, doubl
     time.efficiency = mean;
     time.band = 0.2;
     time.band_reason = fmt::format(
-        "kernels at {:.2f} of their model's speed, the mean of what other stacks show there; {} "
-        "was never measured on it",
+        "kernels at {:.2f} times the modeled speed, the mean of other software stacks on this "
+        "machine; {} was never measured on it",
         mean, stack.name);
     for (const Fit& other : speed.fits) set_end_of_band(other, time);
   } else {
     time.band = 0.3;
-    time.band_reason = "nothing was ever fitted on this machine";
+    time.band_reason = "no fitted efficiency exists for this machine";
   }
 }
 
@@ -210,12 +210,12 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   const ProductRate& rate = is_wide(config) ? speed.fp32 : speed.bf16;
   if (rate.peak == 0 || config.run.precision == Precision::fp64) {
     time.refused =
-        fmt::format("the machine file has no figures for products in {}", config.run.precision);
+        fmt::format("the machine file has no figures for GEMMs in {}", config.run.precision);
     return time;
   }
   if (plan.mesh.size() > speed.devices && speed.nics == 0) {
     time.refused =
-        fmt::format("the machine file has no [network], and {} ranks do not fit on a node of {}",
+        fmt::format("the machine file has no [network], but {} ranks do not fit on a node of {}",
                     plan.mesh.size(), speed.devices);
     return time;
   }
@@ -229,12 +229,11 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
     time.refused =
         fmt::format("a rank needs {:.1f}% of the device's memory", 100 * time.memory_share);
     if (time.memory_share <= 1)
-      time.refused += ": it fits, but above 95% allocators decide how long a step takes";
+      time.refused += ": it fits, but above 95% the step time depends on the allocator";
     else
-      time.refused += fmt::format(
-          ", {:.1f}% for weights, gradients and states alone{}", 100 * lasting,
-          lasting > 1 ? ": such a run has not taken place with this layout, whatever it is called"
-                      : "");
+      time.refused +=
+          fmt::format(", {:.1f}% for weights, gradients and optimizer states only{}", 100 * lasting,
+                      lasting > 1 ? ": a run with this layout cannot have taken place" : "");
     return time;
   }
   time.peak = rate.peak;
@@ -252,7 +251,7 @@ TimePlan plan_time(const LayoutPlan& plan, const Config& config, const Machine& 
   const double late = time.path[static_cast<std::size_t>(TimeKind::host)] / time.seconds;
   if (!stack.is_own() && late > latest_host)
     time.refused =
-        fmt::format("the host of {} is late for {:.0f}% of the step, and no model knows it",
+        fmt::format("the host of {} delays {:.0f}% of the step, which the model does not cover",
                     stack.name, 100 * late);
   return time;
 }
@@ -311,20 +310,21 @@ std::string rank_table(const TimePlan& time) {
 
 std::string end_of_band(const TimePlan& time) {
   if (time.band_devices == 0) return "";
-  std::string text =
-      fmt::format("  the band ends at {}: no published run of more was predicted within it",
-                  counted(time.band_devices, "device"));
+  std::string text = fmt::format(
+      "  the error band is validated up to {}: no larger published run was predicted within "
+      "it",
+      counted(time.band_devices, "device"));
   if (time.beyond > 0)
     text += fmt::format("; one took {:.0f}% longer than predicted", 100 * time.beyond);
-  return text + ", so take this as the least that a step can take\n";
+  return text + ", so this is a lower bound of the step time\n";
 }
 
 std::string to_text(const TimePlan& time) {
   std::string who = "on " + time.machine;
-  if (!time.stack->is_own()) who += fmt::format(", as {} would run it", time.stack->name);
+  if (!time.stack->is_own()) who += fmt::format(", with {}", time.stack->name);
   if (!time.refused.empty()) return fmt::format("time: none {}: {}\n", who, time.refused);
   std::string text = fmt::format(
-      "time: {} a step {}, +-{:.0f}% ({})\n"
+      "time: {} per step {}, +-{:.0f}% ({})\n"
       "  {:.3f} samples/s, {:.0f} tokens/s per device, {:.1f} TFLOP/s per device\n",
       seconds_text(time.seconds), who, 100 * time.band, time.band_reason, time.samples_per_second(),
       time.tokens_per_second(), time.flops_rate() / 1e12);
@@ -336,7 +336,7 @@ std::string to_text(const TimePlan& time) {
       "executed\n",
       100 * u.necessary, 100 * u.uncut, 100 * u.recomputed, 100 * u.executed);
   if (time.expert_round > 0)
-    text += fmt::format("  experts: a round of one layer takes {} forward\n",
+    text += fmt::format("  experts: one round of a layer takes {} in the forward pass\n",
                         seconds_text(time.expert_round));
   text += "  critical path:";
   for (std::size_t k = 0; k < time_kinds; ++k) {

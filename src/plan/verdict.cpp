@@ -131,13 +131,13 @@ std::string limit_text(std::int64_t needed, std::int64_t limit) {
   return fmt::format("{} {}", needed <= limit ? "fits" : "does not fit", bytes_to_text(limit));
 }
 std::string rest_text(std::int64_t needed, std::int64_t limit) {
-  return needed <= limit ? fmt::format("{} are left", bytes_to_text(limit - needed))
+  return needed <= limit ? fmt::format("{} left", bytes_to_text(limit - needed))
                          : fmt::format("{} too much", bytes_to_text(needed - limit));
 }
 
 std::string host_text(const Verdict& v) {
   return fmt::format(
-      "verdict: {} of the host of a node; the {} ranks of the fullest one keep {} there: {}\n",
+      "verdict: {} of host memory per node; the {} ranks of the fullest node need {}: {}\n",
       limit_text(v.on_host, v.host.memory), v.host.ranks, bytes_to_text(v.on_host),
       rest_text(v.on_host, v.host.memory));
 }
@@ -159,7 +159,7 @@ std::string kept_text(const StoredBytes& kept) {
                                     {"activations", kept.activations},
                                     {"copy for checkpoints", kept.copies}})
     if (bytes > 0) parts.push_back(fmt::format("{} {}", what, bytes_to_text(bytes)));
-  return fmt::format("  a rank keeps on its host: {}\n", fmt::join(parts, ", "));
+  return fmt::format("  host memory per rank: {}\n", fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -189,8 +189,8 @@ Verdict judge(const LayoutPlan& plan, const Config& config, int ranks, std::int6
 
 std::string to_text(const Verdict& v) {
   std::string text = fmt::format(
-      "verdict: {} of memory per rank; pipeline rank {} needs most, {} planned and about {} in "
-      "addition: {}\n",
+      "verdict: {} of memory per rank; pipeline rank {} needs the most, {} planned and about {} "
+      "estimated in addition: {}\n",
       limit_text(v.needed(), v.limit), v.pipeline_rank, bytes_to_text(v.planned),
       bytes_to_text(v.besides), rest_text(v.needed(), v.limit));
   if (v.host.memory > 0 && v.kept.total() > 0) text += host_text(v);
@@ -199,10 +199,10 @@ std::string to_text(const Verdict& v) {
   if (!v.fits_host()) text += kept_text(v.kept);
   if (v.fitting.empty()) {
     return text +
-           "  no setting that keeps the model and the batch fits: use a larger parallel.tp or "
+           "  no setting with the same model and batch size fits: use a larger parallel.tp or "
            "parallel.pp, or more ranks\n";
   }
-  text += "  these would fit:\n";
+  text += "  alternatives that fit:\n";
   for (const Alternative& one : v.fitting)
     text +=
         fmt::format("    {:<64} {}\n", fmt::join(one.overrides, " "), bytes_to_text(one.needed));

@@ -38,8 +38,8 @@ void choose_device(DeviceKind kind, int visible, const Place& place) {
   if (kind == DeviceKind::cpu || visible == 1) return;
   if (visible < place.local_size) {
     fail_input(
-        "{} ranks run on {}, but each of them sees {} GPUs: start one rank for each GPU, or let "
-        "each rank see one of its own",
+        "{} ranks run on {}, but each of them sees {} GPUs: start one rank per GPU, or make a "
+        "single GPU visible to each rank",
         place.local_size, place.host, visible);
   }
   choose_plugin_device(plugin_of(kind), place.local_rank);
@@ -55,8 +55,7 @@ void check_devices_differ(const Device& device, const Place& place, Communicator
     const auto first = std::find(all.begin(), all.end(), all[static_cast<std::size_t>(second)]);
     if (first - all.begin() < second) {
       fail_input(
-          "ranks {} and {} have the same GPU, for {} ranks on their node: start one rank for each "
-          "GPU",
+          "ranks {} and {} use the same GPU, with {} ranks on their node: start one rank per GPU",
           first - all.begin(), second, place.local_size);
     }
   }

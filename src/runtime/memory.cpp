@@ -89,7 +89,7 @@ HostBlock::HostBlock(Device& device, std::int64_t bytes, const std::string& what
     : device_(device), bytes_(bytes), data_(device.allocate_host(bytes)) {
   if (!data_) {
     fail(
-        "the host has no {} left for {}, which a GPU copies from and to ({} are allocated): "
+        "the host has no {} left for {}, a staging buffer for GPU copies ({} are allocated): "
         "offload less, or use more machines",
         bytes_to_text(bytes), what, bytes_to_text(device.allocated_host()));
   }

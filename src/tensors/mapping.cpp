@@ -113,7 +113,7 @@ TensorAssembler::TensorAssembler(const TensorMapping& mapping, Direction directi
     for (const Link& link : links_[target]) {
       const DType dtype = source.check(link.source->name, link.source->shape);
       if (!first && dtype != dtypes_[target]) {
-        fail_input("tensor '{}' is {}, but others that '{}' is made of are {}", link.source->name,
+        fail_input("tensor '{}' is {}, but other parts of '{}' are {}", link.source->name,
                    name_of(dtype), targets_[target].name, name_of(dtypes_[target]));
       }
       dtypes_[target] = dtype;

@@ -60,7 +60,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(std::size_t) override {
     if (skips_) return open_skipped();
     if (depth_ == 0) return enter();
-    if (depth_ != 1 || list_) return refuse("has an object where none belongs");
+    if (depth_ != 1 || list_) return refuse("contains an unexpected object");
     if (!in_metadata_) {
       header_.tensors.emplace_back().name = tensor_;
       has_type_ = has_shape_ = has_offsets_ = false;
@@ -93,7 +93,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   }
   bool string(string_t& value) override {
     if (skips_) return end_skipped_value();
-    if (depth_ != 2 || list_) return refuse("has a string where none belongs");
+    if (depth_ != 2 || list_) return refuse("contains an unexpected string");
     if (in_metadata_) {
       header_.metadata[key_] = value;
       return true;
@@ -108,7 +108,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override {
     if (skips_) return open_skipped();
     if (depth_ != 2 || list_ || in_metadata_ || key_ == "dtype") {
-      return refuse("has a list where none belongs");
+      return refuse("contains an unexpected list");
     }
     list_ = true;
     offsets_.clear();
@@ -127,7 +127,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   }
   bool number_unsigned(number_unsigned_t value) override {
     if (skips_) return end_skipped_value();
-    if (!list_) return refuse("has a number where none belongs");
+    if (!list_) return refuse("contains an unexpected number");
     if (value > max_number) return refuse("has a number out of range");
     if (key_ == "shape") {
       header_.tensors.back().shape.push_back(static_cast<std::int64_t>(value));
@@ -151,7 +151,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return refuse("has binary data"); }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    fail_input("'{}' is not a sound safetensors file: its header is not JSON near its byte {}",
+    fail_input("'{}' is not a valid safetensors file: its header is not JSON near its byte {}",
                file_, position);
   }
 
@@ -180,13 +180,13 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     in_metadata_ = name == "__metadata__";
     const bool is_new =
         in_metadata_ ? !std::exchange(has_metadata_, true) : header_.index.emplace(name, 0).second;
-    return is_new || refuse("is there twice");
+    return is_new || refuse("appears twice");
   }
   [[noreturn]] bool refuse(const std::string& what) const {
     if (tensor_.empty()) {
-      fail_input("'{}' is not a sound safetensors file: its header {}", file_, what);
+      fail_input("'{}' is not a valid safetensors file: its header {}", file_, what);
     }
-    fail_input("'{}' is not a sound safetensors file: '{}' {}", file_, printable(tensor_), what);
+    fail_input("'{}' is not a valid safetensors file: '{}' {}", file_, printable(tensor_), what);
   }
 
   const std::string& file_;
@@ -219,26 +219,26 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
     const auto size = byte_size(entry);
     if (!size || *size != entry.bytes()) {
       fail_input(
-          "'{}' is not a sound safetensors file: '{}' has {} bytes, which is not its shape times "
-          "the size of {}",
+          "'{}' is not a valid safetensors file: '{}' has {} bytes, which does not match its shape "
+          "times the size of {}",
           file, printable(entry.name), entry.bytes(), entry.type);
     }
     if (entry.begin != next) {
       fail_input(
-          "'{}' is not a sound safetensors file: '{}' begins at byte {} of the data where {} was "
-          "expected ({})",
+          "'{}' is not a valid safetensors file: '{}' begins at byte {} of the data instead of {} "
+          "({})",
           file, printable(entry.name), entry.begin, next, entry.begin < next ? "overlap" : "hole");
     }
     next = entry.end;
     if (next > data_bytes) {
-      fail_input("'{}' is cut off: '{}' ends at byte {} of the data, but there are only {}", file,
+      fail_input("'{}' is truncated: '{}' ends at byte {} of the data, which has only {}", file,
                  printable(entry.name), next, data_bytes);
     }
     entry.begin += header.data_begin;
     entry.end += header.data_begin;
   }
   if (next != data_bytes) {
-    fail_input("'{}' is not a sound safetensors file: {} bytes follow the last tensor", file,
+    fail_input("'{}' is not a valid safetensors file: {} bytes follow the last tensor", file,
                data_bytes - next);
   }
 }
@@ -270,7 +270,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
       return (c >= ' ' && c < 0x7f) || c == '\n' || c == '\r' || c == '\t';
     });
     if (text) {
-      fail_input("'{}' is not a safetensors file but text, which begins \"{}\"", name,
+      fail_input("'{}' is a text file, not a safetensors file; it begins \"{}\"", name,
                  printable(std::string(bytes.substr(0, std::min<std::size_t>(bytes.size(), 60)))));
     }
     fail_input(
@@ -278,7 +278,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
         name, length, max_safetensors_header);
   }
   if (length > file.size() - sizeof length) {
-    fail_input("'{}' is cut off: its header has {} bytes, but only {} follow", name, length,
+    fail_input("'{}' is truncated: its header has {} bytes, but only {} follow", name, length,
                file.size() - sizeof length);
   }
   const char* text = reinterpret_cast<const char*>(file.data()) + sizeof length;

@@ -58,8 +58,8 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& path, std::vector<Safetenso
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > max_safetensors_header) {
     fail(
-        "cannot write '{}': the header of its {} tensors has {} bytes, and no reader accepts more "
-        "than {}",
+        "cannot write '{}': the header of its {} tensors has {} bytes, but readers accept at most "
+        "{}",
         path.string(), tensors.size(), text.size(), max_safetensors_header);
   }
   const std::uint64_t length = text.size();

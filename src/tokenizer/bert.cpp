@@ -98,7 +98,7 @@ Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
     }
     vocabulary.add(static_cast<std::int32_t>(number - 1), token);
   }
-  if (vocabulary.count() == 0) fail_input("'{}' holds no tokens", file);
+  if (vocabulary.count() == 0) fail_input("'{}' contains no tokens", file);
   return vocabulary;
 }
 

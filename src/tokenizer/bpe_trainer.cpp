@@ -167,8 +167,9 @@ class Trainer {
 
 TrainedBpe train_bpe(const PieceCounts& counts, std::int64_t vocab_size) {
   if (vocab_size < 257 || vocab_size > 1 << 24) {
-    fail_input("a byte-level vocabulary has from 257 (the bytes and {}) to 2^24 tokens, not {}",
-               kEndOfText, vocab_size);
+    fail_input(
+        "a byte-level vocabulary must have from 257 (the bytes and {}) to 2^24 tokens, not {}",
+        kEndOfText, vocab_size);
   }
   return Trainer(counts).run(static_cast<std::size_t>(vocab_size) - 1);
 }

@@ -77,7 +77,7 @@ std::string ByteLevelTokenizer::decode(std::span<const std::int32_t> ids, bool s
     } else if (bpe_.vocabulary().has(id)) {
       out += bpe_.vocabulary().bytes(id);
     } else {
-      fail_input("token id {} is a hole in the vocabulary: no token has it", id);
+      fail_input("token id {} is not assigned in the vocabulary", id);
     }
   }
   return out;

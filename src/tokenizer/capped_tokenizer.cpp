@@ -30,7 +30,7 @@ CappedTokenizer::CappedTokenizer(std::unique_ptr<Tokenizer> whole, std::int32_t 
   special_ = whole_->special();
   if (special_.eod >= rows) {
     fail_input(
-        "the token that ends documents, '{}', has the id {}, and the model has {} rows: name the "
+        "the end-of-document token '{}' has the id {}, but the model has {} rows: use the "
         "tokenizer that it was trained with",
         whole_->token_bytes(special_.eod), special_.eod, rows);
   }
@@ -44,8 +44,8 @@ void CappedTokenizer::check(const std::vector<std::int32_t>& ids, std::size_t be
                                    [&](std::int32_t id) { return id >= vocab_size_; });
   if (beyond == ids.end()) return;
   fail_input(
-      "the text holds the token '{}' of the id {}, and the model has {} rows: it was added to the "
-      "tokenizer after the model was trained; take it out of the text",
+      "the text contains the token '{}' with the id {}, but the model has {} rows: it was added to "
+      "the tokenizer after the model was trained; remove it from the text",
       whole_->token_bytes(*beyond), *beyond, vocab_size_);
 }
 

@@ -91,10 +91,10 @@ Vocabulary read_vocabulary(const std::string& file, std::string_view content) {
   VocabularyReader reader(file, content, vocabulary);
   json::sax_parse(content.begin(), content.end(), &reader);
   if (!reader.complaint().empty()) fail_input("{}", reader.complaint());
-  if (vocabulary.count() == 0) fail_input("'{}' holds no tokens", file);
+  if (vocabulary.count() == 0) fail_input("'{}' contains no tokens", file);
   if (const std::int32_t hole = vocabulary.first_hole(); hole >= 0) {
-    fail_input("'{}': no token has the id {}, but others have ids up to {}; is the file complete?",
-               file, hole, vocabulary.size() - 1);
+    fail_input("'{}': no token has the id {}, but ids go up to {}; is the file complete?", file,
+               hole, vocabulary.size() - 1);
   }
   for (int byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);

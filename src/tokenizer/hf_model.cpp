@@ -103,7 +103,7 @@ Vocabulary read_vocabulary(const JsonPlace& place, bool byte_level) {
       vocabulary.add_hidden(id, token);
     }
   }
-  if (vocabulary.count() == 0) place.refuse("holds no tokens");
+  if (vocabulary.count() == 0) place.refuse("contains no tokens");
   return vocabulary;
 }
 

@@ -234,7 +234,7 @@ class HfTokenizer : public Tokenizer {
                                   : token->content;
     }
     if (!model_->vocabulary().has(id)) {
-      fail_input("token id {} is a hole in the vocabulary: no token has it", id);
+      fail_input("token id {} is not assigned in the vocabulary", id);
     }
     return std::string(model_->vocabulary().bytes(id));
   }

@@ -102,7 +102,7 @@ class Scanner {
 
   void read_end() {
     skip_blanks();
-    if (!ended()) refuse("something follows where the text should end");
+    if (!ended()) refuse("unexpected text after the end");
   }
 
   void value(int depth) {
@@ -165,7 +165,7 @@ class Scanner {
       const char c = line_[at_];
       if (c == '"') break;
       if (static_cast<unsigned char>(c) < ' ') {
-        refuse("a string holds a control character, such as a line break, unescaped");
+        refuse("a string contains an unescaped control character, such as a line break");
       }
       if (c == '\\') escape();
     }

@@ -10,8 +10,9 @@ namespace trireme {
 
 NullTokenizer::NullTokenizer(std::int64_t vocab_size) {
   if (vocab_size < 1 || vocab_size >= std::int64_t{1} << 30) {
-    fail_input("the null tokenizer needs a vocabulary size from 1 to 2^30 (--vocab-size), not {}",
-               vocab_size);
+    fail_input(
+        "the null tokenizer requires a vocabulary size from 1 to 2^30 (--vocab-size), not {}",
+        vocab_size);
   }
   special_.eod = static_cast<std::int32_t>(vocab_size);
   vocab_size_ = special_.eod + 1;
@@ -32,7 +33,7 @@ void NullTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids
       const std::string_view word = text.substr(0, stop);
       const std::int32_t id = token_id(word);
       if (id < 0) {
-        fail_input("'{}' is not an id from 0 to {}, which is all the null tokenizer reads", word,
+        fail_input("'{}' is not an id from 0 to {}; the null tokenizer accepts only ids", word,
                    vocab_size_ - 1);
       }
       ids.push_back(id);

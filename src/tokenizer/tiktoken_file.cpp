@@ -85,7 +85,7 @@ Vocabulary read_ranks(const std::string& file, std::string_view content) {
     if (ranks.find(token) >= 0) line.refuse("the token has a rank already");
     ranks.add(rank, token);
   }
-  if (ranks.count() == 0) fail_input("'{}' holds no tokens", file);
+  if (ranks.count() == 0) fail_input("'{}' contains no tokens", file);
   if (const std::int32_t hole = ranks.first_hole(); hole >= 0) {
     fail_input(
         "'{}': no token has the rank {}, but others have ranks up to {}; is the file complete?",

@@ -170,12 +170,13 @@ const TiktokenKind& tiktoken_kind(std::string_view name, const Vocabulary& ranks
     if (name.empty() && kind.ranks == ranks.size() && begins_as_published(kind, ranks)) return kind;
   }
   if (!name.empty()) {
-    fail_input("--tokenizer-pattern (data.tokenizer_pattern): unknown pattern '{}'; known are {}",
-               name, tiktoken_kind_names());
+    fail_input(
+        "--tokenizer-pattern (data.tokenizer_pattern): unknown pattern '{}'; the patterns are {}",
+        name, tiktoken_kind_names());
   }
   fail_input(
-      "'{}' has {} ranks and does not say how text is cut before they count: name the kind of file "
-      "with --tokenizer-pattern (data.tokenizer_pattern), one of {}; for any other kind use a "
+      "'{}' has {} ranks, from which its pre-tokenization cannot be determined: set the kind of "
+      "file with --tokenizer-pattern (data.tokenizer_pattern), one of {}; for any other kind use a "
       "tokenizer.json (--tokenizer-type hf)",
       file, ranks.size(), tiktoken_kind_names());
 }

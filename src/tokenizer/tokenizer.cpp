@@ -40,7 +40,7 @@ const std::string& existing(const Config& config, const FileFlag& which) {
   if (fs::exists(file)) return file;
   // Whether it looks like the name of a model on a hub: "gpt2", "org/model".
   const bool name = which.file == &Config::model_file && !fs::path(file).has_extension();
-  fail_input("{} ({}): there is no '{}'{}", which.flag, which.key, file,
+  fail_input("{} ({}): '{}' does not exist{}", which.flag, which.key, file,
              name ? "; models are not downloaded: give the file, tokenizer.json for hf, or the "
                     "folder that holds it"
                   : "");
@@ -157,18 +157,18 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TokenizerConfig& config) {
     if (maker.name != config.type) continue;
     if (!config.pattern.empty() && maker.make != make_tiktoken) {
       fail_input(
-          "--tokenizer-pattern (data.tokenizer_pattern) is for tiktoken files alone, not for {}",
+          "--tokenizer-pattern (data.tokenizer_pattern) applies only to tiktoken files, not to {}",
           config.type);
     }
     return maker.make(config);
   }
   if (const ForeignName* name = find_foreign_name(config.type)) {
     fail_input(
-        "'{}' is not a tokenizer type here: use --tokenizer-type {} with --tokenizer-model and {}; "
-        "models are not downloaded",
+        "'{}' is not a tokenizer type of Trireme: use --tokenizer-type {} with --tokenizer-model "
+        "and {}; models are not downloaded",
         config.type, name->ours, name->file);
   }
-  fail_input("'{}' is not a tokenizer type; there are {}", config.type, fmt::join(kNames, ", "));
+  fail_input("'{}' is not a tokenizer type: use one of {}", config.type, fmt::join(kNames, ", "));
 }
 
 void Tokenizer::check_id(std::int32_t id) const {

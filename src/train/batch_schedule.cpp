@@ -22,7 +22,7 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
   first_size_ = ramp[0];
   if (first_size_ < 1 || ramp[1] < 1 || first_size_ > final_size_ ||
       (final_size_ - first_size_) % ramp[1] != 0) {
-    fail_input("train.rampup_batch_size = [{}, {}, {}] does not reach the global batch size {}",
+    fail_input("train.rampup_batch_size = [{}, {}, {}] never reaches the global batch size {}",
                ramp[0], ramp[1], ramp[2], final_size_);
   }
   check(first_size_);
@@ -35,8 +35,8 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
 void BatchSchedule::check(std::int64_t size) const {
   if (size > 0 && size % (micro_batch_size_ * data_parallel_size_) == 0) return;
   fail_input(
-      "a global batch of {} samples does not divide into micro-batches of {} on {} data-parallel "
-      "ranks: it must be a multiple of {}",
+      "a global batch of {} samples is not divisible by the micro-batch size {} times {} "
+      "data-parallel ranks: it must be a multiple of {}",
       size, micro_batch_size_, data_parallel_size_, micro_batch_size_ * data_parallel_size_);
 }
 

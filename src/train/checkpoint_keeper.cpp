@@ -295,7 +295,7 @@ bool CheckpointKeeper::load_newest(RunState& run) {
     load_from(newest, true, run);
   } else if (!load.empty()) {
     const fs::path path = find_on_rank_0(load);
-    if (path.empty()) fail_input("checkpoint.load = '{}' holds no checkpoint", load);
+    if (path.empty()) fail_input("checkpoint.load = '{}' contains no checkpoint", load);
     load_from(path, !job_.config.checkpoint.finetune, run);
   } else {
     return false;

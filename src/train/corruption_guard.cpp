@@ -120,11 +120,10 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
   const bool narrow = engine_.optimizer().layout().options().narrow_gradients;
   std::vector<Common> all;
   all.push_back({"weights", computed_with(engine_, is_dense), along(Axes::dp_cp)});
-  all.push_back({"states of the optimizer", owned_by(engine_, false), along(replicate_axes(zero))});
+  all.push_back({"optimizer states", owned_by(engine_, false), along(replicate_axes(zero))});
   // bf16 sums are rounded differently on every rank.
   if (!narrow)
-    all.push_back(
-        {"weights that are not cut", computed_with(engine_, is_whole), along(Axes::stage)});
+    all.push_back({"replicated weights", computed_with(engine_, is_whole), along(Axes::stage)});
   if (mesh.degrees().experts) {
     all.push_back({"weights of experts", computed_with(engine_, is_expert),
                    [&](int rank) { return mesh.expert_dp_group(rank); }});
@@ -146,13 +145,14 @@ CorruptionGuard::Finding CorruptionGuard::compare_states() {
       const std::vector<int> differ = ranks_that_differ(group, hashes);
       if (differ.empty()) continue;
       const bool all_differ = differ.size() == group.size();
-      return {all_differ
-                  ? fmt::format("{} have {} that must be the same and are not", ranks_text(differ),
-                                common.what)
-                  : fmt::format("the {} of {} are not those of the {} others that must have the "
-                                "same",
-                                common.what, ranks_text(differ), group.size() - differ.size()),
-              differ};
+      return {
+          all_differ
+              ? fmt::format("{} have {} that must be identical but differ", ranks_text(differ),
+                            common.what)
+              : fmt::format("the {} of {} differ from those of the {} other ranks, which must be "
+                            "identical",
+                            common.what, ranks_text(differ), group.size() - differ.size()),
+          differ};
     }
   }
   return {};
@@ -237,10 +237,11 @@ CorruptionGuard::Finding CorruptionGuard::compute_twice(const StepInput& input,
                      at(third, partner(other_rank, -by))};
   return {owner == other_rank
               ? fmt::format(
-                    "rank {} computed the same micro-batch twice and got other bits, first in {}",
+                    "rank {} computed the same micro-batch twice with different bits, first in {}",
                     owner, to_text(*first))
               : fmt::format(
-                    "ranks {} and {} computed the same micro-batch and got other bits, first in {}",
+                    "ranks {} and {} computed the same micro-batch with different bits, first in "
+                    "{}",
                     owner, other_rank, to_text(*first)),
           suspects_of(owner, other_rank, seen, has_third)};
 }

@@ -56,13 +56,13 @@ DiskSpace disk_space(const Config& config) {
 std::string check_disk(const DiskSpace& space, const Config& config) {
   if (!space.has_room_for_one())
     fail_input(
-        "a checkpoint of this model takes about {}, and the disk of run.dir = {:?} has {} free: "
-        "free some, or name a folder elsewhere",
+        "a checkpoint of this model needs about {}, but the disk of run.dir = {:?} has only {} "
+        "free: free some space, or use a folder on another disk",
         bytes_to_text(space.checkpoint), config.run.dir, bytes_to_text(space.free));
   if (space.has_room()) return "";
   return fmt::format(
-      "the disk of run.dir has {} free, and {} of about {} each will be written before the first "
-      "is removed: set checkpoint.keep lower, or free some",
+      "the disk of run.dir has only {} free, but {} of about {} each will be written before the "
+      "first is removed: decrease checkpoint.keep, or free some space",
       bytes_to_text(space.free), counted(space.more, "checkpoint"),
       bytes_to_text(space.checkpoint));
 }

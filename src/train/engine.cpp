@@ -272,9 +272,9 @@ void Engine::allocate(Transport* transport) {
     allocate_all(transport);
   } catch (const OutOfMemory& e) {
     fail(
-        "{}. The plan needs {} on this rank; less is needed with a smaller train.micro_batch_size, "
-        "parallel.recompute, parallel.zero or more ranks, and other programs may hold memory of "
-        "the device",
+        "{}. The plan needs {} on this rank: reduce it with a smaller train.micro_batch_size, "
+        "parallel.recompute, parallel.zero or more ranks, or free device memory used by other "
+        "programs",
         e.what(), bytes_to_text(memory().total()));
   }
 }

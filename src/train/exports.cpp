@@ -61,7 +61,7 @@ void Exports::open(std::int64_t loaded_step, std::int64_t last_step) {
   for (const std::int64_t step : missing_up_to(loaded_step)) {
     if (!fs::exists(checkpoint(step))) {
       console_.warn(fmt::format(
-          "the export of step {} was interrupted, and its checkpoint is no longer there: '{}' will "
+          "the export of step {} was interrupted, and its checkpoint no longer exists: '{}' will "
           "be missing",
           step, (folder() / step_folder(step)).string()));
     } else {
@@ -130,7 +130,7 @@ void Exports::report() {
                                    bytes_to_text(written.bytes), written.seconds));
   } catch (const std::exception& error) {
     console_.warn_now(fmt::format(
-        "step {} was not exported: {}; `trireme convert --to hf` exports its checkpoint", step_,
+        "step {} was not exported: {}; export its checkpoint with `trireme convert --to hf`", step_,
         error.what()));
   }
 }

@@ -22,7 +22,7 @@ void say(std::string_view words) {
 
 void note(int signal) {
   if (signal == SIGINT && pending_signal == SIGINT) {
-    say("\ntrireme: ended at once; what was saved before is untouched\n");
+    say("\ntrireme: stopped immediately; existing checkpoints are untouched\n");
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }

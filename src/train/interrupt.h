@@ -9,9 +9,10 @@ namespace trireme {
 
 // Printed as soon as a run is asked to end.
 inline constexpr std::string_view stopping_words =
-    "\ntrireme: stopping after the step at hand, which is then saved; Ctrl-C again ends at once\n";
+    "\ntrireme: stopping after the current step, which will be saved; press Ctrl-C again to stop "
+    "immediately\n";
 inline constexpr std::string_view signalled_words =
-    "\ntrireme: a signal asks for an end: stopping after the step at hand, which is then saved\n";
+    "\ntrireme: received a signal to stop: stopping after the current step, which will be saved\n";
 
 // During its lifetime, SIGINT, SIGTERM, SIGHUP and SIGUSR1 (a batch system's warning before the
 // time limit) are recorded instead of ending the process, unless they were ignored. A second SIGINT

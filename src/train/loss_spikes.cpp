@@ -64,11 +64,11 @@ void LossSpikes::add(double loss) {
 void LossSpikes::add_spike(double loss) {
   if (++spikes_ < patience) return;
   fail(
-      "{}, and {} before it in {}: they come from the model, not from single batches. Lower {}, or "
+      "{}, and {} before it in {}: the cause is the model, not single batches. Decrease {}, or "
       "resume from an earlier checkpoint",
       text(loss), patience - 1,
       policy_ == SpikePolicy::skip ? "the steps right before" : "steps since the last checkpoint",
-      std::isfinite(loss) ? "optimizer.lr, raise train.spike_sigma"
+      std::isfinite(loss) ? "optimizer.lr, increase train.spike_sigma"
                           : "optimizer.lr or a fixed optimizer.loss_scale");
 }
 

@@ -54,8 +54,8 @@ bool lives(const StatusWriter& writer) {
 
 [[noreturn]] void refuse_second(const fs::path& folder, const StatusWriter& writer) {
   fail_input(
-      "process {} on {} is training in '{}', as its status.json says: wait until it has ended, or "
-      "give this run its own folder (run.dir)",
+      "process {} on {} is training in '{}', according to its status.json: wait until it has "
+      "ended, or give this run its own folder (run.dir)",
       writer.pid, writer.host, folder.string());
 }
 
@@ -68,8 +68,8 @@ void RunFolder::lock() {
   lock_.emplace(path_.string());
   if (lock_->problem().empty()) return;
   console_.warn(fmt::format(
-      "the lock of '{}' is not held: {}; the file system has no locks (on Lustre the option flock "
-      "brings them), so a second job in this folder is noticed late",
+      "cannot lock '{}': {}; the file system does not support locks (on Lustre, mount it with "
+      "flock), so a second job in this folder is detected late",
       path_.string(), lock_->problem()));
   const std::optional<StatusWriter> writer = who_trains(path_);
   if (!writer || writer->is_this_process()) return;
@@ -80,10 +80,10 @@ void RunFolder::lock() {
   const auto left = silence - std::chrono::duration<double>(std::max(0.0, writer->age_s()));
   const auto end = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(left);
   if (left.count() > 0) {
-    console_.print(
-        fmt::format("note: process {} on {} trained here {:.0f} s ago; waiting for {:.0f} s to see "
-                    "whether it still does",
-                    writer->pid, writer->host, std::max(0.0, writer->age_s()), left.count()));
+    console_.print(fmt::format(
+        "note: process {} on {} was training in this folder {:.0f} s ago; waiting for {:.0f} s "
+        "to see whether it still is",
+        writer->pid, writer->host, std::max(0.0, writer->age_s()), left.count()));
   }
   while (SteadyClock::now() < end) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -100,8 +100,8 @@ void RunFolder::guard_without_lock(const std::function<void()>& say) {
   said_ = now;
   if (const auto writer = who_trains(path_); writer && !writer->is_this_process()) {
     fail(
-        "process {} on {} has begun to train in '{}' too: this one ends, since both would write "
-        "the same files",
+        "process {} on {} has also started training in '{}': this one stops, because both would "
+        "write the same files",
         writer->pid, writer->host, path_.string());
   }
   say();
@@ -115,8 +115,8 @@ void RunFolder::write(const std::string& file, const std::function<void()>& writ
     broken_.erase(file);
   } catch (const std::exception& error) {
     if (broken_.insert(file).second) {
-      console_.warn_now(
-          fmt::format("{}; training continues without these lines of {}", error.what(), file));
+      console_.warn_now(fmt::format("{}; training continues without the remaining lines of {}",
+                                    error.what(), file));
     }
   }
 }
@@ -129,7 +129,7 @@ std::string RunFolder::killed_start() const {
   const std::optional<RunStatus> status = parse_status(read_file(path, 1 << 20));
   if (!status || status->state != "running") return "";
   return fmt::format(
-      "the start before this one ended without a word after step {} or later: it was killed, or "
+      "the start before this one ended without a message after step {} or later: it was killed, or "
       "its machine failed",
       status->step);
 }

@@ -83,15 +83,17 @@ std::int64_t resolve_vocabulary(Config& config, std::string& note) {
   if (config.data.tokenizer.empty()) {
     if (config.model.vocab_size == 0) {
       fail_input(
-          "model.vocab_size is not set and data.tokenizer names no tokenizer to take it from");
+          "model.vocab_size is not set, and data.tokenizer is not set either: set one of them");
     }
     return -1;
   }
   const auto tokenizer = make_tokenizer(config);
   if (config.model.vocab_size == 0) config.model.vocab_size = tokenizer->vocab_size();
   if (config.model.vocab_size < tokenizer->vocab_size()) {
-    fail_input("model.vocab_size is {}, but the tokenizer has {} tokens: leave it out or raise it",
-               config.model.vocab_size, tokenizer->vocab_size());
+    fail_input(
+        "model.vocab_size is {}, but the tokenizer has {} tokens: remove model.vocab_size or "
+        "increase it",
+        config.model.vocab_size, tokenizer->vocab_size());
   }
   note = tokenizer_note(*tokenizer);
   return tokenizer->eod_id();

@@ -35,10 +35,10 @@ std::map<int, double> medians(std::span<const double> seconds, std::span<const i
 
 std::string to_text(const SlowRank& slow, const std::string& host) {
   std::string text = fmt::format(
-      "rank {} ({}) is slow: its own work takes {:.3g} s of a step, {:.2f} times the median of the "
-      "ranks with the same work ({:.3g} s), and they wait for it",
+      "rank {} ({}) is slow: its own work takes {:.3g} s per step, {:.2f} times the median of the "
+      "ranks with the same work ({:.3g} s), which wait for it",
       slow.rank, host, slow.seconds, slow.seconds / slow.median, slow.median);
-  if (slow.others > 0) text += fmt::format("; {} more as slow", counted(slow.others, "rank"));
+  if (slow.others > 0) text += fmt::format("; {} more are as slow", counted(slow.others, "rank"));
   return text;
 }
 

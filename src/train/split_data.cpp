@@ -26,7 +26,8 @@ std::shared_ptr<const Dataset> open_split(const Config& config, std::int64_t eod
   auto data = builder.build(split, std::max(of_run, samples));
   if (!data) {
     fail_input(
-        "the run has no data for {}: its configuration gives that split no share and no files",
+        "the run has no data for {}: its configuration assigns no share and no files to that "
+        "split",
         name_of(split));
   }
   return data;

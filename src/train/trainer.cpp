@@ -123,7 +123,7 @@ void Trainer::Parts::refuse_not_finite(const StepInput& input, const MicroBatche
   checkpoints.finish();
   fail(
       "step {}: loss or gradients are not finite{}; first in {}. The last checkpoint in '{}' is "
-      "untouched; lower optimizer.lr or look at the data of samples {} to {}",
+      "untouched: decrease optimizer.lr, or check the data of samples {} to {}",
       step + 1,
       loss_scale.is_stuck()
           ? fmt::format(", for the {}th time in a row at optimizer.min_loss_scale = {}",
@@ -158,12 +158,12 @@ void Trainer::Parts::after_spike() {
   }
   const std::string what = rolled_back_to >= 0
                                ? fmt::format(
-                                     "back to the weights of step {}, and on with the data that "
-                                     "follows: steps {} to {} count as skipped",
+                                     "rolling back to the weights of step {} and continuing with "
+                                     "the data that follows: steps {} to {} count as skipped",
                                      rolled_back_to, rolled_back_to + 1, step)
                                : "its update is skipped";
   const char* const without = config.train.spike_policy == SpikePolicy::back && rolled_back_to < 0
-                                  ? "; there is no checkpoint that is old enough to go back to"
+                                  ? "; no checkpoint is old enough to roll back to"
                                   : "";
   console.warn_now(fmt::format("{}; {}{}", why, what, without));
   if (!leads()) return;
@@ -224,12 +224,13 @@ void Trainer::Parts::refuse_corruption(const CorruptionGuard::Finding& found) {
     const std::int64_t saved = checkpoints.saved_step();
     const std::string from = saved >= 0 ? fmt::format("step {}", saved) : "the beginning";
     text = fmt::format(
-        "silent corruption found after step {}: {}. {}; {}", step, found.what,
-        guarded >= 0 ? fmt::format("The last check without a finding was after step {}", guarded)
-                     : "There was no check before",
+        "silent data corruption detected after step {}: {}. {}; {}", step, found.what,
+        guarded >= 0 ? fmt::format("The last successful check was after step {}", guarded)
+                     : "This was the first check",
         guarded >= saved
-            ? fmt::format("nothing was saved since, and the run resumes from {}", from)
-            : fmt::format("the run resumes from {}, which was saved without a check", from));
+            ? fmt::format("nothing has been saved since then, and the run resumes from {}", from)
+            : fmt::format("the run resumes from {}, which was saved without a check for corruption",
+                          from));
     text += suspects_text({suspects.begin(), suspects.end()});
   }
   fail("{}", from_rank_0(transport, text));
@@ -326,11 +327,11 @@ void Trainer::Parts::save_locally() {
 
 std::string Trainer::Parts::nothing_to_do() const {
   const TrainConfig& t = config.train;
-  const std::string where = fmt::format("nothing to do: the run is at step {} already", step);
-  if (t.samples == 0) return fmt::format("{}; raise train.iters to continue", where);
+  const std::string where = fmt::format("nothing to do: the run is already at step {}", step);
+  if (t.samples == 0) return fmt::format("{}; increase train.iters to continue", where);
   return fmt::format(
-      "{}, with {} of train.samples = {} consumed, and a step takes {}; raise train.samples to go "
-      "on",
+      "{}, with {} of train.samples = {} consumed and {} per step; increase train.samples to "
+      "continue",
       where, consumed_samples, t.samples, batches.batch_size(consumed_samples));
 }
 
@@ -414,8 +415,9 @@ StepResult Trainer::train_step() {
   return noting_failure([&] {
     Parts& p = *parts_;
     if (p.step == p.total_steps) {
-      fail_input("step {} was asked for, and train.iters or samples give the run {} steps",
-                 p.step + 1, p.total_steps);
+      fail_input(
+          "step {} was requested, but train.iters or train.samples give the run only {} steps",
+          p.step + 1, p.total_steps);
     }
     p.take_step();
     return p.last;
@@ -426,8 +428,8 @@ double Trainer::evaluate() {
   return noting_failure([&] {
     if (!parts_->valid_loader) {
       fail_input(
-          "there is no validation data: it needs train.eval_interval and train.eval_iters above 0, "
-          "and a part of data.split, data.valid_path or a dataset of one's own");
+          "there is no validation data: set train.eval_interval and train.eval_iters above 0, and "
+          "provide a share in data.split, data.valid_path or a dataset");
     }
     parts_->evaluate();
     return parts_->valid_loss;

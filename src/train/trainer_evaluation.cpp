@@ -52,8 +52,8 @@ void Trainer::Parts::evaluate() {
   if (!std::isfinite(valid_loss) && t.check_nan && !loss_scale.is_dynamic()) {
     checkpoints.finish();
     fail(
-        "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched; "
-        "lower optimizer.lr or look at the validation data from sample {} on",
+        "step {}: the validation loss is not finite. The last checkpoint in '{}' is untouched: "
+        "decrease optimizer.lr, or check the validation data starting at sample {}",
         step, config.run.dir, from);
   }
   const std::span<const Loss> evaluated = evaluated_losses(config.model);

@@ -68,7 +68,7 @@ void Trainer::Parts::print_plan() {
                         config.parallel.zero, config.parallel.numerics);
   }
   if (curriculum.active()) {
-    text += fmt::format("sequences: {} tokens at first, {} from iteration {} on\n",
+    text += fmt::format("sequence length: {} tokens at first, {} from iteration {}\n",
                         curriculum.length(0), m.seq_length, config.curriculum.iters);
   }
   if (config.parallel.pp > 1) {
@@ -80,7 +80,7 @@ void Trainer::Parts::print_plan() {
                       to_text(planned_memory(engine, config)));
   for (const auto& [place, where] :
        {std::pair{OffloadPlace::file, fmt::format("in a file in '{}'", config.offload.path)},
-        {OffloadPlace::host, "in the memory of the host"}}) {
+        {OffloadPlace::host, "in host memory"}}) {
     const StoredBytes stored = engine.stored(place);
     for (const auto& [what, bytes] : {std::pair{"optimizer states", stored.states},
                                       {"parameters", stored.parameters},
@@ -91,10 +91,11 @@ void Trainer::Parts::print_plan() {
     text += fmt::format("note: {}\n", note);
   if (config.model.init_std == 0)
     text +=
-        "note: model.init_std = 0 starts a new model with equal weights, which learns nothing\n";
+        "note: model.init_std = 0 initializes all weights to equal values, so the model cannot "
+        "learn\n";
   if (config.train.eval_iters == 0 && config.train.eval_interval > 0) {
     text += fmt::format(
-        "note: train.eval_iters = 0: there is no validation, though train.eval_interval is {}\n",
+        "note: train.eval_iters = 0 disables validation, although train.eval_interval is {}\n",
         config.train.eval_interval);
   }
   const auto notes = device_of(config.run.device).notes();

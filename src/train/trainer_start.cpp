@@ -152,17 +152,18 @@ void Trainer::Parts::adjust_to_batch() {
   const std::int64_t in_all = samples_to_consume();
   const TrainConfig& t = config.train;
   std::string text = fmt::format(
-      "note: the run so far consumed {} samples in {} steps, with other batches than this "
-      "configuration gives: from here on a step takes {}, and the run {} more in {}",
+      "note: the run has consumed {} samples in {} steps, with different batch sizes than in this "
+      "configuration: from now on a step consumes {}, and the run {} more in {}",
       consumed_samples, step, batches.batch_size(consumed_samples), in_all - consumed_samples,
       counted(std::max<std::int64_t>(0, total_steps - step), "step"));
   if (t.samples > 0 && t.tokens == 0 && in_all != t.samples) {
-    text += fmt::format("; that is {} of train.samples = {}, which are no whole number of batches",
-                        in_all, t.samples);
+    text +=
+        fmt::format("; that is {} of train.samples = {}, which is not a whole number of batches",
+                    in_all, t.samples);
   } else if (t.iters > 0) {
     text += fmt::format(
-        "; train.iters = {} counts steps, and the learning rate's schedule, which counts samples, "
-        "is now that of this batch: a run in train.samples ends both as planned",
+        "; train.iters = {} counts steps, but the learning-rate schedule counts samples and now "
+        "uses this batch size: use train.samples so that both end as planned",
         t.iters);
   }
   console.print(text);
@@ -175,9 +176,11 @@ namespace {
 void check_free_memory(const Device& device, std::int64_t planned) {
   const std::int64_t free = device.free_bytes();
   if (device.memory_bytes() == 0 || planned <= free) return;
-  fail("{} has {} left, of {}, and the plan needs {}: end what else uses it, or choose another GPU",
-       device.name(), bytes_to_text(free), bytes_to_text(device.memory_bytes()),
-       bytes_to_text(planned));
+  fail(
+      "{} has {} of {} free, but the plan needs {}: stop other programs that use it, or choose "
+      "another GPU",
+      device.name(), bytes_to_text(free), bytes_to_text(device.memory_bytes()),
+      bytes_to_text(planned));
 }
 
 }  // namespace
@@ -188,9 +191,9 @@ void Trainer::Parts::check_memory() const {
                      ranks = transport ? transport->place().local_size : 1;
   if (on_host * ranks > machine_memory_bytes()) {
     fail_input(
-        "what is offloaded, and the copy of checkpoint.async, take {} of the memory of the host "
-        "for each of its {} ranks, and it has {}: offload less, set checkpoint.async = false, or "
-        "use more machines",
+        "offloaded data and the copy of checkpoint.async need {} of host memory for each of its {} "
+        "ranks, but the host has {}: offload less, set checkpoint.async = false, or use more "
+        "machines",
         bytes_to_text(on_host), ranks, bytes_to_text(machine_memory_bytes()));
   }
   const Device& device = device_of(config.run.device);
@@ -206,17 +209,17 @@ void Trainer::Parts::check_memory() const {
     return check_free_memory(device, planned);
   const std::string needed =
       too_much_here
-          ? fmt::format("{}{}, and {} has {}", bytes_to_text(planned * processes),
+          ? fmt::format("{}{}, but {} has {}", bytes_to_text(planned * processes),
                         processes > 1 ? fmt::format(" for its {} processes", processes) : "",
                         of_device > 0 ? device.name() : "this machine", bytes_to_text(there))
-          : fmt::format("{}, and run.memory allows {}", bytes_to_text(planned),
+          : fmt::format("{}, but run.memory allows {}", bytes_to_text(planned),
                         bytes_to_text(allowed));
   const MemoryRegion& largest = *std::max_element(
       plan.regions.begin(), plan.regions.end(),
       [](const MemoryRegion& a, const MemoryRegion& b) { return a.bytes < b.bytes; });
   fail_input(
       "the plan needs {} (most of it for {}: {}): use a smaller model or micro-batch, "
-      "parallel.recompute, parallel.zero or more machines (trireme plan --memory SIZE says what "
+      "parallel.recompute, parallel.zero or more machines (trireme plan --memory SIZE shows what "
       "would fit)",
       needed, largest.name, bytes_to_text(largest.bytes));
 }
@@ -288,7 +291,7 @@ std::shared_ptr<const Dataset> Trainer::Parts::open_test_data(std::string& probl
       },
       failure);
   if (found.failed) {
-    problem = "the first rank could not open the data";
+    problem = "rank 0 could not open the data";
     if (!failure) return nullptr;
     try {
       std::rethrow_exception(failure);
@@ -311,18 +314,18 @@ std::shared_ptr<const Dataset> Trainer::Parts::open_test_data(std::string& probl
 void Trainer::Parts::open_own_data() {
   const auto check = [&](const Dataset& data, std::int64_t samples, const char* what) {
     if (data.seq_length() != config.model.seq_length) {
-      fail_input("samples of the {} dataset that was given have {} tokens, model.seq_length is {}",
-                 what, data.seq_length(), config.model.seq_length);
+      fail_input("samples of the given {} dataset have {} tokens, but model.seq_length is {}", what,
+                 data.seq_length(), config.model.seq_length);
     }
     if (data.size() < samples) {
-      fail_input("the {} dataset that was given has {} samples, and the run takes {}", what,
-                 data.size(), samples);
+      fail_input("the given {} dataset has {} samples, but the run needs {}", what, data.size(),
+                 samples);
     }
   };
   if (family_of(config.model).samples != SampleKind::next_tokens) {
     fail_input(
-        "model.family = {:?} learns from masked sentences, and a dataset that a program gives has "
-        "samples of next tokens: use data.path",
+        "model.family = {:?} trains on masked sentences, but a dataset given by a program contains "
+        "next-token samples: use data.path",
         config.model.family);
   }
   check(*options.train_data, samples_to_consume(), "training");
@@ -367,8 +370,7 @@ void Trainer::Parts::check_ranks_agree() {
                    {"number of steps", static_cast<std::uint64_t>(total_steps)}});
   check_devices_differ(device, transport->place(), transport->world());
   if (device.target().device != DeviceKind::cpu && !library) {
-    console.warn(
-        fmt::format("collectives go by way of the host's memory, which is slow: {}", problem));
+    console.warn(fmt::format("collectives go through host memory, which is slow: {}", problem));
   }
 }
 
@@ -422,8 +424,8 @@ void Trainer::Parts::begin() {
   const OpenedFiles opened = opened_files();
   const SentMessages sent = transport ? transport->sent() : SentMessages{};
   console.debug(fmt::format(
-      "start-up: this rank opened {} files and read {}; it joined {} groups and sent {} messages "
-      "with {}",
+      "start-up: this rank opened {} files and read {}, joined {} groups and sent {} messages with "
+      "{}",
       opened.files, bytes_to_text(opened.bytes), sent.groups, sent.messages,
       bytes_to_text(sent.bytes)));
 }

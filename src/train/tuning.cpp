@@ -104,9 +104,8 @@ LibraryChoices parse_choices(const std::string& text, const std::string& name) {
     return choices;
   } catch (const std::exception& error) {
     fail_input(
-        "'{}' is not a record of algorithms ({}): remove it, and the run takes the library's own "
-        "choices",
-        name, error.what());
+        "'{}' is not a record of algorithms ({}): remove it to use the library's own choices", name,
+        error.what());
   }
 }
 
@@ -120,7 +119,7 @@ std::string Tuning::agree(Device& device, Transport* transport, const Record& re
       add(chosen, recorded);
     } else {
       note = fmt::format(
-          "the algorithms in {} were chosen on {}; this is {}: they are not used, and bits will "
+          "the algorithms in {} were chosen on {}, but this is {}: they are not used, so bits will "
           "differ",
           record.name, maker(recorded, recorded.device), maker(own, device.name()));
     }

@@ -81,7 +81,7 @@ bool FollowedFile::read(std::size_t budget, const std::function<void(std::string
 std::string FollowedFile::fault() const {
   if (!error_.empty()) return error_;
   if (too_long_ > 0)
-    return fmt::format("{}: {} of more than {} bytes left out", path_.filename().string(),
+    return fmt::format("{}: skipped {} of more than {} bytes", path_.filename().string(),
                        counted(too_long_, "line"), longest_line);
   return {};
 }

@@ -93,14 +93,14 @@ std::vector<std::string> MetricLines::notes() const {
   if (!file_.is_there()) notes.push_back(fmt::format("there is no {} (yet)", name));
   if (const std::string fault = file_.fault(); !fault.empty()) notes.push_back(fault);
   if (damaged_ > 0)
-    notes.push_back(fmt::format("{}: {} left out: not JSON with a step", name,
+    notes.push_back(fmt::format("{}: skipped {}: not JSON with a step", name,
                                 counted(damaged_, "damaged line")));
   if (out_of_order_ > 0)
-    notes.push_back(fmt::format("{}: {} left out: of steps that had come before", name,
-                                counted(out_of_order_, "line")));
+    notes.push_back(
+        fmt::format("{}: skipped {}: repeated steps", name, counted(out_of_order_, "line")));
   if (nameless_ > 0)
-    notes.push_back(fmt::format("{}: {} left out: names beyond {}, or longer than {} bytes", name,
-                                counted(nameless_, "value"), most_series, longest_name));
+    notes.push_back(fmt::format("{}: skipped {}: more than {} names, or names longer than {} bytes",
+                                name, counted(nameless_, "value"), most_series, longest_name));
   if (!whole_) notes.push_back(fmt::format("{} is still being read", name));
   return notes;
 }

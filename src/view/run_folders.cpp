@@ -87,7 +87,7 @@ FoundRuns find_runs(const std::vector<fs::path>& named) {
   for (const fs::path& folder : named) {
     std::error_code error;
     if (!fs::is_directory(folder, error))
-      fail_input("'{}' {}: expected the folder of a run (run.dir) or a folder of such folders",
+      fail_input("'{}' {}: expected the folder of a run (run.dir) or a folder that contains runs",
                  folder.string(), fs::exists(folder, error) ? "is not a folder" : "does not exist");
     finder.look_below(folder, add);
   }

@@ -16,12 +16,13 @@ const HttpPlugin* load_plugin() {
   void* const plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin)
     fail(
-        "trireme view needs the library cpp-httplib, which cannot be loaded: {}. Install it "
+        "trireme view requires the library cpp-httplib, which cannot be loaded: {}. Install it "
         "(Debian: libcpp-httplib0.11)",
         dlerror());
   const auto entry = reinterpret_cast<HttpPluginEntry>(dlsym(plugin, http_plugin_symbol));
   if (!entry || entry()->version != http_plugin_version)
-    fail("{} belongs to another version of trireme: build or install both together", path.string());
+    fail("{} belongs to a different version of trireme: build or install both together",
+         path.string());
   return entry();
 }
 
@@ -32,8 +33,8 @@ std::unique_ptr<HttpServer> listen_on_loopback(int port, HttpHandler handler) {
   std::unique_ptr<HttpServer> server(plugin->listen(port, std::move(handler)));
   if (!server)
     fail_input(
-        "--port {}: another program listens there, or this user may not: name another port, or "
-        "--port 0 for any that is free",
+        "--port {}: the port is in use, or this user may not listen on it: choose another port, or "
+        "--port 0 for any free one",
         port);
   return server;
 }

@@ -111,10 +111,10 @@ std::string WebSite::update(const std::string& have) {
   }
   std::string note;
   if (left_out_ > 0)
-    note = fmt::format("{} left out: at most {} are shown", counted(left_out_, "run"), most_runs);
+    note = fmt::format("{} not shown: at most {} are shown", counted(left_out_, "run"), most_runs);
   if (gave_up_)
     note += fmt::format(
-        "{}the folders hold too many files to look for runs in all of them: name the runs, or "
+        "{}the folders contain too many files to search all of them for runs: give the runs, or "
         "folders closer to them",
         note.empty() ? "" : "; ");
   return fmt::format("{{\"time\":{},\"machine\":{},\"note\":{},\"runs\":[{}]}}",
@@ -133,7 +133,7 @@ std::string WebSite::layout(Run& run) {
     pictures = draw_layout(*run.view.config(), run.view.ranks(),
                            knows ? static_cast<std::int64_t>(machine_->speed->memory_bytes) : 0);
   } else {
-    pictures.note = "without config.toml there is no layout to draw";
+    pictures.note = "the layout cannot be drawn without config.toml";
   }
   run.drawn = nlohmann::json{{"mesh", pictures.mesh},
                              {"memory", pictures.memory},
@@ -153,8 +153,8 @@ WebSite::Run* WebSite::find_run(const std::string& id) {
 
 HttpReply WebSite::find(const HttpRequest& request) {
   if (!is_this_machine(request.host.empty() ? "-" : request.host))
-    return refusal(403, "this page answers to localhost and 127.0.0.1 only");
-  if (request.method != "GET") return refusal(405, "only GET is answered");
+    return refusal(403, "this page is available only at localhost and 127.0.0.1");
+  if (request.method != "GET") return refusal(405, "only GET is supported");
   if (request.path == "/") return {200, "text/html; charset=utf-8", page_html()};
   if (request.path == "/view.css") return {200, "text/css; charset=utf-8", page_css()};
   if (request.path == "/view.js") return {200, "text/javascript; charset=utf-8", page_script()};

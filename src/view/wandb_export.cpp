@@ -166,7 +166,7 @@ WandbExport export_to_wandb(const fs::path& run, const WandbOptions& options) {
                   fmt::format("offline-run-{:%Y%m%d_%H%M%S}-{}",
                               fmt::gmtime(static_cast<std::time_t>(named.start)), named.id);
   if (fs::exists(report.folder)) {
-    fail_input("'{}' exists already: remove it, or name another folder with --out",
+    fail_input("'{}' already exists: remove it, or choose another folder with --out",
                report.folder.string());
   }
   make_folders(report.folder);

@@ -22,8 +22,8 @@ std::string refusal(std::string_view text) {
 
 TEST(Json, SaysWhereAndWhyATextIsNone) {
   const std::tuple<std::string, int, int, std::string> cases[] = {
-      {"", 1, 1, "there is nothing"},
-      {" \n ", 1, 1, "there is nothing"},
+      {"", 1, 1, "the text is empty"},
+      {" \n ", 1, 1, "the text is empty"},
       {"{\"a\": [1,\n 2", 2, 3, "the text ends before its value is complete"},
       {"{\n  \"a\": 1\n  \"b\": 2}", 3, 5, "expected a ',' or '}'"},
       {"[1 2]", 1, 4, "expected a ',' or ']'"},
@@ -32,9 +32,10 @@ TEST(Json, SaysWhereAndWhyATextIsNone) {
       {"{\"a\" 1}", 1, 6, "expected a ':'"},
       {"{\"a\": True}", 1, 7, "expected a value"},
       {"{\"a\": }", 1, 7, "expected a value"},
-      {"{} x", 1, 4, "something follows where the text should end"},
+      {"{} x", 1, 4, "unexpected text after the end"},
       {"[\"\xc3\xa9\xc3\xa9\", x]", 1, 8, "expected a value"},  // columns count characters
-      {"[\"a\nb\"]", 1, 4, "a string holds a control character, such as a line break, unescaped"},
+      {"[\"a\nb\"]", 1, 4,
+       "a string contains an unescaped control character, such as a line break"},
       {"[\"a", 1, 4, "a string has no closing quote"},
       {"[\"\xff\"]", 1, 3, "a string is not UTF-8"},
       {"[\"\\q\"]", 1, 4, "a backslash in a string does not begin an escape"},
@@ -94,7 +95,7 @@ TEST(JsonSection, NamesFileSectionKeyAndValue) {
     return "accepted";
   };
   EXPECT_EQ(refusal([&] { section.count("steps"); }),
-            "outer.steps in ds.json is the number 0, not a whole number from 1 up");
+            "outer.steps in ds.json is the number 0, not a positive integer");
   EXPECT_EQ(refusal([&] { section.flag("off"); }),
             "outer.off in ds.json is the number 1, not true or false");
   EXPECT_EQ(refusal([&] { section.section("inner").text("x"); }),

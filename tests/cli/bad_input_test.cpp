@@ -107,7 +107,7 @@ TEST_F(BadInput, BertDoesNotContinueTexts) {
   const fs::path bert = (fs::path(TRIREME_TESTS) / "formats/data/hf/bert").lexically_normal();
   ASSERT_EQ(run({"convert", "--from", "hf", bert.string(), path("bert")}).code, 0);
   write("text.txt", "the ship");
-  const char* message = "which fills in masked tokens";
+  const char* message = "which predicts masked tokens";
   expect_refused(run({"generate", path("bert"), "--prompt", "the ship"}), message);
   expect_refused(run({"eval", path("bert"), "--text", path("text.txt")}), message);
 }

@@ -152,9 +152,9 @@ TEST_F(ConfigQuestions, SayThatABatchCutsTheModel) {
   ASSERT_EQ(asked.code, 0) << asked.out;
   EXPECT_THAT(
       contents(path("cut.toml")),
-      HasSubstr("A batch of 12 sequences cannot be distributed evenly over 8 ranks, so that tp "
-                "= 2, pp = 1 cuts the model least (a multiple of 8 would leave it "
-                "whole).\n[parallel]"));
+      HasSubstr("A batch of 12 sequences cannot be distributed evenly over 8 ranks; tp = 2, pp "
+                "= 1 splits the model least (a batch that is a multiple of 8 needs no model "
+                "parallelism).\n[parallel]"));
 }
 
 // With a file of accelerate, questions that it answers are not asked, its layout is kept, and the
@@ -193,7 +193,7 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
 
   const Outcome wrong = config_of("3", "other.toml");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.out, HasSubstr("degrees of 8 in all, which do not divide 6 ranks"));
+  EXPECT_THAT(wrong.out, HasSubstr("has a product of degrees of 8, which does not divide 6 ranks"));
   write("job.toml", "[model]\nname = 'llama3'\nconverters = ['float8']\n[training]\nsteps = 9\n");
   const Outcome lost = config_of("8", "third.toml");
   EXPECT_EQ(lost.code, 2);
@@ -246,7 +246,7 @@ TEST_F(ConfigQuestions, WrongAnswersAreRefused) {
   EXPECT_THAT(ended.out, HasSubstr("--yes accepts all proposed values"));
   const Outcome batch = run({"config", "--yes", "--ranks", "3", "--batch", "16"});
   EXPECT_EQ(batch.code, 2);
-  EXPECT_THAT(batch.out, HasSubstr("cannot be laid out over 3 ranks"));
+  EXPECT_THAT(batch.out, HasSubstr("no layout of this model and batch exists for 3 ranks"));
   const Outcome unasked = run({"config", "--yes", "--nodes", "7"});
   EXPECT_EQ(unasked.code, 2);
   EXPECT_THAT(unasked.out, HasSubstr("--nodes '7' answers a question that"));

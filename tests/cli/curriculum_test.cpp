@@ -26,7 +26,7 @@ TEST_F(CurriculumRun, CountsTokensAndResumesWithTheSameBits) {
   prepare_data();
   const Outcome whole = train_growing("whole");
   ASSERT_EQ(whole.code, 0) << whole.out;
-  EXPECT_THAT(whole.out, HasSubstr("sequences: 4 tokens at first, 16 from iteration 20 on"));
+  EXPECT_THAT(whole.out, HasSubstr("sequence length: 4 tokens at first, 16 from iteration 20"));
   std::istringstream lines(metrics("whole"));
   std::int64_t tokens = 0, before = 0;
   std::set<std::int64_t> lengths;

@@ -180,7 +180,7 @@ TEST_F(Doctor, SaysThatThereIsNoSuchGpuPart) {
   const Outcome outcome = run({"doctor", "--device", "hip"});
   if (outcome.code == 1) GTEST_SKIP() << "this build has a part for AMD's GPUs";
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.out, HasSubstr("this build of trireme has no GPU part for it"));
+  EXPECT_THAT(outcome.out, HasSubstr("this build of trireme has no plug-in for it"));
 }
 
 TEST_F(Doctor, SeesTheVariablesOfTorchrun) {

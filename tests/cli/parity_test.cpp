@@ -53,15 +53,15 @@ TEST_F(Parity, RefusesWhatCannotBeCompared) {
   };
   refused(parity({"tp=2", "tpp=2"}), "layout 'tpp=2': override 'parallel.tpp=2': unknown key");
   refused(parity({"tp=3"}), "layout 'tp=3': model.num_heads = 4 is not divisible");
-  refused(parity({"model.num_layers=4"}), "give it to all of them with --set");
-  refused(parity({"exact_block=4"}), "give it to all of them with --set");
+  refused(parity({"model.num_layers=4"}), "set it for all of them with --set");
+  refused(parity({"exact_block=4"}), "set it for all of them with --set");
   refused(parity({"tp=32,dp=4"}), "needs 128 ranks");
   refused(parity({"tp"}), "found 'tp'");
   refused(parity({""}), "layout '' is empty: expected settings");
   refused(parity({"dp=two"}), "dp=two is not a number of ranks");
   refused(parity({"pp=2", "--set", "model.hidden_size=65536", "--set", "model.num_heads=512",
                   "--set", "model.ffn_hidden_size=4000000"}),
-          "make the model smaller");
+          "use a smaller model");
   refused(parity({}), "layouts is required");
 }
 

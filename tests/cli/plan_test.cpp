@@ -74,7 +74,7 @@ TEST_F(Plan, CountsWhatAStartSendsAndOpens) {
     double amount = 0;
     char unit[8] = {};
     ASSERT_EQ(std::sscanf(trained.out.c_str() + at,
-                          "start-up: this rank opened %d files and read %lf %7[A-Za-z]; it joined "
+                          "start-up: this rank opened %d files and read %lf %7[A-Za-z], joined "
                           "%d groups and sent %d messages",
                           &files, &amount, unit, &groups, &messages),
               5)
@@ -129,8 +129,8 @@ TEST_F(Plan, LooksForLayouts) {
   const Outcome text =
       with({"--machine", "lumi-g", "--devices", "2", "--pictures", path("pictures")});
   EXPECT_EQ(text.code, 0) << text.out;
-  for (const char* part : {"the fastest layouts over 2 devices", "the second takes",
-                           "tables by size of the model say for 1B", "were simulated",
+  for (const char* part : {"the fastest layouts on 2 devices", "the second takes",
+                           "the usual choice by model size for 1B", "were simulated",
                            "[parallel]\ntp = ", "micro_batch_size = "})
     EXPECT_THAT(text.out, HasSubstr(part));
   for (const char* name : {"memory.svg", "time.svg", "schedule.svg", "layouts.svg"})
@@ -143,16 +143,16 @@ TEST_F(Plan, LooksForLayouts) {
 
   const Outcome full = with({"--machine", "lumi-g", "--devices", "2", "--memory", "200MiB"});
   EXPECT_EQ(full.code, 1);
-  EXPECT_THAT(full.out, HasSubstr("no layout of this model fits into 2 devices"));
+  EXPECT_THAT(full.out, HasSubstr("no layout of this model fits on 2 devices"));
   const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
       {{"--machine", "lumi-g"}, "add --devices N"},
-      {{"--machine", "nowhere", "--devices", "2"}, "neither a file nor a machine"},
-      {{"--devices", "2", "run.device=cpu"}, "--search needs a machine with figures"},
+      {{"--machine", "nowhere", "--devices", "2"}, "neither a file nor a known machine"},
+      {{"--devices", "2", "run.device=cpu"}, "--search requires a machine with speed figures"},
       {{"--machine", "lumi-g", "--devices", "2", "train.global_batch_size=0"},
-       "--search needs train.global_batch_size"},
-      {{"--machine", "lumi-g", "--devices", "2", "--stack", "torchtitan"}, "leave --stack"},
+       "--search requires train.global_batch_size"},
+      {{"--machine", "lumi-g", "--devices", "2", "--stack", "torchtitan"}, "remove --stack"},
       {{"--machine", "lumi-g", "--devices", "64", "train.global_batch_size=3"},
-       "suits no layout over 64 ranks"}};
+       "is not possible with any layout on 64 ranks"}};
   for (const auto& [more, message] : wrong) {
     const Outcome outcome = with(more);
     EXPECT_EQ(outcome.code, 2) << message;
@@ -199,7 +199,8 @@ TEST_F(Plan, NeedsNoTokenizerFiles) {
             rest);
   const Outcome usual = run({"plan", path("plan.toml")});
   EXPECT_EQ(usual.code, 0) << usual.out;
-  EXPECT_THAT(usual.out, HasSubstr("note: planned with the 50257 tokens of the usual gpt2"));
+  EXPECT_THAT(usual.out,
+              HasSubstr("note: planned with the vocabulary size 50257 of the usual gpt2"));
   const Outcome given = run({"plan", path("plan.toml"), "model.vocab_size=1000"});
   EXPECT_EQ(given.code, 0) << given.out;
   EXPECT_THAT(given.out, Not(HasSubstr("note:")));
@@ -256,7 +257,7 @@ TEST_F(Plan, AbsurdSizesAreRefusedAtOnce) {
   const Outcome large =
       run({"train", path("run.toml"), "model.hidden_size=65536", "model.num_heads=256"});
   EXPECT_EQ(large.code, 2) << large.out;
-  EXPECT_THAT(large.out, HasSubstr("and this machine has"));
+  EXPECT_THAT(large.out, HasSubstr("but this machine has"));
   const Outcome limited = run({"train", path("run.toml"), "run.memory=1KiB"});
   EXPECT_EQ(limited.code, 2) << limited.out;
   EXPECT_THAT(limited.out, HasSubstr("run.memory allows 1.00 KiB"));

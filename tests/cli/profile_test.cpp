@@ -101,7 +101,7 @@ TEST_F(Profile, RefusesRangesWithoutALibrary) {
   };
   const Outcome nowhere = with("op", path("no-library.so"));
   EXPECT_EQ(nowhere.code, 2);
-  EXPECT_THAT(nowhere.out, HasSubstr("name one by TRIREME_RANGES_LIBRARY"));
+  EXPECT_THAT(nowhere.out, HasSubstr("set TRIREME_RANGES_LIBRARY to one"));
   const Outcome unknown = with("ops", TRIREME_TEST_PROFILER);
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.out, HasSubstr("it must be one of step, pass, segment, op"));

@@ -50,7 +50,8 @@ TEST_F(Samples, AnotherBatchTrainsWhatIsLeft) {
     EXPECT_EQ(values_of(lines, "step").back(), c.steps) << outcome.out;
     EXPECT_LT(values_of(lines, "lr").back(), 1.1e-3);
     const bool same = std::string(c.name) == "schedule_comes";  // identical up to this point
-    EXPECT_EQ(outcome.out.find("with other batches") == std::string::npos, same) << outcome.out;
+    EXPECT_EQ(outcome.out.find("with different batch sizes") == std::string::npos, same)
+        << outcome.out;
     EXPECT_THAT(train_samples(c.name, second).out, HasSubstr("nothing to do"));
   }
 }
@@ -181,7 +182,7 @@ TEST_F(Samples, CtrlCIsAnsweredAtOnce) {
   program.kill(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.code, 3) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("stopping after the step at hand"));
+  EXPECT_THAT(outcome.out, HasSubstr("stopping after the current step"));
   EXPECT_THAT(contents(path("run/status.json")), HasSubstr("interrupted by Ctrl-C"));
 }
 

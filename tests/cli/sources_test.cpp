@@ -45,7 +45,7 @@ TEST_F(TrainFromSources, RefusesWhatCannotWork) {
   const std::string corpus = "\"" + path("corpus.txt") + "\"";
   refused("[\"-1\", " + corpus + ", \"2\", " + corpus + "]", "found '-1': weights are positive");
   refused("[\"0\", " + corpus + "]", "data.sources: expected the weight of");
-  refused("[\"" + path("bare") + "\"]", "bare' holds no documents");
+  refused("[\"" + path("bare") + "\"]", "bare' contains no documents");
   refused("[" + corpus + "]", "is supported with data.path only", {"data.fim_rate=0.5"});
   refused("[" + corpus + "]", "requires data.tokenizer", {"data.tokenizer="});
 }

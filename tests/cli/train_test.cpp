@@ -208,7 +208,7 @@ TEST_F(Train, SaysThatCountsOfExpertsBeginWithARun) {
   ASSERT_EQ(train("global", with({"train.iters=2", "moe.aux_loss=global"})).code, 0);
   for (const std::string format : {"hf", "dcp"}) {
     EXPECT_THAT(run({"convert", "--to", format, path("global"), path(format)}).out,
-                HasSubstr("moe.aux_loss = \"global\" and what it has counted are left out"));
+                HasSubstr("moe.aux_loss = \"global\" and its counts are not exported"));
     EXPECT_THAT(run({"convert", "--to", format, path("run"), path(format + "-of-run")}).out,
                 testing::Not(HasSubstr("moe.aux_loss")));
   }

@@ -19,7 +19,7 @@ TEST_F(View, WritesAReportOfRuns) {
   const std::string report = contents(path("report.html"));
   EXPECT_THAT(report, HasSubstr("</html>"));
   EXPECT_THAT(report, HasSubstr("\"name\":\"run\""));
-  EXPECT_THAT(report, HasSubstr("Memory of a rank"));
+  EXPECT_THAT(report, HasSubstr("Memory per rank"));
   // Existing files are kept, unless the user says otherwise.
   const Outcome again = run({"view", path("run"), "--export", path("report.html")});
   EXPECT_EQ(again.code, 2);
@@ -39,7 +39,7 @@ TEST_F(View, ExportsRunsToWeightsAndBiases) {
               HasSubstr("8 steps; to upload: wandb sync " + path("out/wandb/offline-run-")));
   const Outcome again = run(command);
   EXPECT_EQ(again.code, 2) << again.out;
-  EXPECT_THAT(again.out, HasSubstr("exists already"));
+  EXPECT_THAT(again.out, HasSubstr("already exists"));
   EXPECT_EQ(run({"export-wandb", path("nowhere")}).code, 2);
 }
 
@@ -55,7 +55,7 @@ TEST_F(View, RefusesWhatItCannotShow) {
   refused({path("nowhere")}, "does not exist");
   refused({path("empty"), "--export", path("report.txt")}, "the name must end in .html");
   refused({path("empty"), "--export", path("report.html")}, "contain no run");
-  refused({path("empty"), "--machine", "mars"}, "neither a file nor a machine");
+  refused({path("empty"), "--machine", "mars"}, "neither a file nor a known machine");
   refused({path("empty"), "--port", "70000"}, "--port");
 }
 

@@ -239,9 +239,8 @@ TEST(Watchdog, NamesARankWhoseFilesMoveNoMore) {
                    [&](Transport& transport) { wait_for_busy_rank(transport, [] { return 7; }); }),
                Error);
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text,
-              HasSubstr("rank 1 on local (is writing a checkpoint, 1.0 GiB of 2.0 GiB; nothing has "
-                        "moved for"));
+  EXPECT_THAT(text, HasSubstr("rank 1 on local (is writing a checkpoint, 1.0 GiB of 2.0 GiB; no "
+                              "progress for"));
   EXPECT_EQ(lines(text), 1);
 }
 

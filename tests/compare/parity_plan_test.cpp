@@ -59,7 +59,7 @@ TEST_F(ParityPlans, SettingsWithoutEffectAreNamed) {
 }
 
 TEST_F(ParityPlans, SettingsGivenTwiceAreRefused) {
-  EXPECT_EQ(refusal_of("tp=2,tp=1"), "layout 'tp=2,tp=1' sets parallel.tp twice: give it once");
+  EXPECT_EQ(refusal_of("tp=2,tp=1"), "layout 'tp=2,tp=1' sets parallel.tp twice");
   EXPECT_THAT(refusal_of("tp=2,parallel.tp=2"), HasSubstr("sets parallel.tp twice"));
   EXPECT_THAT(refusal_of("dp=2,dp=4"), HasSubstr("sets parallel.dp twice"));
   EXPECT_THAT(refusal_of("tp=2,sp,sp=false"), HasSubstr("sets parallel.sequence_parallel twice"));

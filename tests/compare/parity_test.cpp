@@ -360,7 +360,7 @@ TEST(Parity, EachElementOfGradientsAndStatesIsHeld) {
         EXPECT_EQ(verdict.result, Result::differs);
         ASSERT_TRUE(verdict.first);
         EXPECT_EQ(verdict.first->place.parameter, "layers.1.mlp.down.weight");
-        EXPECT_THAT(verdict.first->text(), HasSubstr("all ranks together hold"));
+        EXPECT_THAT(verdict.first->text(), HasSubstr("all ranks together have"));
       }
     }
   }

@@ -322,7 +322,7 @@ TEST(Validate, ScheduleInTokens) {
 }
 
 TEST(Validate, Data) {
-  EXPECT_THAT(refused({"data.path=a", "data.valid_path=b"}), HasSubstr("excludes"));
+  EXPECT_THAT(refused({"data.path=a", "data.valid_path=b"}), HasSubstr("mutually exclusive"));
   for (const char* split : {"", "a", "1,2,3,4", "0,0,0", "-1,2", "1,,2", "1,nan"}) {
     EXPECT_THAT(refused({std::string("data.split=") + split}), HasSubstr("data.split")) << split;
   }

@@ -133,7 +133,7 @@ TEST_F(Columns, OfTruncatedFilesAreRefused) {
   }
   write_bytes(folder_ / "empty.parquet", "");
   EXPECT_THAT(refusal_of([&] { form_of(folder_ / "empty.parquet", DocumentForm::file, false); }),
-              HasSubstr("does not begin like one"));
+              HasSubstr("its contents do not match"));
 }
 
 // Flipped bytes give different texts or an error.
@@ -208,7 +208,7 @@ TEST_F(PreprocessColumns, ReadsFolders) {
   EXPECT_THAT(texts("text"), ElementsAre("first", "good", "bad \xef\xbf\xbd byte"));
   fs::create_directories(folder_ / "bare");
   EXPECT_THAT(refusal_of([&] { expand_inputs({folder_ / "bare"}); }),
-              HasSubstr("bare' holds no documents: expected files .parquet"));
+              HasSubstr("bare' contains no documents: expected .parquet"));
 }
 
 }  // namespace

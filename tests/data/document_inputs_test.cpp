@@ -78,14 +78,14 @@ TEST_F(DocumentInputs, WhatIsPassedOverIsSaidWithItsReason) {
                                                   "table.csv", "b/_SUCCESS", "b/_temporary"));
   const Strings lines = lines_about(inputs_.passed_over);
   EXPECT_EQ(lines.size(), 6u);
-  EXPECT_THAT(lines, ::testing::Contains(AllOf(HasSubstr("passed over 1 entry (hidden folders): '"),
+  EXPECT_THAT(lines, ::testing::Contains(AllOf(HasSubstr("skipped 1 entry (hidden folders): '"),
                                                HasSubstr(".ipynb_checkpoints'"))));
 }
 
 TEST_F(DocumentInputs, AFolderWithNothingButOtherThingsNamesThem) {
   add("notes.md", "# notes\n");
   EXPECT_THAT(refusal_of([&] { files(); }),
-              AllOf(HasSubstr("holds no documents"), HasSubstr("notes.md")));
+              AllOf(HasSubstr("contains no documents"), HasSubstr("notes.md")));
 }
 
 TEST_F(DocumentInputs, NamesThatAUserGivesAreRead) {
@@ -121,7 +121,7 @@ TEST_F(DocumentInputs, StateOfASavedDatasetDecides) {
   }
   add("d/train/state.json", "{\"_data_files\": [{\"filename\": \"data-9.arrow\"}]}");
   EXPECT_THAT(refusal_of([&] { files({"d"}); }),
-              HasSubstr("lists 'data-9.arrow', which is not there"));
+              HasSubstr("lists 'data-9.arrow', which does not exist"));
   add("d/train/state.json",
       "{\"_data_files\": [], \"_indices_data_files\": [{\"filename\": \"i.arrow\"}]}");
   EXPECT_THAT(refusal_of([&] { files({"d"}); }), HasSubstr("flatten_indices()"));
@@ -146,8 +146,8 @@ TEST_F(DocumentInputs, OfSeveralRevisionsInACacheOfTheHubRefsMainCounts) {
   EXPECT_THAT(files({"datasets--a/snapshots"}), ElementsAre("datasets--a/snapshots/def/a.jsonl"));
   EXPECT_THAT(passed_over(), ElementsAre("datasets--a/snapshots/abc"));
   add("datasets--a/refs/main", "");
-  EXPECT_THAT(refusal_of([&] { files(); }), AllOf(HasSubstr("snapshots' holds 2 revisions"),
-                                                  HasSubstr("name the folder of one")));
+  EXPECT_THAT(refusal_of([&] { files(); }), AllOf(HasSubstr("snapshots' contains 2 revisions"),
+                                                  HasSubstr("give the folder of one")));
 }
 
 TEST_F(DocumentInputs, SplitsOfASavedDatasetAreNotMixed) {
@@ -185,7 +185,7 @@ TEST_F(DocumentInputs, SayWhatMayNotBeMeant) {
   add("c-valid-0.jsonl", "{\"text\": \"five\"}\n");
   EXPECT_EQ(files().size(), 7u);
   EXPECT_THAT(inputs_.doubts,
-              ElementsAre(HasSubstr("1 file is read for its first bytes, not its name: '"),
+              ElementsAre(HasSubstr("1 file is read because of its contents, not its name: '"),
                           AllOf(HasSubstr("1 text is read among 6 files"), HasSubstr("list.txt")),
                           AllOf(HasSubstr("1 file looks like a copy of another"),
                                 HasSubstr("a.jsonl' of '"), HasSubstr("a (1).jsonl'")),
@@ -207,7 +207,7 @@ TEST_F(DocumentInputs, InOtherEncodingsAreRefused) {
     }
   }
   add("a.txt", cyrillic_wide);
-  EXPECT_THAT(refusal("a.txt"), HasSubstr("does not hold text"));
+  EXPECT_THAT(refusal("a.txt"), HasSubstr("is not text"));
   add("a.txt", latin.substr(0, 20) + " \xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82");
   EXPECT_EQ(refusal("a.txt"), "accepted");  // a few stray bytes
   std::string surrogates;
@@ -258,8 +258,8 @@ TEST_F(DocumentInputs, TextModeAcceptsPagesAloneOfWhatIsNoText) {
       {"PAR1....", "Parquet"},
       {gzip("PAR1...."), "Parquet"},
       {gzip(gzip(line)), "gzip"},
-      {"\x8b\x01\x02\x03\xff binary", "does not hold text"},
-      {std::string("one\0NUL", 7), "does not hold text"}};
+      {"\x8b\x01\x02\x03\xff binary", "is not text"},
+      {std::string("one\0NUL", 7), "is not text"}};
   for (const auto& [bytes, what] : others) {
     add("a.txt", bytes);
     for (const bool all_text : {false, true}) {

@@ -125,7 +125,7 @@ TEST(FillInMiddle, KeysNameItsTokens) {
   config.data.path = {folder / "a"};
   config.data.split = "1,0,0";
   config.data.fim_rate = 1;
-  expect_error(ExitCode::bad_input, {"data.fim_rate needs data.tokenizer"},
+  expect_error(ExitCode::bad_input, {"data.fim_rate requires data.tokenizer"},
                [&] { gpt_options(config, 6, 2); });
   config.data.tokenizer = "hf";
   config.data.tokenizer_model = folder / "tokenizer.json";

@@ -174,7 +174,7 @@ TEST_F(Builder, WeightedBlendTakesItsShares) {
 TEST_F(Builder, BlendBySizeTakesOneEpoch) {
   // 160 and 480 tokens in the train split give 19 and 59 samples.
   EXPECT_EQ(build(config_of({"a", "b"}), Split::train, 78)->size(), 78);
-  expect_error(ExitCode::bad_input, {"79 samples", "holds 78", "weights"}, [&] {
+  expect_error(ExitCode::bad_input, {"79 samples", "has only 78", "weights"}, [&] {
     build(config_of({"a", "b"}), Split::train, 79);
   });
   expect_error(ExitCode::bad_input, {"tiny", "too few tokens"}, [&] {
@@ -190,13 +190,14 @@ TEST_F(Builder, PathsBySplit) {
   EXPECT_TRUE(build(config, Split::valid, 5)->parts(0)[0].prefix->ends_with("b"));
   EXPECT_EQ(build(config, Split::test, 5), nullptr);
   config.path = {folder_ / "a"};
-  expect_error(ExitCode::bad_input, {"exclude"}, [&] { build(config, Split::train, 5); });
+  expect_error(ExitCode::bad_input, {"mutually exclusive"},
+               [&] { build(config, Split::train, 5); });
   expect_error(ExitCode::bad_input, {"data.path"}, [&] { build({}, Split::train, 5); });
 }
 
 TEST_F(Builder, SplitWithoutDocumentsSaysSo) {
   EXPECT_EQ(build(config_of({"a"}, "1,0,0"), Split::valid, 5), nullptr);
-  expect_error(ExitCode::bad_input, {"valid split", "holds no document", "999,1,0", "20 documents"},
+  expect_error(ExitCode::bad_input, {"valid split", "split of", "999,1,0", "20 documents"},
                [&] { build(config_of({"a"}, "999,1,0"), Split::valid, 5); });
 }
 

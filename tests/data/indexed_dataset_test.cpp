@@ -145,7 +145,7 @@ TEST(IndexedDataset, RefusesEveryWrongField) {
     return idx.replace(at, bytes.size(), bytes);
   };
   for (std::size_t size = 0; size < good.size(); ++size) expect_refused(good.substr(0, size), {});
-  expect_refused(good + "x", {"header asks for"});
+  expect_refused(good + "x", {"header requires"});
   expect_refused(with(0, "x"), {"MMIDIDX"});
   expect_refused(with(9, raw<std::uint64_t>({2})), {"version 2"});
   expect_refused(with(17, raw<std::uint8_t>({0})), {"code 0"});
@@ -334,8 +334,7 @@ TEST(IndexedDataset, OffsetsThatWrappedAreNamedAndWrittenAgain) {
     write_bytes(folder / "a.idx", index(true));
     write_bytes(folder / "a.bin", "");
     File(folder / "a.bin", File::Mode::append).truncate(static_cast<std::uint64_t>(offsets[3] + 4));
-    expect_error(ExitCode::bad_input,
-                 {"a.idx", "added up in 32 bits", "trireme data rebuild-index"},
+    expect_error(ExitCode::bad_input, {"a.idx", "overflowed 32 bits", "trireme data rebuild-index"},
                  [&] { IndexedDataset data(folder / "a"); });
     EXPECT_EQ(IndexedDataset::rebuild_index(folder / "a"), with_sign ? 3 : 2);
     EXPECT_EQ(read_file(folder / "a.idx"), index(false));
@@ -365,9 +364,9 @@ TEST(IndexedDataset, TokensOfOtherProgramsAreNamed) {
       {"gpt2.bin", raw<std::int32_t>({20240520, 1, 40}), "a token file of llm.c"},
       {"llama.bin", raw<std::int32_t>({20240801, 7, 40}), "a token file of llm.c"},
       {"train.bin", raw<std::uint16_t>({0, 1, 2, 3}),
-       "bare tokens of another program, such as nanoGPT's"},
-      {"letters.bin", raw<std::uint16_t>({'h', 'i'}), "bare tokens of another program"},
-      {"part-0.npy", "\x93NUMPY\x01\0v\0{'descr': '<u2'"s, "an array of NumPy"},
+       "raw tokens of another program, such as nanoGPT"},
+      {"letters.bin", raw<std::uint16_t>({'h', 'i'}), "raw tokens of another program"},
+      {"part-0.npy", "\x93NUMPY\x01\0v\0{'descr': '<u2'"s, "a NumPy array"},
       {"model.bin", "version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
       {"corpus.jsonl", "{\"text\": \"a\"}\n", "is a single file"}};
   for (const auto& [name, bytes, what] : cases) {

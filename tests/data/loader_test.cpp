@@ -99,8 +99,7 @@ TEST(Loader, EndOfDataIsAnErrorOnlyForWhoAsks) {
   const auto data = std::make_shared<Numbers>(7);
   Loader loader(data, {.micro_batch_size = 2, .prefetch = 10});
   for (int k = 0; k < 3; ++k) loader.next();
-  expect_error(ExitCode::bad_input, {"the data ends", "sample 7", "with 7"},
-               [&] { loader.next(); });
+  expect_error(ExitCode::bad_input, {"no more data", "sample 7", "with 7"}, [&] { loader.next(); });
 }
 
 TEST(Loader, PrefetchesWithoutBeingAskedAndNoMoreThanAllowed) {

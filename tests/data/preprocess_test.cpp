@@ -202,7 +202,7 @@ TEST_F(Preprocess, BytesThatAreNotUtf8AreCounted) {
 TEST_F(Preprocess, NulsInTextAreRefusedWhereverTheyAre) {
   const std::string long_text(9000, 'a');
   write_bytes(folder_ / "a.txt", "one\n" + long_text + "\nthree" + std::string(512, '\0'));
-  expect_error(ExitCode::bad_input, {"a.txt' line 3 holds NUL bytes", "tr -d"},
+  expect_error(ExitCode::bad_input, {"a.txt' line 3 contains NUL bytes", "tr -d"},
                [&] { run(options_of("a.txt")); });
   PreprocessOptions options = options_of("a.txt");
   options.text_documents = DocumentForm::line;
@@ -282,7 +282,7 @@ TEST_F(Preprocess, SeveralFilesPatternsAndCompressionInOrder) {
   expect_error(ExitCode::bad_input, {"nothing*"}, [&] { run(options); });
   fs::create_directories(folder_ / "bare");
   options.inputs = {folder_ / "bare"};
-  expect_error(ExitCode::bad_input, {"bare' holds no documents"}, [&] { run(options); });
+  expect_error(ExitCode::bad_input, {"bare' contains no documents"}, [&] { run(options); });
 }
 
 TEST_F(Preprocess, SentencesBecomeSequences) {

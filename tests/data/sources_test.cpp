@@ -284,9 +284,10 @@ TEST_F(Sources, SayWhatIsBad) {
   EXPECT_EQ(text_of(*patient, 0, 6), "a$c$a$");
   write_bytes(folder_ / "a.jsonl", "\n\n");
   EXPECT_THAT(refusal_of([&] { text_of(*stream(patterns), 0, 4); }),
-              HasSubstr("a.jsonl' and the other files of its source hold no document"));
+              HasSubstr("a.jsonl' and the other files of its source contain no documents"));
   write_bytes(folder_ / "a.jsonl", "{\"text\": \"\"}\n");
-  EXPECT_THAT(refusal_of([&] { text_of(*stream(patterns), 0, 4); }), HasSubstr("hold no token"));
+  EXPECT_THAT(refusal_of([&] { text_of(*stream(patterns), 0, 4); }),
+              HasSubstr("contain no tokens"));
 }
 
 TEST_F(Sources, ReadParquetAndArrow) {

@@ -213,7 +213,7 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
   m.norm = NormType::rms_norm;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(
-                  HasSubstr("GPT2LMHeadModel has no counterpart for model.norm = \"rms_norm\"")));
+                  HasSubstr("GPT2LMHeadModel has no equivalent of model.norm = \"rms_norm\"")));
   m = read_huggingface_config(reference("llama")).model;
   m.family = "gpt";
   EXPECT_EQ(huggingface_kind(m), &llama_kind);
@@ -226,7 +226,7 @@ TEST(HuggingFaceKind, FollowsFromTheModel) {
   m.qk_norm_over = NormSpan::all_heads;
   EXPECT_THAT([&] { huggingface_kind(m); },
               testing::ThrowsMessage<Error>(HasSubstr(
-                  "Qwen3ForCausalLM has no counterpart for model.qk_norm_over = \"all_heads\"")));
+                  "Qwen3ForCausalLM has no equivalent of model.qk_norm_over = \"all_heads\"")));
   m.norm_placement = NormPlacement::output;
   EXPECT_EQ(huggingface_kind(m), &olmo2_kind);
   m.attention_window = 4;

@@ -79,8 +79,8 @@ TEST(HuggingFace, NamesWhatIsWrongInAnIndex) {
   fs::copy_file(reference("llama") / "config.json", hf / "config.json");
   const std::pair<const char*, const char*> cases[] = {
       {"{\"weight_map\": {\"a\": \"b\",}}", "index.json' is not JSON: line 1, column 26"},
-      {"[]", "lacks an object 'weight_map'"},
-      {"{\"weight_map\": 3}", "lacks an object 'weight_map'"},
+      {"[]", "has no object 'weight_map'"},
+      {"{\"weight_map\": 3}", "has no object 'weight_map'"},
       {"{\"weight_map\": {\"a\": 3}}", "'a' is the number 3, not the name of a file"},
       {"{\"weight_map\": {\"a\": \"../b.safetensors\"}}", "'../b.safetensors' is not the name"},
   };
@@ -266,7 +266,7 @@ TEST(HuggingFace, NothingIsOverwritten) {
   const ScratchFolder folder;
   import_huggingface(reference("gpt2"), folder / "run", "trireme", nullptr);
   EXPECT_THAT([&] { import_huggingface(reference("llama"), folder / "run", "trireme", nullptr); },
-              testing::ThrowsMessage<Error>(HasSubstr("already holds a checkpoint")));
+              testing::ThrowsMessage<Error>(HasSubstr("already contains a checkpoint")));
   EXPECT_THAT([&] { export_huggingface(folder / "run", folder / "run", {}); },
               testing::ThrowsMessage<Error>(HasSubstr("not an empty folder")));
   EXPECT_THAT([&] { export_huggingface(folder / "nowhere", folder / "out", {}); },

@@ -117,8 +117,8 @@ TEST(HuggingFaceTokenizer, ATiktokenFileIsCopiedAndANoteSaysWhatIsMissing) {
 
 TEST(HuggingFaceTokenizer, ANullTokenizerHasNoFiles) {
   EXPECT_EQ(export_huggingface_tokenizer({.type = "null"}, "unused", 8),
-            "the run's tokenizer is null: ids alone have no tokenizer files");
-  EXPECT_THAT(export_huggingface_tokenizer({}, "unused", 8), HasSubstr("names no tokenizer"));
+            "the run's tokenizer is null, which has no files");
+  EXPECT_THAT(export_huggingface_tokenizer({}, "unused", 8), HasSubstr("the run has no tokenizer"));
 }
 
 // A copy of a reference folder that a test may damage.
@@ -257,10 +257,11 @@ TEST_F(HuggingFaceFolder, NamesSayWhetherABertHasTheSentenceOrderHead) {
 TEST_F(HuggingFaceFolder, StatesNextToTheWeightsAreSaid) {
   EXPECT_THAT(open_huggingface_folder(folder_).note, Not(HasSubstr("optimizer")));
   write_text("optimizer.pt", "");
-  EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("in 'optimizer.pt', are left out"));
+  EXPECT_THAT(open_huggingface_folder(folder_).note,
+              HasSubstr("in 'optimizer.pt' are not imported"));
   fs::remove(folder_ / "optimizer.pt");
   fs::create_directory(folder_ / "global_step3");
-  EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("/global_step3' to read them"));
+  EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("/global_step3' to import them"));
 }
 
 TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {
@@ -289,14 +290,14 @@ TEST_F(HuggingFaceFolder, ATensorInTwoShardsMustBeTheSame) {
   second.back().spoiled = true;
   write_shard("b.safetensors", second);
   EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("'" + first + "' is in two files"),
-                                        HasSubstr("a.safetensors' counts"),
-                                        HasSubstr("b.safetensors' holds another")));
+                                        HasSubstr("a.safetensors' applies"),
+                                        HasSubstr("b.safetensors' contains another")));
 }
 
 TEST_F(HuggingFaceFolder, AnIndexThatNamesTheWrongShardIsToldWhichHasIt) {
   split("b.safetensors", "a.safetensors");
   EXPECT_THAT(refusal(),
-              testing::AllOf(HasSubstr("safetensors' holds '"), HasSubstr("safetensors' does")));
+              testing::AllOf(HasSubstr("safetensors' contains '"), HasSubstr("safetensors' does")));
 }
 
 TEST_F(HuggingFaceFolder, WhatStandsInForAFileIsNamed) {
@@ -314,11 +315,11 @@ TEST_F(HuggingFaceFolder, BadIndicesAreRefused) {
   split("../a.safetensors", "b.safetensors");
   EXPECT_THAT(refusal(), HasSubstr("'../a.safetensors' is not the name"));
   write_text("model.safetensors.index.json", R"({"weight_map":{"no.such":"a.safetensors"}})");
-  EXPECT_THAT(refusal(), HasSubstr("holds 'no.such', but it does not"));
+  EXPECT_THAT(refusal(), HasSubstr("contains 'no.such', but it does not"));
   write_text("model.safetensors.index.json", R"({"weight_map":{"x":"missing.safetensors"}})");
   EXPECT_THAT(refusal(), HasSubstr("missing.safetensors"));
   write_text("model.safetensors.index.json", R"({"weight_map":[1]})");
-  EXPECT_THAT(refusal(), HasSubstr("not an index"));
+  EXPECT_THAT(refusal(), HasSubstr("not a weight index"));
 }
 
 TEST_F(HuggingFaceFolder, MissingFilesAreNamed) {

@@ -79,7 +79,7 @@ TEST(HuggingFaceKeys, TheFoldersOwnCodeMayBeThatOfTransformers) {
   Json json = content_of("llama");
   json["auto_map"] = {{"AutoConfig", "configuration_llama.LlamaConfig"},
                       {"AutoModelForCausalLM", "modeling_llama.LlamaForCausalLM"}};
-  EXPECT_THAT(read_edited(json).note, HasSubstr("own code (auto_map) is not run"));
+  EXPECT_THAT(read_edited(json).note, HasSubstr("(auto_map) is not run"));
 }
 
 TEST(HuggingFaceKeys, TwoNamesOfASettingMustAgree) {
@@ -187,7 +187,7 @@ TEST(HuggingFaceKeys, BothRotaryKeysMustAgree) {
   EXPECT_THAT(refusal_of([&] {
                 read_edited(both({{"rope_type", "linear"}, {"factor", 4.0}}));
               }),
-              HasSubstr("something else than rope_parameters"));
+              HasSubstr("differs from rope_parameters"));
   // Advice from a model card applied to a transformers 5 file, which would lose the base.
   const Json plain = {{"rope_type", "default"}, {"rope_theta", 1e6}};
   EXPECT_THAT(refusal_of([&] {

@@ -61,7 +61,7 @@ TEST_F(ToyKind, IsUnknownBeforeItIsAdded) {
   ModelConfig model = toy();
   huggingface_kinds().pop_back();
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }),
-              HasSubstr("GPT2LMHeadModel has no counterpart for model.scale_embedding = true"));
+              HasSubstr("GPT2LMHeadModel has no equivalent of model.scale_embedding = true"));
 }
 
 TEST_F(ToyKind, GoesThereAndBackByItsRow) {
@@ -86,7 +86,7 @@ TEST_F(ToyKind, IsRefusedForWhatItsFunctionsDoNotSay) {
   ModelConfig model = toy();
   model.qkv_bias = false;
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }),
-              HasSubstr("ToyForCausalLM has no counterpart for model.qkv_bias = false"));
+              HasSubstr("ToyForCausalLM has no equivalent of model.qkv_bias = false"));
   EXPECT_THAT(refusal_of_file(R"({"model_type": "toy", "depth": 2, "width": 8, "vocab_size": 30,
                                   "flavor": "red"})"),
               HasSubstr("flavor"));

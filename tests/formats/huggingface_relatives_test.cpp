@@ -140,7 +140,7 @@ TEST(HuggingFaceConfig, WindowsOfSomeLayers) {
     EXPECT_THAT(refused(on + ", " + types(without)), HasSubstr("for each layer"));
     EXPECT_THAT(refused(on + ", " + types(R"("chunked_attention", )" + without)),
                 HasSubstr("for each layer"));
-    EXPECT_THAT(refused(types(with + "," + without)), HasSubstr("need use_sliding_window"));
+    EXPECT_THAT(refused(types(with + "," + without)), HasSubstr("require use_sliding_window"));
   }
   // Every other layer before max_window_layers, or those listed in layer_types.
   const std::string experts = R"(, "num_experts": 4, "moe_intermediate_size": 8,
@@ -168,13 +168,13 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"qwen3_moe", R"("decoder_sparse_step": 3)",
        "decoder_sparse_step is the number 3; with num_hidden_layers"},
       {"qwen3_moe", R"("mlp_only_layers": 1)", "it must be a list of layers"},
-      {"qwen3_moe", R"("num_experts": 4, "num_local_experts": 8)", "another name of num_experts"},
+      {"qwen3_moe", R"("num_experts": 4, "num_local_experts": 8)", "another name for num_experts"},
       {"qwen3_moe", R"("num_experts": 4, "num_experts_per_tok": 5)", "moe.top_k = 5"},
       {"mixtral", R"("router_jitter_noise": 0.1)", "router_jitter_noise is the number 0.1"},
-      {"llama", R"("quantization_config": {"bits": 4})", "quantized weights are not read"},
-      {"llama", R"("pruned_heads": {"0": [1]})", "all heads must be there"},
+      {"llama", R"("quantization_config": {"bits": 4})", "quantized weights are not supported"},
+      {"llama", R"("pruned_heads": {"0": [1]})", "no heads may be pruned"},
       {"qwen3", R"("rope_parameters": {"full_attention": {"rope_theta": 5.0}})",
-       "of some layers alone"},
+       "for only some layers"},
       {"llama", R"("hidden_act": "gelu")", "only silu is supported"},
       {"gemma", R"("hidden_act": "gelu", "hidden_activation": "gelu")",
        "only gelu_pytorch_tanh is supported"},
@@ -185,7 +185,7 @@ TEST(HuggingFaceConfig, RelativesAreRefusedForWhatTheirGraphsLack) {
       {"deepseek_v2", "", "model_type is the string \"deepseek_v2\""},
       {"deepseek_v3", "", "num_key_value_heads is the number 2"},
       {"gemma2", R"("hidden_activation": "gelu")", "only gelu_pytorch_tanh is supported"},
-      {"gemma2", R"("sliding_window": null)", "layers with a window need it"},
+      {"gemma2", R"("sliding_window": null)", "layers with sliding-window attention require it"},
       {"gemma2", R"("query_pre_attn_scalar": 0.5)", "it must be a number of at least 1"},
       {"gemma2", R"("query_pre_attn_scalar": "144")", "it must be a number of at least 1"},
       {"gemma2", R"("layer_types": ["full_attention"])", "for each layer"},
@@ -303,12 +303,12 @@ TEST(HuggingFaceConfig, DeepSeekIsRefusedForWhatIsNotTheSame) {
       {{{"head_dim", 10}}, "head_dim is the number 10"},
       {{{"attention_bias", true}}, "attention_bias is true"},
       {{{"num_key_value_heads", 1}}, "num_key_value_heads is the number 1"},
-      {{{"num_experts_per_tok", 2}}, "these must be two"},
+      {{{"num_experts_per_tok", 2}}, "that quotient must be 2"},
       {{{"num_experts_per_tok", 1}, {"n_group", 1}, {"topk_group", 1}}, "it must be false"},
       {{{"v_head_dim", 12}}, "model.v_head_dim = 12"},
       {{{"scoring_func", "softmax"}}, "scoring_func is the string"},
       {{{"num_experts_per_tok", 1}, {"n_group", 1}, {"topk_group", 1}}, "norm_topk_prob is absent"},
-      {{{"sliding_window", 16}}, "has no windows"},
+      {{{"sliding_window", 16}}, "has no sliding-window attention"},
       {{{"num_nextn_predict_layers", 9}}, "num_nextn_predict_layers"},
       {{{"num_nextn_predict_layers", 1}, {"num_mtp_layers", 0}}, "num_mtp_layers"},
       {{{"num_nextn_predict_layers", 1}, {"first_k_dense_replace", 3}}, "which is dense"},
@@ -334,7 +334,7 @@ TEST(HuggingFaceConfig, ModulesOfMultiTokenPrediction) {
             "lm_head.weight");
   // transformers saves config.json with their number, and not the modules.
   EXPECT_THAT(fit_to_names(model, {"model.embed_tokens.weight"}),
-              HasSubstr("no module of multi-token prediction"));
+              HasSubstr("no multi-token prediction modules"));
   EXPECT_EQ(model.model.mtp_layers, 0);
 }
 

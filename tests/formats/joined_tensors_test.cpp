@@ -78,7 +78,7 @@ TEST_F(Joined, PaddingMayStayUnread) {
   EXPECT_THAT(refusal_of([&] {
                 joined_.check("x", {3, 1});
               }),
-              AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("its config gives [3, 1]")));
+              AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("its config implies [3, 1]")));
   tensor.name = "y";
   tensor.padded = true;
   joined_.add(tensor);
@@ -97,7 +97,7 @@ TEST_F(Joined, PartsThatDoNotBelongTogetherAreNamed) {
   EXPECT_THAT(refusal_of([&] {
                 join_copies("x", part({2}, {1, 3}));
               }),
-              HasSubstr("of different steps of a run"));
+              HasSubstr("from different steps of a run"));
 }
 
 TEST_F(Joined, NothingIsLeftOutOrTakenTwice) {
@@ -105,7 +105,7 @@ TEST_F(Joined, NothingIsLeftOutOrTakenTwice) {
   EXPECT_THAT(refusal_of([&] { joined_.add(join_rows("x", parts_)); }),
               HasSubstr("are the same tensor"));
   EXPECT_THAT(refusal_of([&] { joined_.require_use_of_all({}); }),
-              HasSubstr("nothing is left out without a word"));
+              HasSubstr("tensors are never dropped silently"));
   EXPECT_THAT(refusal_of([&] { joined_.check("y", {2}); }), HasSubstr("no tensor for 'y'"));
 }
 

@@ -141,7 +141,7 @@ TEST_F(LlamaWriter, WhatTheFormatCannotSayIsRefused) {
   ModelConfig gpt = small_model("gpt");
   resolve(gpt);
   EXPECT_THAT(refusal_of([&] { llama_params(gpt); }),
-              HasSubstr("its models have no counterpart for model.position = \"learned\""));
+              HasSubstr("its models have no equivalent of model.position = \"learned\""));
 }
 
 }  // namespace

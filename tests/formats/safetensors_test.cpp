@@ -157,13 +157,13 @@ TEST(SafetensorsRules, RefusesBadHeaders) {
 TEST(SafetensorsRules, RefusesBadEntries) {
   const std::string good = entry("U8", "[1]", "[0,1]");
   EXPECT_THAT(refusal("{\"a\":" + good + ",\"a\":" + good + "}", 1),
-              HasSubstr("'a' is there twice"));
+              HasSubstr("'a' appears twice"));
   EXPECT_THAT(refusal("{\"a\":1}", 1), HasSubstr("'a' has a number"));
   EXPECT_THAT(refusal("{\"a\":[]}", 1), HasSubstr("'a' has a list"));
   EXPECT_THAT(refusal("{\"a\":{}}", 1), HasSubstr("'a' lacks"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","dtype":"U8"}})", 1), HasSubstr("twice"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"U8","stride":[1]}})", 1), HasSubstr("'a' lacks"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("is there twice"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("appears twice"));
   EXPECT_THAT(refusal(R"({"__metadata__":{"a":null}})", 0), HasSubstr("a null"));
   EXPECT_THAT(refusal(R"({"a":null})", 0), HasSubstr("a null"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":{}}})", 1), HasSubstr("an object"));
@@ -190,12 +190,12 @@ TEST(SafetensorsRules, RefusesBadLayouts) {
   EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 9), HasSubstr("1 bytes follow"));
   EXPECT_THAT(refusal("{}", 1), HasSubstr("1 bytes follow"));
   EXPECT_THAT(refusal("{\"a\":" + entry("F32", "[2]", "[0,4]") + "}", 4),
-              HasSubstr("not its shape"));
+              HasSubstr("does not match its shape"));
   EXPECT_THAT(refusal("{\"a\":" + entry("F4", "[3]", "[0,2]") + "}", 2),
-              HasSubstr("not its shape"));
+              HasSubstr("does not match its shape"));
   // 2^32 x 2^32 bytes wrap around to zero in 64 bits.
   EXPECT_THAT(refusal("{\"a\":" + entry("U8", "[4294967296,4294967296]", "[0,0]") + "}", 0),
-              HasSubstr("not its shape"));
+              HasSubstr("does not match its shape"));
 }
 
 }  // namespace

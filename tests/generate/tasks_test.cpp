@@ -90,22 +90,23 @@ TEST_F(Tasks, WrongRowsNameTheLine) {
   EXPECT_THAT(refusal(""), HasSubstr("task.jsonl' has no rows"));
   EXPECT_THAT(refusal(good + "\n\nno"), HasSubstr("task.jsonl:3: is not JSON"));
   EXPECT_THAT(refusal("[1]"), HasSubstr(":1: is not a JSON object"));
-  EXPECT_THAT(refusal(R"({"context": "a"})"), HasSubstr("expected the keys of one of choices: "));
+  EXPECT_THAT(refusal(R"({"context": "a"})"), HasSubstr("expected those of one of choices: "));
   EXPECT_THAT(refusal(R"({"context": "a", "target": "b", "few_shot": 3})"),
               HasSubstr("\"few_shot\" is not a key of a row of cloze"));
   EXPECT_THAT(refusal(R"({"context": "a", "choices": ["b", "c"], "answer": 2})"),
               HasSubstr("the answer 2 is not one of the 2 choices"));
   EXPECT_THAT(refusal(R"({"context": "a", "choices": ["b", "c"], "answer": "x"})"),
-              HasSubstr("\"answer\" is not the number of a choice"));
+              HasSubstr("\"answer\" is not the index of a choice"));
   EXPECT_THAT(refusal(R"({"context": "a", "choices": ["b", ""], "answer": 0})"),
               HasSubstr("a choice is empty"));
-  EXPECT_THAT(refusal(R"({"context": 5, "target": "b"})"), HasSubstr("\"context\" is not a text"));
+  EXPECT_THAT(refusal(R"({"context": 5, "target": "b"})"),
+              HasSubstr("\"context\" is not a string"));
   EXPECT_THAT(refusal(good + "\n" + R"({"text": "a b"})"),
-              HasSubstr(":2: is a row of LAMBADA, and those before it are of choices"));
+              HasSubstr(":2: is a row of LAMBADA, but the rows before it are of choices"));
   EXPECT_THAT(refusal(R"({"text": "word"})"), HasSubstr("no last word"));
   EXPECT_THAT(
       refusal(R"({"question": "?", "choices": {"text": ["a"], "label": ["A"]}, "answerKey": "B"})"),
-      HasSubstr("\"answerKey\" is \"B\", and the labels are A"));
+      HasSubstr("\"answerKey\" is \"B\", but the labels are A"));
 }
 
 // Tests on the reference's logits of a sequence; its token IDs are encoded as numbers.

@@ -57,13 +57,13 @@ def slow_link(lab):
 @case("doctor: a link is dead from the start", "openmpi")
 def dead_link(lab):
     return names(lab, lambda: cut_link(lab.hosts[1], lab.hosts[2]),
-                 "node3: rank 2: no messages pass between it and rank 1 (node2)", ["node1", "node2"])
+                 "node3: rank 2: no messages are exchanged with rank 1 (node2)", ["node1", "node2"])
 
 
 @case("doctor: a link of rank 0 is dead from the start", "openmpi")
 def dead_link_of_first(lab):
     return names(lab, lambda: cut_link(lab.hosts[0], lab.hosts[1]),
-                 "node2: rank 1: no messages pass between it and rank 0 (node1)", ["node1", "node3"])
+                 "node2: rank 1: no messages are exchanged with rank 0 (node1)", ["node1", "node3"])
 
 
 @case("doctor: a host is cut off from the start", "openmpi")

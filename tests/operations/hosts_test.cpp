@@ -98,7 +98,7 @@ TEST(Blame, BelievesTheLowestRankThatSuspectsSomebody) {
 }
 
 TEST(Blame, TakesWhatTheCheckOfNodesNames) {
-  EXPECT_EQ(blamed("bad node: rank 1: no messages pass between it and rank 0 (a)\n"
+  EXPECT_EQ(blamed("bad node: rank 1: no messages are exchanged with rank 0 (a)\n"
                    "bad node b: rank 1: it received messages from 0 of the other 1 ranks\n"),
             "b");
   EXPECT_EQ(
@@ -199,10 +199,10 @@ TEST_F(Hosts, AreKnownByTheirAddressesAndWithTheirDomains) {
 
 TEST_F(Hosts, WrongOnesAreRefused) {
   EXPECT_THAT(refusal_of([&] { list("a\n", 2); }),
-              HasSubstr("names 1 host, and --nodes asks for 2"));
-  EXPECT_THAT(refusal_of([&] { list("a\na\n", 0); }), HasSubstr("line 2: the host a occurs twice"));
+              HasSubstr("contains 1 host, but --nodes requires 2"));
+  EXPECT_THAT(refusal_of([&] { list("a\na\n", 0); }), HasSubstr("line 2: duplicate host a"));
   EXPECT_THAT(refusal_of([&] { list("--help\n", 0); }), HasSubstr("expected the name of a host"));
-  EXPECT_THAT(refusal_of([&] { list("\n# b\n", 0); }), HasSubstr("names no host"));
+  EXPECT_THAT(refusal_of([&] { list("\n# b\n", 0); }), HasSubstr("contains no host"));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(CutOffHosts, AreThoseWithMostDeadLinks) {
   const auto bad = cut_off_hosts(reach_of({"a", "b", "c", "d"}, {{0, 1}, {1, 2}, {1, 3}}));
   ASSERT_THAT(bad, SizeIs(1));
   EXPECT_EQ(bad[0].host, "b");
-  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a), rank "
+  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages are exchanged with rank 0 (a), rank "
                                          "2 (c) and rank 3 (d)"));
 }
 
@@ -78,7 +78,7 @@ TEST(CutOffHosts, OfTheTwoEndsOfALinkTheLastIsNamedWithTheOther) {
   const auto bad = cut_off_hosts(reach_of({"a", "b", "c"}, {{0, 1}}));
   ASSERT_THAT(bad, SizeIs(1));
   EXPECT_EQ(bad[0].host, "b");
-  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages pass between it and rank 0 (a)"));
+  EXPECT_THAT(bad[0].faults, ElementsAre("rank 1: no messages are exchanged with rank 0 (a)"));
 }
 
 TEST(CutOffHosts, SeveralRanksOfAHostAreOneAndUnknownOnesApart) {
@@ -87,9 +87,9 @@ TEST(CutOffHosts, SeveralRanksOfAHostAreOneAndUnknownOnesApart) {
   ASSERT_THAT(bad, SizeIs(1));
   EXPECT_EQ(bad[0].host, "a");
   EXPECT_THAT(bad[0].faults,
-              ElementsAre("rank 0: no messages pass between it and rank 2 (b), rank 3 (b), rank 4 "
+              ElementsAre("rank 0: no messages are exchanged with rank 2 (b), rank 3 (b), rank 4 "
                           "and rank 5",
-                          "rank 1: no messages pass between it and rank 2 (b) and rank 3 (b)"));
+                          "rank 1: no messages are exchanged with rank 2 (b) and rank 3 (b)"));
   EXPECT_THAT(cut_off_hosts(reach_of({"a", "", ""}, {{0, 1}, {0, 2}})), SizeIs(1));
   EXPECT_THAT(cut_off_hosts(reach_of({"a", "b", "", ""}, {{0, 2}, {1, 2}, {0, 3}, {1, 3}})),
               SizeIs(2));

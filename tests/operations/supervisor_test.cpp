@@ -74,7 +74,7 @@ TEST_F(SupervisorOf, ARunWithoutProgressGivesUpWithTheReason) {
   write_file_durably(folder_ / "status.json", "{\"state\": \"interrupted\"}");  // of an older start
   EXPECT_EQ(supervise(run_of("kill -9 $$", 2)), 1);
   EXPECT_EQ(lines("starts"), 3);
-  EXPECT_THAT(text("log.txt"), HasSubstr("not started again: it failed 3 times in a row without a "
+  EXPECT_THAT(text("log.txt"), HasSubstr("not restarted: it failed 3 times in a row without a "
                                          "new checkpoint, the last time with killed by signal 9"));
   EXPECT_THAT(text("events.jsonl"), HasSubstr("\"event\":\"gave up\""));
 }
@@ -116,7 +116,7 @@ TEST_F(SupervisorOf, ALauncherThatHangsAfterTheRunIsEnded) {
   run.launcher_limit_s = 0.2;
   EXPECT_EQ(supervise(run), 0);
   EXPECT_EQ(lines("starts"), 1);
-  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher sh did not end within 0.2 s"));
+  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher sh did not exit within 0.2 s"));
 
   fs::remove(folder_ / "starts");
   run = run_of("[ $n -gt 1 ] || { echo '{\"state\": \"failed\", \"reason\": \"a wait\"}'" + hangs +
@@ -124,7 +124,7 @@ TEST_F(SupervisorOf, ALauncherThatHangsAfterTheRunIsEnded) {
   run.launcher_limit_s = 0.2;
   EXPECT_EQ(supervise(run), 0);
   EXPECT_EQ(lines("starts"), 2);
-  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher did not end by itself: a wait); restart 1"));
+  EXPECT_THAT(text("log.txt"), HasSubstr("its launcher did not exit: a wait); restart 1"));
 
   fs::remove(folder_ / "starts");
   run = run_of("echo '{\"state\": \"interrupted\"}'" + hangs);
@@ -217,7 +217,7 @@ TEST_F(SupervisorOf, ARunThatGoesOnIsNotEnded) {
       "'{\"state\": \"done\"}' > status.json");
   run.launcher_limit_s = 0.2;
   EXPECT_EQ(supervise(run), 0);
-  EXPECT_THAT(text("log.txt"), Not(HasSubstr("did not end")));
+  EXPECT_THAT(text("log.txt"), Not(HasSubstr("did not exit")));
 }
 
 TEST_F(SupervisorOf, ANodeThatDoesNotAnswerIsLeftOut) {
@@ -290,7 +290,7 @@ TEST_F(SupervisorOf, ACheckOfTwoNodesThatNamesNoneLeavesOutOneAndThenTheOther) {
                      "#!/bin/sh\ncd " + folder_.string() +
                          "\nif [ $1 = train ]; then echo $(cat $HOSTS_FILE) >> used; ! grep -q "
                          "$(cat cut) $HOSTS_FILE; exit; fi\n"
-                         "echo 'bad node: rank 1: no messages pass between it and rank 0 (a)' >&2\n"
+                         "echo 'bad node: rank 1: no messages are exchanged with rank 0 (a)' >&2\n"
                          "exit 1\n");
   fs::permissions(folder_ / "trireme", fs::perms::owner_all);
   const auto used_where_cut_off_is = [&](const std::string& host) {
@@ -313,7 +313,7 @@ TEST_F(SupervisorOf, ACheckOfTwoNodesThatNamesNoneLeavesOutOneAndThenTheOther) {
 TEST_F(SupervisorOf, HostsAndTheirPlaceInTheCommandBelongTogether) {
   SupervisedRun run = run_of("true");
   run.nodes = 2;
-  EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("--nodes 2 belongs to --hosts"));
+  EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("--nodes 2 requires --hosts"));
   run.hosts = "hosts";
   EXPECT_THAT(refusal_of([&] { supervise(run); }), HasSubstr("expected {hosts} in the command"));
   run = run_of("cat {hosts}");

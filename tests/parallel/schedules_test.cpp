@@ -183,7 +183,7 @@ TEST(Schedules, AreRefusedWithWhatWouldDo) {
     return "";
   };
   EXPECT_THAT(refusal({Kind::zbv, 4, 8, 3}), HasSubstr("parallel.virtual_stages = 2"));
-  EXPECT_THAT(refusal({Kind::interleaved, 4, 8, 1}), HasSubstr("2 or more"));
+  EXPECT_THAT(refusal({Kind::interleaved, 4, 8, 1}), HasSubstr("at least 2"));
   EXPECT_THAT(refusal({Kind::one_f_one_b, 4, 8, 2}), HasSubstr("interleaved"));
   EXPECT_THAT(refusal({Kind::one_f_one_b, 0, 8}), HasSubstr("ranks"));
   EXPECT_THAT(refusal({Kind::one_f_one_b, 4, 0}), HasSubstr("at least 1 micro-batch"));

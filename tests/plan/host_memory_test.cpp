@@ -48,7 +48,7 @@ TEST(HostMemory, DecidesWhetherALayoutFits) {
   const Verdict fits = judge(plan, config, 4, endless, {needed, 4});
   EXPECT_EQ(fits.on_host, needed);
   EXPECT_TRUE(fits.fits());
-  EXPECT_THAT(to_text(fits), HasSubstr("of the host of a node; the 4 ranks of the fullest one"));
+  EXPECT_THAT(to_text(fits), HasSubstr("of host memory per node; the 4 ranks of the fullest node"));
   const Verdict short_by_one = judge(plan, config, 4, endless, {needed - 1, 4});
   EXPECT_TRUE(short_by_one.fits_device());
   EXPECT_FALSE(short_by_one.fits());
@@ -64,7 +64,7 @@ TEST(HostMemory, ProposesWhatWouldFit) {
   const NodeHost host{4 * kept(plan.ranks[0]) - 1, 4};
   const Verdict verdict = judge(plan, config, 4, endless, host);
   const std::string text = to_text(verdict);
-  EXPECT_THAT(text, HasSubstr("a rank keeps on its host: optimizer states"));
+  EXPECT_THAT(text, HasSubstr("host memory per rank: optimizer states"));
   EXPECT_THAT(text, HasSubstr("copy for checkpoints"));
   EXPECT_THAT(text, Not(HasSubstr("the largest regions")));
   ASSERT_FALSE(verdict.fitting.empty());

@@ -224,7 +224,7 @@ TEST(LayoutSearch, SaysWhatWouldWork) {
   EXPECT_THAT(message_of([&] {
                 search_layouts(tiny({"train.global_batch_size=5"}), {16, 8, 1 << 30}, machine);
               }),
-              HasSubstr("train.global_batch_size = 5 suits no layout over 16 ranks"));
+              HasSubstr("train.global_batch_size = 5 is not possible with any layout on 16 ranks"));
   EXPECT_THAT(message_of([&] {
                 search_layouts(tiny(), {7, 8, 1 << 30}, machine);
               }),

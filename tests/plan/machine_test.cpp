@@ -48,10 +48,10 @@ TEST(Machine, IsReadFromAFile) {
 
 TEST(Machine, WhatIsWrongIsNamed) {
   using testing::HasSubstr;
-  EXPECT_THAT(error_of("mars"), HasSubstr("neither a file nor a machine"));
+  EXPECT_THAT(error_of("mars"), HasSubstr("neither a file nor a known machine"));
   EXPECT_THAT(error_of("mars"), HasSubstr("cpu-avx2"));
   EXPECT_THAT(error_of(file_with("device = \"cuda\"\nisa = \"amx\"")),
-              HasSubstr("isa is for CPUs, and the device is cuda"));
+              HasSubstr("isa applies to CPUs, but device is cuda"));
   EXPECT_THAT(error_of(file_with("device = \"tpu\"")), HasSubstr("device is 'tpu'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = \"sse\"")), HasSubstr("isa is 'sse'"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = 3")), HasSubstr("isa is"));
@@ -60,7 +60,7 @@ TEST(Machine, WhatIsWrongIsNamed) {
   EXPECT_THAT(error_of(file_with("device = ")), HasSubstr("line 1"));
   EXPECT_THAT(error_of(file_with("threads = 0")), HasSubstr("from 1 to 4096"));
   EXPECT_THAT(error_of(file_with("device = \"cpu\"\nisa = \"avx2\"\nbf16_dot_products = true")),
-              HasSubstr("have no bf16_dot_products"));
+              HasSubstr("does not support bf16_dot_products"));
   EXPECT_THAT(error_of(file_with("bf16_dot_products = 1")), HasSubstr("true or false"));
 }
 
@@ -135,16 +135,16 @@ TEST(Machine, RefusesFiguresThatAreMissingOrAbsurd) {
       AllOf(HasSubstr("host_bytes of [memory] is 515"), HasSubstr("of the host of a node")));
   EXPECT_EQ(changed("host_bytes = 515e9", ""), "");  // unknown
   EXPECT_THAT(changed("device = \"hip\"", "device = \"cpu\"\nisa = \"avx2\""),
-              HasSubstr("host_bytes of [memory] is for GPUs"));
+              HasSubstr("host_bytes of [memory] applies to GPUs"));
   EXPECT_THAT(changed("bf16_ceiling = 147.0e12", "bf16_ceiling = 200e12"),
               HasSubstr("above bf16_peak"));
-  EXPECT_THAT(changed("bf16_ceiling = 147.0e12", ""), HasSubstr("needs both"));
+  EXPECT_THAT(changed("bf16_ceiling = 147.0e12", ""), HasSubstr("must have both"));
   EXPECT_THAT(changed("[launch]", "[lunch]"), HasSubstr("unknown key 'lunch'"));
   EXPECT_THAT(changed("host = 3e-6", "hots = 3e-6"), HasSubstr("host is missing from [launch]"));
   EXPECT_THAT(changed("host = 3e-6", "host = 3e-6\nhots = 1"), HasSubstr("unknown key 'hots'"));
   EXPECT_THAT(changed("[4, 75e9]", "[1, 75e9]"), HasSubstr("bus"));
-  EXPECT_THAT(changed("[4, 75e9]", "[2, 75e9]"), HasSubstr("must rise"));
-  EXPECT_THAT(changed("[4, 75e9]", "[4]"), HasSubstr("must have 2 figures"));
+  EXPECT_THAT(changed("[4, 75e9]", "[2, 75e9]"), HasSubstr("must be in ascending order"));
+  EXPECT_THAT(changed("[4, 75e9]", "[4]"), HasSubstr("must have 2 numbers"));
   EXPECT_THAT(changed("efficiency = ", "efficiency = 7"), HasSubstr("efficiency of [fitted."));
   EXPECT_THAT(changed("efficiency = ", "fp32_efficiency = 0\nefficiency = "),
               HasSubstr("fp32_efficiency of [fitted."));

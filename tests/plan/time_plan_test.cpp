@@ -53,7 +53,7 @@ TEST(TimePlan, SaysHowLongARoundOfExpertsTakes) {
   const TimePlan two = time("2");
   EXPECT_GT(two.expert_round, 0);
   EXPECT_LT(two.expert_round, two.seconds);
-  EXPECT_THAT(to_text(two), HasSubstr("experts: a round of one layer takes "));
+  EXPECT_THAT(to_text(two), HasSubstr("experts: one round of a layer takes "));
 }
 
 // Published results of LUMI: one row does not fit, one fills the memory, one waits for the host.
@@ -72,7 +72,7 @@ TEST(TimePlan, RefusesWhatNoModelKnows) {
 
 TEST(TimePlan, RefusesWhatTheMachineFileDoesNotKnow) {
   EXPECT_THAT(time_of(small({"run.precision=fp64", "run.device=hip"}), 1, "lumi-g").refused,
-              HasSubstr("no figures for products in fp64"));
+              HasSubstr("no figures for GEMMs in fp64"));
 }
 
 // A published row that was not used for the fit.

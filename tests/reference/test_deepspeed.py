@@ -139,7 +139,7 @@ def test_universal_checkpoints_that_leave_something_open(trireme, tmp_path):
     for path in step.glob("mp_rank_*_model_states.pt"):
         changed(path, global_steps=2)
     told = trireme("convert", folder, tmp_path / "refused", code=2)
-    assert "is of step 3 of the optimizer" in told.stderr
+    assert "is from step 3 of the optimizer" in told.stderr
     for path in step.glob("mp_rank_*_model_states.pt"):
         changed(path, global_steps=3)
     gates = [path for path in step.glob("zero/*/exp_avg.pt") if "dense_h_to_4h" in str(path)]

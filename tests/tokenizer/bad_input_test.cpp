@@ -86,7 +86,7 @@ TEST_F(BadInput, Vocabulary) {
   refuse_gpt2(whole.substr(0, whole.size() / 2), merges_, "vocab.json' is not JSON");
   refuse_gpt2("", merges_, "vocab.json' is not JSON");
   refuse_gpt2("7", merges_, "is not a vocabulary");
-  refuse_gpt2("{}", merges_, "holds no tokens");
+  refuse_gpt2("{}", merges_, "contains no tokens");
   refuse_gpt2(R"({"a": {"b": 1}})", merges_, "the id of 'a' is not a whole number");
   refuse_gpt2(R"({"a": -1})", merges_, "the id of 'a' is not a whole number");
   refuse_gpt2(R"({"a": 1.5})", merges_, "the id of 'a' is not a whole number");
@@ -130,13 +130,14 @@ TEST_F(BadInput, Tiktoken) {
   };
   EXPECT_EQ(vocab_size("llama3"), 512);
   EXPECT_EQ(vocab_size("gpt2"), 257);
-  expect_refused([&] { vocab_size(""); }, "has 256 ranks and does not say how text is cut");
-  expect_refused([&] { vocab_size("llama"); }, "unknown pattern 'llama'; known are gpt2,");
+  expect_refused([&] { vocab_size(""); },
+                 "has 256 ranks, from which its pre-tokenization cannot be determined");
+  expect_refused([&] { vocab_size("llama"); }, "unknown pattern 'llama'; the patterns are gpt2,");
   expect_refused(
       [&] { make_tokenizer({.type = "hf", .model_file = path("sound"), .pattern = "gpt2"}); },
-      "is for tiktoken files alone");
+      "applies only to tiktoken files");
 
-  refuse("tiktoken", "", "holds no tokens");
+  refuse("tiktoken", "", "contains no tokens");
   refuse("tiktoken", bytes + "Y*== 256\n", "line 257: the token is not base64");
   refuse("tiktoken", bytes + "YWI 256\n", "line 257: the base64 is incomplete");
   refuse("tiktoken", bytes + "YWI=\n", "line 257: there is no rank");
@@ -151,7 +152,7 @@ TEST_F(BadInput, Tiktoken) {
 }
 
 TEST_F(BadInput, Bert) {
-  refuse("bert", "", "holds no tokens");
+  refuse("bert", "", "contains no tokens");
   refuse("bert", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n", "no token '[MASK]'");
   refuse("bert", "[PAD]\na\n", "no token '[UNK]'");
   refuse("bert", "[PAD]\na\nb\na\n", "line 4: 'a' is already in line 2");
@@ -268,7 +269,7 @@ TEST_F(BadInput, AHoleInAVocabularyIsNoToken) {
   write_file_durably(folder_ / "holes", content);
   const auto tokenizer = make_tokenizer({.type = "hf", .model_file = path("holes")});
   EXPECT_EQ(tokenizer->vocab_size(), 6);
-  expect_refused([&] { tokenizer->decode(std::vector<std::int32_t>{3}); }, "is a hole");
+  expect_refused([&] { tokenizer->decode(std::vector<std::int32_t>{3}); }, "is not assigned");
 }
 
 TEST_F(BadInput, NullReadsIdsOnly) {

@@ -65,7 +65,7 @@ TEST(CappedTokenizer, TextThatSpellsATokenWithoutARowIsRefused) {
                               refusal_of([&] { capped.encode_document(">", ids); }),
                               refusal_of([&] { capped.encode_prompt(">", ids); }),
                               refusal_of([&] { capped.encode_with_special(">", {}); })}) {
-    EXPECT_THAT(refused, HasSubstr("the token '>' of the id 27, and the model has 27 rows"));
+    EXPECT_THAT(refused, HasSubstr("the token '>' with the id 27, but the model has 27 rows"));
   }
 }
 
@@ -73,7 +73,7 @@ TEST(CappedTokenizer, OnlySpecialTokensMayBeBeyond) {
   EXPECT_TRUE(is_added_from(Letters(0), 26));
   EXPECT_FALSE(is_added_from(Letters(0), 25));
   EXPECT_THAT(refusal_of([] { CappedTokenizer(std::make_unique<Letters>(27), 27); }),
-              HasSubstr("the token that ends documents, '>', has the id 27"));
+              HasSubstr("the end-of-document token '>' has the id 27"));
 }
 
 // Added tokens of a tokenizer.json need not be special.

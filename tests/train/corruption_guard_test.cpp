@@ -151,7 +151,7 @@ TEST(CorruptionGuard, NamesWhoseWeightsHaveAWrongBit) {
     if (rank == 2) flip_a_bit(engine.stage().flat_parameters());
   };
   const auto [states, twice] = check(layout("gpt", 1), 4, faults);
-  EXPECT_THAT(states.what, HasSubstr("weights of rank 2 are not those of the 3 others"));
+  EXPECT_THAT(states.what, HasSubstr("weights of rank 2 differ from those of the 3 other ranks"));
   EXPECT_THAT(states.suspects, ElementsAre(2));
   EXPECT_THAT(twice.suspects, ElementsAre(2)) << twice.what;
 }

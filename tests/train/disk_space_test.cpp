@@ -45,7 +45,7 @@ TEST(DiskSpace, RefusesWhatCannotBeSavedAndWarnsOfWhatCannotBeKept) {
   const Config config = config_in(dir);
   EXPECT_EQ(check_disk({.checkpoint = 10, .more = 4, .free = 40}, config), "");
   EXPECT_THAT(check_disk({.checkpoint = 10, .more = 4, .free = 39}, config),
-              HasSubstr("set checkpoint.keep lower"));
+              HasSubstr("decrease checkpoint.keep"));
   EXPECT_THAT(refusal_of([&] { check_disk({.checkpoint = 10, .more = 4, .free = 9}, config); }),
               HasSubstr("the disk of run.dir"));
 }

@@ -422,12 +422,12 @@ TEST_F(Offload, AFolderThatCannotBeUsed) {
   };
   std::ofstream(folder_) << "a file";
   EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), 4096, 60); }),
-              testing::AllOf(testing::HasSubstr("cannot be made there"),
-                             testing::HasSubstr("choose a folder on a local disk")));
+              testing::AllOf(testing::HasSubstr("cannot create a file there"),
+                             testing::HasSubstr("choose a writable folder on a local disk")));
   fs::remove(folder_);
   EXPECT_THAT(message_of([&] { TransferFile(use, folder_.string(), std::int64_t{1} << 60, 60); }),
               testing::AllOf(testing::HasSubstr("which cannot be reserved there"),
-                             testing::HasSubstr("free space, or buy a disk")));
+                             testing::HasSubstr("free some space, or buy a disk")));
 }
 
 TEST_F(Offload, ADiskThatIsTooSlow) {

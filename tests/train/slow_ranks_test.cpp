@@ -17,8 +17,8 @@ TEST(SlowRanks, AreToldOnceWhereTwoIntervalsSaySo) {
   EXPECT_EQ(slow->rank, 2);
   EXPECT_EQ(slow->median, 1.0);
   EXPECT_EQ(to_text(*slow, "node7"),
-            "rank 2 (node7) is slow: its own work takes 1.6 s of a step, 1.60 times the median of "
-            "the ranks with the same work (1 s), and they wait for it");
+            "rank 2 (node7) is slow: its own work takes 1.6 s per step, 1.60 times the median of "
+            "the ranks with the same work (1 s), which wait for it");
   EXPECT_FALSE(ranks.judge(third_slow, one_stage, 1.7));
   // A rank is reported again only after it was not slow in between.
   EXPECT_FALSE(ranks.judge(even, one_stage, 1.1));

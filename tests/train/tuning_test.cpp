@@ -86,8 +86,8 @@ TEST(Tuning, ARecordOfAnotherLibraryIsNotUsed) {
   const std::string record = to_json(choices({{everywhere, "second"}}, "1.0"));
   const std::string note = tuning.agree(device, nullptr, {record, "a file"});
   EXPECT_EQ(note,
-            "the algorithms in a file were chosen on a \"GPU\" with a library 1.0; this is a "
-            "\"GPU\" with a library 2.0: they are not used, and bits will differ");
+            "the algorithms in a file were chosen on a \"GPU\" with a library 1.0, but this is a "
+            "\"GPU\" with a library 2.0: they are not used, so bits will differ");
   EXPECT_EQ(device.taken_.algorithms.at(everywhere), "first");
 }
 

@@ -131,7 +131,7 @@ TEST_F(ExportedRun, RefusesAFolderThatIsThereAndOneThatIsNoRun) {
   write("metrics.jsonl", "{\"step\": 1, \"loss\": 5}\n");
   EXPECT_TRUE(export_to_wandb(run_, options_).unfinished);
   EXPECT_THAT(refusal_of([&] { export_to_wandb(run_, options_); }),
-              HasSubstr("exists already: remove it, or name another folder with --out"));
+              HasSubstr("already exists: remove it, or choose another folder with --out"));
 }
 
 TEST_F(ExportedRun, LeavesNothingOfWhatFails) {

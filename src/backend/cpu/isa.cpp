@@ -83,8 +83,8 @@ std::string_view wished() {
 Isa choose() {
   if (!has(Isa::avx2)) {
     fail(
-        "this processor lacks AVX2, FMA or F16C, which Trireme needs (Intel from 2013, AMD from "
-        "2015)");
+        "this processor lacks AVX2, FMA or F16C, which Trireme requires (Intel since 2013, AMD "
+        "since 2015)");
   }
   const std::string_view wish = wished();
   if (wish.empty()) return best_isa();
@@ -93,8 +93,8 @@ Isa choose() {
     if (wish != name_of(set)) continue;
     if (!has(set)) {
       fail_input(
-          "TRIREME_ISA={} asks for instructions that this processor or system lacks; the best "
-          "here is {}",
+          "TRIREME_ISA={} requires instructions that this processor or system lacks; the best "
+          "supported value is {}",
           wish, name_of(best_isa()));
     }
     return set;

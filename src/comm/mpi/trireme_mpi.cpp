@@ -143,8 +143,8 @@ const char* begin(trireme_mpi_place* place) {
   if (const char* problem = result(code, "MPI_Init_thread")) return problem;
   if (provided < MPI_THREAD_SERIALIZED) {
     return failed(
-        "this MPI library allows calls from the main thread only; trireme needs "
-        "MPI_THREAD_SERIALIZED: build it with thread support");
+        "this MPI library allows calls only from the main thread, but trireme requires "
+        "MPI_THREAD_SERIALIZED: build MPI with thread support");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   s.synchronous = std::getenv("TRIREME_SYNCHRONOUS_SENDS") != nullptr;

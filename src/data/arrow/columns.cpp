@@ -23,7 +23,8 @@ void add_texts(const arrow::Array& values, Texts& texts) {
       continue;
     }
     const std::int64_t first = array.value_offset(i), last = array.value_offset(i + 1);
-    if (first < 0 || last < first || last > size) refuse("its texts do not lie where it says");
+    if (first < 0 || last < first || last > size)
+      refuse("its texts are not at the recorded offsets");
     texts.push_back({begin + first, last - first});
   }
 }

@@ -164,7 +164,7 @@ class IpcStreamSource final : public Source {
       const auto type = add(place);
       if (at == 0 && type != arrow::ipc::MessageType::SCHEMA) refuse("it begins without a schema");
     }
-    if (head_.empty()) refuse("it holds no schema");
+    if (head_.empty()) refuse("it contains no schema");
     places_ = places_of(*stream(0, {})->schema(), columns_);
   }
 
@@ -186,9 +186,9 @@ class IpcStreamSource final : public Source {
     if (at == size_) return false;
     std::int32_t prefix[2];
     const auto bytes = checked(file_->ReadAt(at, sizeof(prefix)));
-    if (bytes->size() != sizeof(prefix)) refuse("it is truncated in the head of a message");
+    if (bytes->size() != sizeof(prefix)) refuse("it is truncated in a message header");
     std::memcpy(prefix, bytes->data(), sizeof(prefix));
-    if (prefix[0] != -1) refuse("a message of the stream does not begin like one");
+    if (prefix[0] != -1) refuse("a message of the stream has an invalid header");
     if (prefix[1] == 0) return false;  // the mark of the end
     place.metadata = at + static_cast<std::int64_t>(sizeof(prefix));
     place.metadata_size = prefix[1];
@@ -240,7 +240,7 @@ std::unique_ptr<Source> open_source(const std::string& path, Columns columns) {
   if (bytes.starts_with("\xff\xff\xff\xff")) {
     return std::make_unique<IpcStreamSource>(file, std::move(columns));
   }
-  refuse("it begins neither like Parquet nor like Arrow");
+  refuse("it is neither Parquet nor Arrow");
 }
 
 }  // namespace trireme::arrow_plugin

@@ -48,7 +48,8 @@ void DeepspeedFolder::find_files() {
   files_ = list_deepspeed_files(where_);
   const DeepspeedFiles::ByRank& models = files_.models;
   if (models.empty()) {
-    fail_input("'{}' lacks 'mp_rank_00_model_states.pt', which says what model it is", where_);
+    fail_input("'{}' does not contain 'mp_rank_00_model_states.pt', which describes the model",
+               where_);
   }
   const auto open = [&](int rank) {
     const auto found = models.find(rank);
@@ -67,9 +68,8 @@ void DeepspeedFolder::find_files() {
   const Pickle& first = models_[0]->pickle();
   if (!first.find(first.root(), "args")) {
     fail_input(
-        "'{}' lacks 'args', the arguments of Megatron-DeepSpeed, and those of other programs do "
-        "not "
-        "say what model they hold",
+        "'{}' does not contain 'args', the arguments of Megatron-DeepSpeed; files of other "
+        "programs do not describe their model",
         models_[0]->name());
   }
   set_arguments(models_[0], first.root());
@@ -82,8 +82,9 @@ void DeepspeedFolder::find_files() {
   for (int rank = 1; rank < tp_ * pp_; ++rank) open(rank);
   if (static_cast<int>(models.size()) > tp_ * pp_) {
     fail_input(
-        "'{}' has the files of {} ranks (mp_rank_XX_model_states.pt), and by its arguments there "
-        "are {} x {} (tensor x pipeline parallelism): files of two runs are mixed",
+        "'{}' has the files of {} ranks (mp_rank_XX_model_states.pt), but according to its "
+        "arguments there are {} x {} (tensor x pipeline parallelism): files of two runs are "
+        "mixed",
         where_, models.size(), tp_, pp_);
   }
 }
@@ -96,8 +97,8 @@ void DeepspeedFolder::find_layers() {
       const auto path = ranks.find(tensor_rank);
       if (path == ranks.end()) {
         fail_input(
-            "'{}' lacks 'layer_{:02d}-model_{:02d}-model_states.pt': by its arguments there are {} "
-            "of tensor parallelism, and {} of this layer {} there",
+            "'{}' lacks 'layer_{:02d}-model_{:02d}-model_states.pt': according to its arguments "
+            "there are {} of tensor parallelism, but {} of this layer {} present",
             where_, number, tensor_rank, counted(tp_, "rank"), counted(ranks.size(), "file"),
             ranks.size() == 1 ? "is" : "are");
       }
@@ -107,8 +108,8 @@ void DeepspeedFolder::find_layers() {
           {fmt::format("{}.", number), files.back()});
     }
     if (static_cast<int>(ranks.size()) > tp_) {
-      fail_input("'{}' has {} ranks of the layer {}, and by its arguments there are {}", where_,
-                 ranks.size(), number, tp_);
+      fail_input("'{}' has {} ranks of layer {}, but according to its arguments there are {}",
+                 where_, ranks.size(), number, tp_);
     }
     add_parts(fmt::format("{}.", number), files);
   }
@@ -152,7 +153,7 @@ void DeepspeedFolder::find_states() {
 void DeepspeedFolder::add_states(ZeroStates states) {
   states_.push_back(std::move(states));
   if (states_.back().steps == states_[0].steps) return;
-  fail_input("'{}': the optimizer of the model rank {} took {} steps, and that of rank 0 {}",
+  fail_input("'{}': the optimizer of model rank {} took {} steps, but that of rank 0 took {}",
              where_, states_.size() - 1, states_.back().steps, states_[0].steps);
 }
 
@@ -172,7 +173,7 @@ void DeepspeedFolder::find_plain_states() {
     return optimizer && file->pickle().kind(*optimizer) != PickleKind::none;
   };
   if (!states_.empty() || std::ranges::none_of(models_, has_optimizer)) return;
-  std::string why = pp_ > 1 ? "nothing says which layers a stage of the pipeline has" : "";
+  std::string why = pp_ > 1 ? "the assignment of layers to pipeline stages is not recorded" : "";
   for (std::size_t rank = 0; why.empty() && rank < models_.size(); ++rank) {
     PlainStates found = open_plain_states(models_[rank], in_order_[rank]);
     why = found.left_out;
@@ -184,8 +185,8 @@ void DeepspeedFolder::find_plain_states() {
   }
   states_.clear();
   note_ = fmt::format(
-      "the states of its optimizer, which ran without ZeRO, are left out, so that training begins "
-      "with new ones: {}",
+      "its optimizer states, saved without ZeRO, are not imported, so training starts with new "
+      "ones: {}",
       why);
 }
 
@@ -205,8 +206,8 @@ void DeepspeedFolder::find_universal() {
   const auto steps = first.find_integer(first.root(), "global_steps");
   if (steps && states.steps > *steps) {
     fail_input(
-        "'{}' is of step {} of the optimizer, and by '{}' {} were taken: the files are of "
-        "different steps of a run",
+        "'{}' is from step {} of the optimizer, but according to '{}' it took {}: the files are "
+        "from different steps of a run",
         states.weights->name(), states.steps, models_[0]->name(), counted(*steps, "step"));
   }
   // A run may start with a new optimizer, or skip steps without counting them.
@@ -231,8 +232,10 @@ void DeepspeedFolder::check_words() {
   strips_padding_ = words == rows;
   const auto padded = number_argument("padded_vocab_size");
   if (!words || strips_padding_ || padded == static_cast<double>(rows)) return;
-  fail_input("'{}': the embedding has {} rows, and by '{}' {} (original_vocab_size) were expected",
-             where_, rows, models_[0]->name(), *words);
+  fail_input(
+      "'{}': the embedding has {} rows, but according to '{}' {} (original_vocab_size) were "
+      "expected",
+      where_, rows, models_[0]->name(), *words);
 }
 
 // A stage's fp32 shards of a parameter (which = -1) or of one of its moments.
@@ -270,7 +273,7 @@ std::int64_t DeepspeedFolder::vocabulary_rows() const {
         return states_[rank(static_cast<int>(stage), 0)].weights->find(name)->rows() * tp_;
     }
   }
-  fail_input("'{}' has no embedding of words", where_);
+  fail_input("'{}' has no word embedding", where_);
 }
 
 void DeepspeedFolder::add(JoinedTensors& out, const std::string& theirs, const RankParts& parts,
@@ -302,7 +305,7 @@ void DeepspeedFolder::check_against_states(int stage, const std::string& name) c
   if (states_[0].stage == 3) return;
   const auto saved = saved_.find(full_name(table_.ours(name)));
   if (saved == saved_.end()) {
-    fail_input("'{}' lacks the tensor '{}', of which its files of ZeRO hold the states", where_,
+    fail_input("'{}' does not contain the tensor '{}', whose states are in its ZeRO files", where_,
                name);
   }
   const RankParts states = state_parts(stage, name, -1);
@@ -326,14 +329,14 @@ std::unique_ptr<JoinedTensors> DeepspeedFolder::join(const ModelConfig& model) {
     const std::string ours = full_name(table_.ours(name));
     if (!names_.empty() && joined_->find(ours)) continue;
     if (!names_.empty() && !ours.empty()) {
-      fail_input("'{}' holds the tensor '{}', and the files of ZeRO do not", parts[0].file->name(),
+      fail_input("'{}' contains the tensor '{}', but the ZeRO files do not", parts[0].file->name(),
                  name);
     }
     add(*joined_, name, parts, model, -1);
   }
   if (!names_.empty()) {
     const WeightEntry* saved = parts_.empty() ? nullptr : parts_.begin()->second[0].entry;
-    add_note(note_, fmt::format("the weights are those of the optimizer, in fp32{}",
+    add_note(note_, fmt::format("the weights are the fp32 master weights of the optimizer{}",
                                 saved && saved->type != "F32"
                                     ? fmt::format("; the model computed in {}", saved->type)
                                     : ""));

@@ -55,8 +55,8 @@ class DeepspeedModel {
     const auto refuse_others = [&](const auto& by_model_rank) {
       if (by_model_rank.empty() || by_model_rank.rbegin()->first == 0) return;
       fail_input(
-          "'{}' holds files of {} ranks of model parallelism, and only those of "
-          "Megatron-DeepSpeed say how to join them",
+          "'{}' contains files of {} model-parallel ranks, which can be joined only if written by "
+          "Megatron-DeepSpeed",
           step_.string(), by_model_rank.rbegin()->first + 1);
     };
     refuse_others(files.models);
@@ -74,7 +74,7 @@ class DeepspeedModel {
       const Pickle& pickle = model_states_->pickle();
       const auto own = pickle.find(pickle.root(), "optimizer");
       if (own && pickle.kind(*own) != PickleKind::none)
-        note_ = "the states of its optimizer, which ran without ZeRO, are left out";
+        note_ = "its optimizer states, saved without ZeRO, are not imported";
       return;
     }
     const auto files = open_zero_files(step_, 0, optimizer_, *model_states_);
@@ -89,7 +89,7 @@ class DeepspeedModel {
     if (module && pickle.kind(*module) == PickleKind::dict)
       module_ = &joined_->keep(torch_weights(model_states_, *module));
     if (!module_ && !states_.weights)
-      fail_input("'{}' has no model ('module'), and '{}' no files of ZeRO's ranks",
+      fail_input("'{}' has no model ('module'), and '{}' has no files of ZeRO ranks",
                  model_states_->name(), step_.string());
     for (const WeightEntry& entry : stored().tensors())
       if (entry.name.ends_with(fused_experts_ending)) experts_ = ExpertStorage::fused;
@@ -136,7 +136,7 @@ class DeepspeedModel {
       const auto found = exact.find(name);
       if (found == exact.end()) {
         if (!exact.empty() && has_moments_at_huggingface(name)) {
-          fail_input("'{}' holds the tensor '{}', and the files of ZeRO do not",
+          fail_input("'{}' contains the tensor '{}', but the ZeRO files do not",
                      model_states_->name(), entry.name);
         }
         add(*saved, entry, name);
@@ -149,14 +149,14 @@ class DeepspeedModel {
     for (const auto& [name, at] : exact) {
       if (added.contains(name) || is_not_wanted(name)) continue;
       if (saved) {
-        fail_input("'{}' holds the states of '{}', and '{}' does not hold that tensor",
+        fail_input("'{}' contains the states of '{}', but '{}' does not contain that tensor",
                    states_.weights->name(), at.second->name, model_states_->name());
       }
       add(*at.first, *at.second, name);
     }
     for (const auto& [copy, original] : copies) require_copy_of(*copy, original);
     if (!states_.weights) return;
-    add_note(note_, "the weights are those of the optimizer, in fp32");
+    add_note(note_, "the weights are the fp32 master weights of the optimizer");
   }
 
   bool is_not_wanted(const std::string& name) const {
@@ -172,7 +172,7 @@ class DeepspeedModel {
     for (const WeightEntry& entry : module_->tensors()) {
       if (canonical(entry.name) != original) continue;
       if (same_weights(*module_, copy, *module_, entry)) return;
-      fail_input("'{}': '{}' should be the same as '{}', as tie_word_embeddings has it, and is not",
+      fail_input("'{}': '{}' should be equal to '{}' according to tie_word_embeddings, but differs",
                  model_states_->name(), copy.name, entry.name);
     }
     fail_input("'{}' holds '{}', and lacks '{}', of which it is a copy", model_states_->name(),
@@ -202,8 +202,8 @@ class DeepspeedModel {
       training.tokens = *samples * length;
     } else {
       add_note(note_,
-               "how many samples it had seen is not known, so that data and the schedule of the "
-               "learning rate begin again");
+               "the number of consumed samples is not known, so data and the learning-rate "
+               "schedule start from the beginning");
     }
     read_settings(training.optimizer);
   }

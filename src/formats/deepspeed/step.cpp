@@ -52,7 +52,7 @@ fs::path deepspeed_step_folder(const fs::path& folder) {
   const fs::path latest = folder / latest_files[universal ? 1 : 0];
   const std::string whole = whole_steps_text(folder, whole_steps(folder, is_step));
   if (!fs::exists(latest)) {
-    fail_input("'{}' has no file '{}' that says which step of it is meant; {}", folder.string(),
+    fail_input("'{}' has no file '{}' that names the step to read; {}", folder.string(),
                latest_files[0], whole);
   }
   const std::string step = step_named_in(latest).substr(0, 40);
@@ -68,7 +68,7 @@ DeepspeedFiles list_deepspeed_files(const fs::path& step) {
     const fs::path& path = item.path();
     const std::string name = path.filename().string();
     if (name.starts_with("expp_rank_") || name.find("_expert_") != name.npos)
-      fail_input("'{}' holds experts ('{}'), which are not read", step.string(), name);
+      fail_input("'{}' contains experts ('{}'), which are not supported", step.string(), name);
     std::vector<int> at = numbers_in(name, "mp_rank_#_model_states.pt");
     if (!at.empty()) files.models[at[0]] = path;
     at = numbers_in(name, "zero_pp_rank_#_mp_rank_#_model_states.pt");
@@ -97,14 +97,14 @@ std::vector<std::shared_ptr<const TorchFile>> open_zero_files(const fs::path& st
     if (path == found.end()) {
       fail_input(
           "'{}' lacks '[bf16_]zero_pp_rank_{}_mp_rank_{:02d}_optim_states.pt': the run had {} of "
-          "data parallelism, and {} of this rank of model parallelism {} there",
+          "data parallelism, but {} of this model-parallel rank {} present",
           step.string(), rank, model_rank, counted(count, "rank"), counted(found.size(), "file"),
           found.size() == 1 ? "is" : "are");
     }
     files.push_back(std::make_shared<const TorchFile>(path->second));
   }
   if (std::ssize(found) > count) {
-    fail_input("'{}' has the files of {} ranks of ZeRO for the model rank {}, and the run had {}",
+    fail_input("'{}' has the files of {} ZeRO ranks for model rank {}, but the run had {}",
                step.string(), found.size(), model_rank, count);
   }
   return files;

@@ -25,7 +25,7 @@ const PickleTensor& tensor_of(const TorchFile& file) {
   const auto named = pickle.find(pickle.root(), "param");
   const PickleId id = named.value_or(pickle.root());
   if (pickle.kind(id) == PickleKind::tensor) return pickle.tensor(id);
-  fail_input("'{}' holds {}, and a tensor called 'param' was expected", file.name(),
+  fail_input("'{}' contains {}, but a tensor named 'param' was expected", file.name(),
              pickle.shown(id));
 }
 
@@ -33,7 +33,7 @@ const PickleTensor& tensor_of(const TorchFile& file) {
 void require_name_of_folder(const TorchFile& model, const std::string& name) {
   const bool leads_elsewhere = name.find('/') != name.npos || name.find('\0') != name.npos;
   if (!name.empty() && name != "." && name != ".." && !leads_elsewhere) return;
-  fail_input("'{}' lists a parameter called {:?} (param_shapes), which cannot name a folder",
+  fail_input("'{}' lists a parameter {:?} (param_shapes), which is not a valid folder name",
              model.name(), name);
 }
 
@@ -128,7 +128,7 @@ class UniversalReader {
       // ZeRO stage 3 stores tensors flat.
       if (is_flat(opened) && entry.count() == count_of(rank_shape)) entry.shape = rank_shape;
       if (entry.dtype != DType::f32) {
-        fail_input("'{}' holds {} {}, and F32 was expected", opened.name(), entry.type,
+        fail_input("'{}' contains {} {}, but F32 was expected", opened.name(), entry.type,
                    shape_text(entry.shape));
       }
       if (like && like->find(name)->shape != entry.shape) {
@@ -160,7 +160,7 @@ class UniversalReader {
     }
     if (seen.empty()) return steps_of_optimizer();
     if (seen.size() > 1) {
-      fail_input("'{}' says {} and '{}' says {}: the files are of different steps of a run",
+      fail_input("'{}' has {} and '{}' has {}: the files are from different steps of a run",
                  seen.begin()->second, seen.begin()->first, seen.rbegin()->second,
                  seen.rbegin()->first);
     }
@@ -183,7 +183,7 @@ class UniversalReader {
     }
     look_in(pickle.find(pickle.root(), "param_groups"));
     if (!step) {
-      fail_input("'{}' does not say which step of the optimizer it is of, and no step.pt does",
+      fail_input("'{}' does not record the optimizer step, and neither does a step.pt",
                  file.name());
     }
     return whole_steps(optimizer_step(file, *step), file.name());
@@ -191,7 +191,7 @@ class UniversalReader {
 
   static std::int64_t whole_steps(double steps, const std::string& file) {
     if (const auto count = whole_count(steps)) return *count;
-    fail_input("'{}' says that the optimizer took {} steps", file, steps);
+    fail_input("'{}' has {} as the number of optimizer steps", file, steps);
   }
 
   fs::path zero_;

@@ -55,12 +55,14 @@ void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) 
     if (std::string_view(name).substr(name.rfind('.') + 1).starts_with(stem)) continue;
     map.refuse(
         use.c_str(),
-        fmt::format("it is code of the folder's own, which is not run: only what {} computes "
-                    "is known",
+        fmt::format("it is custom code of the folder, which is not run: only what {} computes is "
+                    "supported",
                     whole));
   }
-  json.note("config.json: the folder's own code (auto_map) is not run; the model is read as the " +
-            std::string(whole) + " of transformers");
+  json.note(
+      "config.json: the custom code of the folder (auto_map) is not run; the model is read as the "
+      "" +
+      std::string(whole) + " of transformers");
 }
 
 // Refuses settings that change the results of any class.
@@ -69,16 +71,16 @@ void refuse_everywhere(const HuggingFaceReader& json, const HuggingFaceKind& kin
     // The tensors' names tell which of them are quantized.
     const HuggingFaceReader quantization = json.section("quantization_config");
     if (quantization.text("quant_method", "") != "mxfp4")
-      quantization.refuse("quant_method", "only weights in mxfp4 are read");
+      quantization.refuse("quant_method", "only mxfp4 weights are supported");
     quantization.pass_over({"modules_to_not_convert", "dequantize"});
     quantization.refuse_unread("weights in MXFP4");
   }
   for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
     if (key == std::string_view("quantization_config") && kind.experts.interleaved) continue;
-    json.must_be_absent(key, "quantized weights are not read");
+    json.must_be_absent(key, "quantized weights are not supported");
   }
-  json.must_be_absent("pruned_heads", "all heads must be there");
-  json.must_be_absent("per_layer_config", "layers that differ by it are not supported");
+  json.must_be_absent("pruned_heads", "no heads may be pruned");
+  json.must_be_absent("per_layer_config", "layers that differ in it are not supported");
 }
 
 const HuggingFaceKind& kind_of(const HuggingFaceReader& json) {

@@ -39,9 +39,9 @@ std::string huggingface_generation_text(const SpecialTokens& tokens) {
 
 std::string huggingface_note(const ModelConfig& model) {
   if (!model.moe.keeps_load()) return "";
-  return "moe.aux_loss = \"global\" and what it has counted are left out, which config.json has no "
-         "key for: the model computes the same, and elsewhere its experts are balanced in another "
-         "way";
+  return "moe.aux_loss = \"global\" and its counts are not exported, because config.json has no "
+         "key for them: the model computes the same, but other programs balance its experts "
+         "differently";
 }
 
 }  // namespace trireme

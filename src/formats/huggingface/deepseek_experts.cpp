@@ -99,8 +99,8 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
       !json.is_null("norm_topk_prob") && json.flag("norm_topk_prob", defaults.normalizes);
   if (moe.normalize_weights && moe.top_k == 1) {
     json.refuse("norm_topk_prob",
-                "with num_experts_per_tok = 1 every expert has the weight 1 there, and that of its "
-                "score here: it must be false");
+                "with num_experts_per_tok = 1 transformers gives every expert the weight 1, and "
+                "Trireme the weight of its score: it must be false");
   }
   moe.scaling_factor = json.number("routed_scaling_factor", "scaling_factor", defaults.scaling);
   moe.num_groups = json.size("n_group", "num_groups", defaults.groups);
@@ -108,8 +108,8 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
   if (moe.num_groups == moe.top_groups) moe.num_groups = moe.top_groups = 1;
   if (moe.num_groups > 1 && moe.top_k != 2 * moe.top_groups) {
     json.refuse("topk_group",
-                "a group counts with its best two scores there, and with its best "
-                "num_experts_per_tok / topk_group here, so that these must be two");
+                "transformers ranks a group by its best two scores, and Trireme by its best "
+                "num_experts_per_tok / topk_group, so that quotient must be 2");
   }
   moe.aux_loss = json.flag("seq_aux", true) ? BalanceScope::sequence : BalanceScope::batch;
   moe.aux_loss_coeff = json.number("aux_loss_alpha", "aux_loss_coeff", 0);
@@ -123,7 +123,7 @@ void read_modules(const HuggingFaceReader& json, ModelConfig& m) {
   m.mtp_layers = json.size(key, "mtp_layers");
   if (!m.moe.in_layer(m.num_layers - 1)) {
     json.refuse(key,
-                "the modules have experts there, and here they have the MLP of the last layer, "
+                "its modules have experts, and in Trireme they have the MLP of the last layer, "
                 "which is dense: it must be 0");
   }
 }

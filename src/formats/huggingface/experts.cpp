@@ -82,7 +82,7 @@ ModelConfig read_qwen2_moe(const HuggingFaceReader& json) {
 ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kQwen3Moe);
   json.must_be("attention_bias", false);
-  json.must_be_absent("layer_types", "its layers have one kind of attention: leave it out");
+  json.must_be_absent("layer_types", "its layers all have the same attention: remove it");
   if (json.flag("use_sliding_window", false)) {
     m.attention_window = 4096;
     read_window(json, m);
@@ -100,7 +100,7 @@ ModelConfig read_qwen3_moe(const HuggingFaceReader& json) {
 ModelConfig read_olmoe(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kOlmoe);
   json.must_be("attention_bias", false);
-  json.must_be_absent("clip_qkv", "queries, keys and values are not clipped here");
+  json.must_be_absent("clip_qkv", "clipping of queries, keys and values is not supported");
   refuse_window(json);
   if (m.head_dim > 0 && m.head_dim * m.num_heads != m.hidden_size)
     json.refuse("head_dim", "it must be hidden_size / num_attention_heads");

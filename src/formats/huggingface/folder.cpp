@@ -160,18 +160,16 @@ class IndexedFiles {
     const auto json = parse_json(read_file(index, max_safetensors_header), index.string());
     const auto file_of = json.is_object() ? json.find("weight_map") : json.end();
     if (file_of == json.end() || !file_of->is_object()) {
-      fail_input(
-          "'{}' is not an index of weights: it lacks an object 'weight_map' that says which file "
-          "holds which tensor",
-          index.string());
+      fail_input("'{}' is not a weight index: it has no object 'weight_map' from tensors to files",
+                 index.string());
     }
     for (const auto& [tensor, name] : file_of->items()) open(tensor, name);
     for (const auto& file : files_)
       for (const WeightEntry& entry : file->tensors()) check_other(*file, entry);
     for (const auto& [tensor, file] : meant_) {
       if (file->find(tensor)) continue;
-      fail_input("'{}' says that '{}' holds '{}', but it does not", index_.string(), file->name(),
-                 printable(tensor));
+      fail_input("according to '{}', '{}' contains '{}', but it does not", index_.string(),
+                 file->name(), printable(tensor));
     }
   }
 
@@ -185,8 +183,8 @@ class IndexedFiles {
       const fs::path path = index_.parent_path() / file;
       if (!fs::exists(path)) {
         fail_input(
-            "'{}' says that '{}' is in '{}', and that file is missing: copy all files of "
-            "the folder",
+            "according to '{}', '{}' is in '{}', but that file is missing: copy all files of the "
+            "folder",
             index_.string(), printable(tensor), file);
       }
       files_.push_back(open_weight_file(path));
@@ -203,13 +201,13 @@ class IndexedFiles {
     const WeightFile& meant = *at->second;
     const WeightEntry* other = meant.find(entry.name);
     if (!other) {
-      fail_input("'{}' says that '{}' holds '{}', but '{}' does", index_.string(), meant.name(),
-                 printable(entry.name), file.name());
+      fail_input("according to '{}', '{}' contains '{}', but '{}' does", index_.string(),
+                 meant.name(), printable(entry.name), file.name());
     }
     if (same_weights(meant, *other, file, entry)) return;
     fail_input(
-        "'{}' is in two files, and differs: '{}' says that the one of '{}' counts, but '{}' holds "
-        "another, perhaps of an earlier save: copy or save the files again",
+        "'{}' is in two files with different values: according to '{}' the one in '{}' applies, "
+        "but '{}' contains another, perhaps from an earlier save: copy or save the files again",
         printable(entry.name), index_.string(), meant.name(), file.name());
   }
 
@@ -276,8 +274,8 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
         if (model.kind->experts.interleaved && take_mxfp4(wanted, name, {file.get(), &entry}))
           continue;
         fail_input(
-            "'{}' holds the tensor '{}' {}, which a model with this config.json does not have; "
-            "nothing is left out without a word",
+            "'{}' contains the tensor '{}' {}, which a model with this config.json does not have; "
+            "tensors are never dropped silently",
             file->name(), printable(entry.name), shape_text(entry.shape));
       }
       add(name, {file.get(), &entry});
@@ -308,7 +306,7 @@ void HuggingFaceWeights::add(const std::string& name, const Place& place) {
   if (is_new) return;
   const auto& [file, entry] = at->second;
   if (same_weights(*file, *entry, *place.file, *place.entry)) return;
-  fail_input("'{}' in '{}' and '{}' in '{}' are the same tensor of the model, and differ",
+  fail_input("'{}' in '{}' and '{}' in '{}' are the same tensor of the model, but differ",
              printable(entry->name), file->name(), printable(place.entry->name),
              place.file->name());
 }
@@ -318,9 +316,9 @@ void HuggingFaceWeights::check_copy(const Place& copy, const std::string& origin
   const auto& [file, entry] = at(original);
   if (same_weights(*file, *entry, *copy.file, *copy.entry)) return;
   fail_input(
-      "'{}': '{}' differs from '{}', of which it should be a copy (tie_word_embeddings in "
-      "config.json, or its default, says so): set tie_word_embeddings to false there if the model "
-      "has both, or remove the one that it does not use",
+      "'{}': '{}' differs from '{}', although tie_word_embeddings in config.json (or its default) "
+      "makes it a copy: set tie_word_embeddings to false if the model has both, or remove the "
+      "unused tensor",
       copy.file->name(), copy.entry->name, entry->name);
 }
 
@@ -337,7 +335,7 @@ DType HuggingFaceWeights::check(const std::string& name, const Shape& shape) con
   }
   const auto& [file, entry] = at(name);
   if (!has_shape(*entry, shape)) {
-    fail_input("'{}': tensor '{}' has the shape {}, but its config.json says {}", file->name(),
+    fail_input("'{}': tensor '{}' has the shape {}, but config.json implies {}", file->name(),
                entry->name, shape_text(entry->shape), shape.text());
   }
   if (!entry->dtype || !can_cast(*entry->dtype, DType::f32)) {

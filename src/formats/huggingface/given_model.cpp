@@ -38,8 +38,8 @@ GivenModel read_given_model(const fs::path& folder, const fs::path& config,
   if (fs::exists(folder / "config.json")) return read_huggingface(folder / "config.json", settings);
   if (settings.empty()) {
     fail_input(
-        "'{}' does not say what model its tensors are of: give --config FILE, {}, or settings such "
-        "as --set model.preset=llama3-8b",
+        "'{}' does not describe its model: add --config FILE, {}, or settings such as --set "
+        "model.preset=llama3-8b",
         folder.string(),
         hint.empty()
             ? "a config.json of Hugging Face or a TOML file of Trireme with the section [model]"

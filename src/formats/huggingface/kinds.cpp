@@ -43,8 +43,8 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
   const Architecture architecture = family_of(model).architecture;
   if (architecture == Architecture::added) {
     fail_input(
-        "model.family = {:?} is a program's own, and no format of Hugging Face is known to compute "
-        "it: use checkpoint.export = \"none\"",
+        "model.family = {:?} is defined by a program and has no Hugging Face format: use "
+        "checkpoint.export = \"none\"",
         model.family);
   }
   const HuggingFaceKind* nearest = nullptr;
@@ -59,8 +59,8 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
     unsaid = std::move(differences);
   }
   TRIREME_CHECK(nearest);  // GPT-2 and BERT can be written for any model
-  fail_input("cannot export to Hugging Face: {} has no counterpart for {} = {}",
-             nearest->class_name, unsaid[0].key, unsaid[0].value);
+  fail_input("cannot export to Hugging Face: {} has no equivalent of {} = {}", nearest->class_name,
+             unsaid[0].key, unsaid[0].value);
 }
 
 const char* huggingface_class(const HuggingFaceKind& kind, const ModelConfig& model) {

@@ -16,12 +16,11 @@ std::string note_of_states(const fs::path& folder) {
   for (const auto& item : fs::directory_iterator(folder, error)) {
     const std::string name = item.path().filename().string();
     if (name.starts_with("global_step") && item.is_directory(error)) {
-      return fmt::format(
-          "the states of the optimizer, in '{}', are left out: give '{}' to read them", name,
-          item.path().string());
+      return fmt::format("the optimizer states in '{}' are not imported: give '{}' to import them",
+                         name, item.path().string());
     }
     if (name == "optimizer.pt" || name == "optimizer.bin")
-      return fmt::format("the states of the optimizer, in '{}', are left out", name);
+      return fmt::format("the optimizer states in '{}' are not imported", name);
   }
   return "";
 }

@@ -18,9 +18,8 @@ constexpr float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
 void check_part(const Mxfp4Part& part, const std::string& name, std::string_view ending,
                 const std::vector<std::int64_t>& shape) {
   if (!part.entry) {
-    fail_input(
-        "'{}{}' is missing, and the other half of that MXFP4 weight is there: copy all files",
-        printable(name), ending);
+    fail_input("'{}{}', one half of an MXFP4 weight, is missing: copy all files", printable(name),
+               ending);
   }
   if (part.entry->shape == shape && part.entry->dtype == DType::u8) return;
   fail_input("'{}': tensor '{}' is {} {}, but its config.json says U8 {}", part.file->name(),
@@ -44,7 +43,7 @@ float number(std::uint8_t code, std::uint8_t scale) {
 void check_mxfp4(const Mxfp4Weight& weight, const std::string& name, const Shape& shape) {
   const std::int64_t experts = shape[0], in = shape[1], out = shape[2];
   if (in % numbers_of_block != 0) {
-    fail_input("'{}' is in MXFP4, whose blocks have {} numbers, and config.json says {} of a row",
+    fail_input("'{}' is in MXFP4 with blocks of {} numbers, but config.json implies rows of {}",
                printable(name), numbers_of_block, in);
   }
   const std::int64_t blocks = in / numbers_of_block;

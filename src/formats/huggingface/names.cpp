@@ -509,15 +509,15 @@ std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>
   };
   if (model.model.mtp_layers > 0 && !any_begins(module_name(model.model, 0))) {
     model.model.mtp_layers = 0;
-    return "the files hold no module of multi-token prediction, though config.json counts some, as "
-           "files do that transformers has saved (model.mtp_layers = 0)";
+    return "the files contain no multi-token prediction modules although config.json lists some, "
+           "as in files saved by transformers (model.mtp_layers = 0)";
   }
   if (!model.kind->masked_class) return "";
   if (any_begins("cls.seq_relationship.")) return "";
   model.model.order_head = false;
   return fmt::format(
       "the model has no sentence-order head (model.order_head = false){}",
-      any_begins(pooler) ? ", and its pooler, which only that head reads, is left out" : "");
+      any_begins(pooler) ? ", and its pooler, which only that head uses, is dropped" : "");
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {

@@ -30,7 +30,7 @@ std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, con
   if (!flags.is_array() || static_cast<std::int64_t>(flags.size()) < m.num_layers ||
       !std::ranges::all_of(flags, is_flag))
     json.refuse(key,
-                "it must have a 1 or, where a layer has no positions, a 0 for each layer of "
+                "it must have a 1, or a 0 for a layer without positions, for each layer of "
                 "num_hidden_layers");
   for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
     if (flags[static_cast<std::size_t>(layer)] == 0) without.push_back(layer);
@@ -67,7 +67,7 @@ ModelConfig read_exaone4(const HuggingFaceReader& json) {
   if (json.is_null("sliding_window")) {
     json.pass_over({"sliding_window_pattern"});
     if (json.has("layer_types") && !read_layer_types(json, m).empty())
-      json.refuse("layer_types", "layers with a window need sliding_window");
+      json.refuse("layer_types", "layers with sliding-window attention require sliding_window");
     return m;
   }
   read_rounds_of_windows(json, m, 4, "sliding_window_pattern");

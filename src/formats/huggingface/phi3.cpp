@@ -18,7 +18,7 @@ ModelConfig read_phi3(const HuggingFaceReader& json) {
   read_rope(json, m, kPhi3.rope_base, RotaryShare::given);
   if (m.rope_scaling != RopeScaling::none) {
     json.refuse(json.has("rope_scaling") ? "rope_scaling" : "rope_parameters",
-                "this class scales positions by longrope alone, which is not supported");
+                "this class supports only longrope scaling, which is not supported");
   }
   return m;
 }

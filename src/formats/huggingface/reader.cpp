@@ -83,7 +83,7 @@ const char* HuggingFaceReader::either(const char* key, const char* alias) const 
   if (!json_->contains(alias)) return key;
   if (!json_->contains(key)) return alias;
   if ((*this)[alias] != (*this)[key])
-    refuse(alias, fmt::format("it is another name of {}{}, which is {}: remove one of the two",
+    refuse(alias, fmt::format("it is another name for {}{}, which is {}: remove one of the two",
                               prefix_, key, json_shown((*this)[key])));
   return key;
 }
@@ -170,9 +170,10 @@ void HuggingFaceReader::refuse_unread(
     const HuggingFaceInertKey* known = find_inert(inert, key);
     if (!known) {
       refuse(key.c_str(),
-             fmt::format("Trireme does not know this key, so that it may change what {} computes: "
-                         "remove it from the file if it does not",
-                         owner));
+             fmt::format(
+                 "unknown to Trireme, so it may change what {} computes: remove it from the file "
+                 "if it does not",
+                 owner));
     }
     if (known->only && !is_one_of(value, known->only))
       refuse(key.c_str(), fmt::format("supported here is {}", or_list(known->only)));

@@ -55,10 +55,9 @@ void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
     if (m.is_latent() && rope.has("mscale_all_dim"))
       rope.refuse("factor", "with mscale_all_dim it must be a number");
     if (m.rope_scaling_factor < 1) {
-      rope.refuse("factor",
-                  fmt::format("max_position_embeddings ({}) takes its place, and is below "
-                              "original_max_position_embeddings ({})",
-                              m.max_positions, m.rope_original_length));
+      rope.refuse("factor", fmt::format("max_position_embeddings ({}) replaces it, but is below "
+                                        "original_max_position_embeddings ({})",
+                                        m.max_positions, m.rope_original_length));
     }
   }
   m.rope_beta_fast = number_or(rope, "beta_fast", "rope_beta_fast", 32);
@@ -97,7 +96,7 @@ void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, 
                   ModelConfig& m) {
   for (const auto& [key, value] : rope.json().items()) {
     if (value.is_object())
-      rope.refuse(key.c_str(), "rotary parameters of some layers alone are not supported");
+      rope.refuse(key.c_str(), "rotary parameters for only some layers are not supported");
   }
   const RopeScaling type = rope_type(rope);
   m.rope_base = rope.number("rope_theta", "rope_base", m.rope_base);
@@ -158,10 +157,11 @@ ModelConfig with_both(const HuggingFaceReader& json, RotaryShare share, const Mo
       rotation_of(scaled) == rotation_of(other) ||
       (other.rope_scaling == RopeScaling::none && other.rope_base == scaled.rope_base);
   if (agree) return scaled;
-  json.refuse("rope_scaling",
-              fmt::format("it says something else than rope_parameters, and transformers takes it "
-                          "alone, with rope_theta = {}: keep one of the two",
-                          scaled.rope_base));
+  json.refuse(
+      "rope_scaling",
+      fmt::format("it differs from rope_parameters, and transformers uses only it, with rope_theta "
+                  "= {}: keep one of the two",
+                  scaled.rope_base));
 }
 
 void note_partial_rotation(const HuggingFaceReader& json) {
@@ -183,7 +183,7 @@ void read_nested(const HuggingFaceReader& types, ModelConfig& full, ModelConfig&
   for (const auto& [key, value] : types.json().items()) {
     if (!value.is_object() && !value.is_null()) {
       types.refuse(key.c_str(),
-                   "this kind of model has rotary parameters by type of layer: write them into "
+                   "this kind of model has rotary parameters per layer type: put them into "
                    "full_attention and sliding_attention");
     }
   }
@@ -245,20 +245,22 @@ void read_rope_by_layer(const HuggingFaceReader& json, ModelConfig& m, const Lay
       bases.local_key ? json.number(bases.local_key, "rope_base", bases.local) : bases.local;
   const bool nested = has_parameters(json, "rope_parameters");
   if (nested) {
-    json.must_be_absent("rope_scaling", "rope_parameters says how positions are scaled: keep that");
+    json.must_be_absent("rope_scaling",
+                        "rope_parameters already sets the scaling of positions: keep only that");
     read_nested(json.section("rope_parameters"), full, local);
   } else if (has_parameters(json, "rope_scaling")) {
     json.must_be_absent("original_max_position_embeddings",
-                        "only that of rope_scaling counts: leave it out here");
+                        "only that of rope_scaling is used: remove it here");
     if (!json.section("rope_scaling").has("rope_type"))
-      json.refuse("rope_scaling", "transformers 5 reads its kind from rope_type alone: say that");
+      json.refuse("rope_scaling", "transformers 5 reads the type only from rope_type: use that");
     full = with_rope(json, "rope_scaling", RotaryShare::whole, full);
   }
   if (!nested && !bases.local_key && m.attention_window > 0 && full.rope_base != bases.full) {
-    json.refuse("rope_theta",
-                fmt::format("transformers 4 has it in all layers, and transformers 5 has {} in "
-                            "those with a window: say both bases in rope_parameters",
-                            bases.local));
+    json.refuse(
+        "rope_theta",
+        fmt::format("transformers 4 uses it in all layers, and transformers 5 uses {} in layers "
+                    "with sliding-window attention: set both bases in rope_parameters",
+                    bases.local));
   }
   if (m.attention_window == 0) {
     m = full;
@@ -268,8 +270,8 @@ void read_rope_by_layer(const HuggingFaceReader& json, ModelConfig& m, const Lay
     m = full;
   } else if (local.rope_scaling != RopeScaling::none) {
     json.refuse("rope_parameters",
-                "layers with a window have scaled positions, other ones than the others: that is "
-                "not supported");
+                "scaled positions that differ between layers with and without sliding-window "
+                "attention are not supported");
   } else {
     m = full;
     m.rope_base_local = local.rope_base;

@@ -262,7 +262,7 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
     copy_to(files.model_file, folder / "tokenizer.model");
     write_json(folder / "tokenizer_config.json",
                {{"tokenizer_class", "LlamaTokenizer"}, {"model_max_length", max_positions}});
-    return "tokenizer.json is not written for SentencePiece models; loaders make it from "
+    return "tokenizer.json is not written for SentencePiece models; loaders create it from "
            "tokenizer.model";
   }
   if (files.type == "tiktoken" || files.type == "TikTokenizer") {
@@ -273,11 +273,11 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
         "tokenizer.json and tokenizer_config.json that were published with this vocabulary",
         name);
   }
-  if (files.type.empty()) return "the run names no tokenizer: add its files by hand";
+  if (files.type.empty()) return "the run has no tokenizer: add its files manually";
   if (files.type == "null" || files.type == "NullTokenizer") {
-    return "the run's tokenizer is null: ids alone have no tokenizer files";
+    return "the run's tokenizer is null, which has no files";
   }
-  return fmt::format("no tokenizer files are written for a tokenizer of type {}: add them by hand",
+  return fmt::format("no tokenizer files are written for a tokenizer of type {}: add them manually",
                      files.type);
 }
 

@@ -17,7 +17,7 @@ constexpr Sign signs[] = {
     {"vision_config", "images"},
     {"audio_config", "sound"},
     {"image_token_id", "images"},
-    {"text_config", "more than the text model in it"},
+    {"text_config", "more than a text model"},
     {"patcher_config", "patches of bytes"},
     {"swiglu_limit", "a clamped SwiGLU"},
     {"linear_num_value_heads", "gated delta networks"},
@@ -28,16 +28,16 @@ constexpr Sign signs[] = {
     {"state_size", "state-space layers"},
     {"conv_L_cache", "short convolutions in place of attention"},
     {"cca_time0", "convolutions within attention"},
-    {"index_topk", "an index that picks the keys which attention sees"},
+    {"index_topk", "an indexer that selects the keys for attention"},
     {"hc_mult", "several residual streams"},
-    {"zero_expert_num", "experts that pass on what they read"},
-    {"H_cycles", "layers that run several times"},
+    {"zero_expert_num", "experts that return their input"},
+    {"H_cycles", "layers that are applied several times"},
     {"num_attention_heads_per_layer", "layers with different numbers of heads"},
     {"attention_value_scale", "scaled values of attention"},
     {"layer_rope_theta", "rotary bases layer by layer"},
-    {"logit_scale", "logits that are scaled, and layers whose attention and MLP read the same"},
-    {"expert_selection_fn", "another choice of experts"},
-    {"scale_depth", "residual branches that are scaled by the depth"},
+    {"logit_scale", "scaled logits, and layers whose attention and MLP read the same input"},
+    {"expert_selection_fn", "a different selection of experts"},
+    {"scale_depth", "residual branches scaled by depth"},
 };
 
 }  // namespace
@@ -45,7 +45,7 @@ constexpr Sign signs[] = {
 std::string missing_for(const HuggingFaceReader& json) {
   for (const Sign& sign : signs) {
     if (json.has(sign.key))
-      return fmt::format("its {} asks for {}, not computed here; ", sign.key, sign.what);
+      return fmt::format("its {} requires {}, which is not supported; ", sign.key, sign.what);
   }
   return "";
 }

@@ -12,7 +12,9 @@ std::vector<std::int64_t> read_switched_types(const HuggingFaceReader& json, con
                                               bool on) {
   std::vector<std::int64_t> with = read_layer_types(json, m);
   if (!with.empty() && !on)
-    json.refuse("layer_types", "layers with a window need use_sliding_window and sliding_window");
+    json.refuse(
+        "layer_types",
+        "layers with sliding-window attention require use_sliding_window and sliding_window");
   return with;
 }
 
@@ -70,7 +72,8 @@ void read_rounds_of_windows(const HuggingFaceReader& json, ModelConfig& m, std::
 }
 
 void give_window(const HuggingFaceReader& json, ModelConfig& m, std::vector<std::int64_t> with) {
-  if (json.is_null("sliding_window")) json.refuse("sliding_window", "layers with a window need it");
+  if (json.is_null("sliding_window"))
+    json.refuse("sliding_window", "layers with sliding-window attention require it");
   m.attention_window = 4096;
   read_window(json, m);
   if (static_cast<std::int64_t>(with.size()) < m.num_layers) m.window_layers = std::move(with);
@@ -108,7 +111,8 @@ void read_window(const HuggingFaceReader& json, ModelConfig& m) {
 }
 
 void refuse_window(const HuggingFaceReader& json) {
-  json.must_be_absent("sliding_window", "this kind of model has no windows, so it must be null");
+  json.must_be_absent("sliding_window",
+                      "this kind of model has no sliding-window attention, so it must be null");
 }
 
 void read_qwen_window(const HuggingFaceReader& json, ModelConfig& m) {

@@ -34,7 +34,8 @@ ConversionReport export_llama(const fs::path& checkpoint, const fs::path& to, in
   std::string note = write_llama_folder(to, {model, parts, options.dtype}, assembler);
   if (!copy_tokenizer_file(options.tokenizer, to))
     add_note(note,
-             "no tokenizer.model was written: the run has no tokenizer that Meta's programs read");
+             "no tokenizer.model was written: the run has no tokenizer that Meta's programs "
+             "support");
   output.keep();
   return {"Llama",
           to,

@@ -28,7 +28,7 @@ std::vector<fs::path> shard_files(const fs::path& folder) {
   for (std::size_t rank = 0; rank < count; ++rank) {
     files.push_back(folder / llama_file_name(rank));
     if (fs::exists(files.back())) continue;
-    fail_input("'{}' lacks '{}': {} files are there, which should be numbered from 00 on",
+    fail_input("'{}' does not contain '{}': it has {} files, which must be numbered starting at 00",
                folder.string(), llama_file_name(rank), count);
   }
   if (files.empty()) fail_input("'{}' lacks '{}'", folder.string(), llama_file_name(0));
@@ -63,8 +63,8 @@ class LlamaShards : public LlamaTensors {
     const auto count = static_cast<std::int64_t>(shards_.size());
     if (rows * count == query_rows) return;
     fail_input(
-        "'{}' has {} (consolidated.NN.pth) with {} rows of '{}' each, and by {} there are {} "
-        "rows, so {} files were expected",
+        "'{}' has {} (consolidated.NN.pth) with {} rows of '{}' each, but according to {} there "
+        "are {} rows, so {} files were expected",
         folder_.string(), counted(count, "file"), rows, first.entry->name, params_file, query_rows,
         rows > 0 && query_rows % rows == 0 ? fmt::format("{}", query_rows / rows) : "other");
   }
@@ -83,8 +83,8 @@ class LlamaShards : public LlamaTensors {
   std::unique_ptr<JoinedTensors> join(const ModelConfig& model) {
     if (model.tie_embeddings && !is_tied()) {
       fail_input(
-          "'{}': 'output.weight' is not the embedding once more, and model.tie_embeddings = true "
-          "would leave it out",
+          "'{}': 'output.weight' differs from the embedding, but model.tie_embeddings = true would "
+          "drop it",
           folder_.string());
     }
     for (const WeightEntry& entry : shards_[0]->tensors()) {
@@ -142,7 +142,7 @@ bool is_llama_folder(const fs::path& folder) {
 ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& settings) {
   const fs::path params = folder / params_file;
   if (!fs::exists(params)) {
-    fail_input("'{}' lacks '{}', which says what model its files hold", folder.string(),
+    fail_input("'{}' does not contain '{}', which describes the model", folder.string(),
                params_file);
   }
   const std::string name = params.string();
@@ -164,8 +164,9 @@ ForeignModel open_llama_folder(const fs::path& folder, const ModelSettings& sett
   out.tokenizer = [folder](const fs::path& to) { return copy_tokenizer(folder, to); };
   if (!assumed.empty()) {
     add_note(out.note,
-             fmt::format("{} does not give all of the positions; assumed: {} (--set changes it)",
-                         params_file, assumed));
+             fmt::format(
+                 "{} does not define all settings of positions; assumed: {} (--set changes them)",
+                 params_file, assumed));
   }
   return out;
 }

@@ -46,8 +46,8 @@ InnerWidth find_inner_width(const ModelConfig& m) {
         return {multiple, multiplier};
   }
   fail_input(
-      "cannot write a folder of Meta's Llama: params.json computes the inner width from the hidden "
-      "size, and no key of it makes model.ffn_hidden_size = {} of {}",
+      "cannot write a Meta Llama folder: params.json derives the inner width from the hidden size, "
+      "and none of its keys can express model.ffn_hidden_size = {} for {}",
       m.ffn_hidden_size, m.hidden_size);
 }
 
@@ -73,15 +73,15 @@ void check_inner_width(const HuggingFaceReader& json, const ModelConfig& m) {
     if (!value.is_number()) json.refuse("ffn_dim_multiplier", "it must be a number");
     factor = value.get<double>();
     if (!(*factor > 0 && *factor < 1000)) {
-      fail_input("'{}' has ffn_dim_multiplier = {}, and a number between 0 and 1000 was expected",
+      fail_input("'{}' has ffn_dim_multiplier = {}, but a number between 0 and 1000 was expected",
                  json.name(), *factor);
     }
   }
   const std::int64_t width = llama_inner_width(m.hidden_size, multiple, factor);
   if (width == m.ffn_hidden_size) return;
   fail_input(
-      "'{}' gives an inner width of {} (dim, multiple_of, ffn_dim_multiplier), and "
-      "'layers.0.feed_forward.w1.weight' has {} rows in all files",
+      "'{}' implies an inner width of {} (dim, multiple_of, ffn_dim_multiplier), but "
+      "'layers.0.feed_forward.w1.weight' has {} rows over all files",
       json.name(), width, m.ffn_hidden_size);
 }
 
@@ -127,7 +127,7 @@ void require_same_when_read(const ModelConfig& model, const std::string& text) {
   said.max_positions = model.max_positions;
   const auto found = differences_of_results(model, said);
   if (found.empty()) return;
-  fail_input("cannot write a folder of Meta's Llama: its models have no counterpart for {} = {}",
+  fail_input("cannot write a Meta Llama folder: its models have no equivalent of {} = {}",
              found[0].key, found[0].value);
 }
 

@@ -29,7 +29,7 @@ void check_parts(const ModelConfig& m, int parts) {
                                     {"ffn_hidden_size", m.ffn_hidden_size},
                                     {"vocab_size", m.vocab_size}}) {
     if (number % parts == 0) continue;
-    fail_input("--tp {} does not divide model.{} = {}, which the files of a Llama share evenly",
+    fail_input("--tp {} does not divide model.{} = {}, which must be split evenly over the files",
                parts, key, number);
   }
 }
@@ -67,14 +67,14 @@ std::string note_of(const ModelConfig& m) {
   if (const std::int64_t likely = likely_llama_positions(scaled, m.rope_base);
       likely != m.max_positions) {
     note = fmt::format(
-        "{} does not say that the model has {} positions; trireme convert takes it for one of {}, "
-        "unless it is told --set model.max_positions={}",
+        "{} does not record that the model has {} positions; trireme convert assumes {} unless it "
+        "is called with --set model.max_positions={}",
         llama_params_file, m.max_positions, likely, m.max_positions);
   }
   if (scaled && m.rope_scaling_factor != 8) {
     add_note(note,
-             "Meta's own program divides frequencies by 8 whatever the file says, and computes "
-             "something else with these weights");
+             "Meta's own program always divides frequencies by 8, so it computes different results "
+             "with these weights");
   }
   return note;
 }

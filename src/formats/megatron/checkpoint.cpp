@@ -128,7 +128,7 @@ void refuse_megatron_tensor(const std::string& file, const std::string& name,
                             const std::string& shape) {
   fail_input(
       "'{}' holds the tensor '{}' {}, which is not one of a GPT, Llama or BERT of Megatron without "
-      "experts; nothing is left out without a word",
+      "experts; tensors are never dropped silently",
       file, name, shape);
 }
 

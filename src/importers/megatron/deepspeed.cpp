@@ -297,9 +297,8 @@ void read_deepspeed(Draft& draft, const TranslateOptions& options) {
   const std::string path = draft.value("--deepspeed_config");
   const std::optional<std::string> text = text_of_file(options, path);
   if (!text) {
-    return draft.complaints().add(
-        "--deepspeed_config",
-        fmt::format("the file '{}' does not exist", path));
+    return draft.complaints().add("--deepspeed_config",
+                                  fmt::format("the file '{}' does not exist", path));
   }
   if (text->size() > kLargestFile) {
     return draft.complaints().add("--deepspeed_config", fmt::format("'{}' is too long", path));

@@ -20,11 +20,13 @@ void read_processes(Reader& reader, const std::string& type) {
   if (processes == 0 || processes < -1)
     reader.refuse("num_processes", fmt::format("is {}, not a count", processes));
   if (type == "NO" && processes > 1 && reader.has("distributed_type"))
-    reader.refuse("num_processes", fmt::format("is {}, and with distributed_type NO accelerate "
-                                               "starts one process: MULTI_GPU starts as many",
-                                               processes));
+    reader.refuse(
+        "num_processes",
+        fmt::format(
+            "is {}, but with distributed_type NO accelerate starts only one process: use MULTI_GPU",
+            processes));
   if (said && processes > 0 && asked > 0 && asked != processes)
-    reader.refuse("num_processes", fmt::format("is {}, and --ranks says {}", processes, asked));
+    reader.refuse("num_processes", fmt::format("is {}, but --ranks is {}", processes, asked));
   if (processes > 0 && asked == 0) reader.result().ranks = processes;
   reader.result().nodes = nodes;
   if (reader.result().ranks % nodes != 0)
@@ -33,10 +35,9 @@ void read_processes(Reader& reader, const std::string& type) {
                               reader.result().ranks, nodes));
   if (const auto environment = reader.text("compute_environment");
       environment && *environment != "LOCAL_MACHINE")
-    reader.refuse("compute_environment",
-                  fmt::format("is '{}', a service that starts containers; expected "
-                              "LOCAL_MACHINE",
-                              *environment));
+    reader.refuse(
+        "compute_environment",
+        fmt::format("is '{}', which starts containers: expected LOCAL_MACHINE", *environment));
 }
 
 // Read after a DeepSpeed file, which may also set it. Old files have "fp16: true".
@@ -47,12 +48,12 @@ void read_precision(Reader& reader) {
   const std::string precision = said.empty() && old_fp16 ? "fp16" : said;
   if (precision.empty()) {
     if (!reader.setting("run.precision"))
-      reader.set_text("run.precision", "fp32", "mixed_precision is not there");
+      reader.set_text("run.precision", "fp32", "mixed_precision is not set");
     return;
   }
   if (precision == "fp8")
     return reader.lose("mixed_precision",
-                       "is fp8, in a recipe that is not ours: give bf16 and fp8.recipe");
+                       "is fp8 with an unsupported recipe: use bf16 and fp8.recipe");
   if (precision != "no" && precision != "bf16" && precision != "fp16")
     reader.refuse("mixed_precision", fmt::format("is '{}', not no, fp16, bf16 or fp8", precision));
   reader.set_text("run.precision", precision == "no" ? "fp32" : precision,
@@ -63,7 +64,8 @@ void read_precision(Reader& reader) {
 std::string of_fsdp(const Reader& reader, const std::string& name) {
   const std::string with = "fsdp_config.fsdp_" + name, without = "fsdp_config." + name;
   if (reader.has(with) && reader.has(without))
-    reader.refuse(without, fmt::format("is there beside {}, which means the same", with));
+    reader.refuse(without,
+                  fmt::format("is set in addition to {}, which has the same meaning", with));
   return reader.has(without) ? without : with;
 }
 
@@ -108,7 +110,7 @@ Strategy strategy_of(Reader& reader) {
   const Strategy one = read(first), two = read(second);
   if (reader.has(first) && reader.has(second) && one.stage != two.stage)
     reader.note(version == 2 ? first : second,
-                fmt::format("has no effect with fsdp_version {}: {} counts", version,
+                fmt::format("has no effect with fsdp_version {}: {} is used instead", version,
                             version == 2 ? second : first));
   if (version == 2) return reader.has(second) ? two : Strategy{"true", 3, false};
   return reader.has(first) ? one : two;
@@ -139,7 +141,7 @@ void read_offload(Reader& reader, const char* what, const char* ours, std::int64
   if (device != "none" && device != "cpu" && device != "nvme")
     reader.refuse(key, fmt::format("is '{}', not none, cpu or nvme", device));
   if (device == "none" || (std::string(what) == "param" && stage != 3)) {
-    if (device != "none") reader.note(key, "has no effect: DeepSpeed reads it with stage 3 alone");
+    if (device != "none") reader.note(key, "has no effect: DeepSpeed uses it only with stage 3");
     return reader.pass(folder);
   }
   if (device == "cpu") {
@@ -148,7 +150,7 @@ void read_offload(Reader& reader, const char* what, const char* ours, std::int64
   }
   reader.set_text(ours, "file", key);
   if (!path || lowered(*path) == "none")
-    return reader.lose(key, "is 'nvme', and a folder belongs to it: give offload.path");
+    return reader.lose(key, "is 'nvme', which requires a folder: set offload.path");
   reader.set_text("offload.path", *path, folder);
 }
 
@@ -180,15 +182,16 @@ void read_deepspeed_part(Reader& reader) {
   if (!file || lowered(*file) == "none") return read_deepspeed_answers(reader);
   const fs::path path = fs::path(reader.path()).parent_path() / *file;
   if (!fs::is_regular_file(path))
-    reader.refuse(key, fmt::format("names '{}', which is not there", path.string()));
+    reader.refuse(key, fmt::format("is '{}', which does not exist", path.string()));
   for (const char* answer : {"zero_stage", "gradient_clipping", "gradient_accumulation_steps",
                              "offload_optimizer_device", "offload_param_device",
                              "offload_optimizer_nvme_path", "offload_param_nvme_path"})
     if (const std::string name = fmt::format("deepspeed_config.{}", answer); reader.has(name))
-      reader.refuse(name,
-                    fmt::format("is there beside deepspeed_config_file = '{}', which says it: "
-                                "accelerate refuses both",
-                                *file));
+      reader.refuse(
+          name,
+          fmt::format("is set in addition to deepspeed_config_file = '{}', which also sets it: "
+                      "accelerate rejects both",
+                      *file));
   const Parsed parsed = parse_settings(read_file(path, largest_settings_file), path);
   Reader inner(path.string(), parsed.json, reader.result());
   read_deepspeed(inner);
@@ -217,7 +220,7 @@ void read_accelerate(Reader& reader) {
   } else {
     reader.refuse(
         "distributed_type",
-        fmt::format("is '{}'; expected NO, MULTI_GPU, MULTI_CPU, DEEPSPEED, FSDP or MEGATRON_LM",
+        fmt::format("is '{}': expected NO, MULTI_GPU, MULTI_CPU, DEEPSPEED, FSDP or MEGATRON_LM",
                     type));
   }
   read_precision(reader);
@@ -225,7 +228,7 @@ void read_accelerate(Reader& reader) {
   if (reader.flag("use_cpu").value_or(false) || type == "MULTI_CPU")
     reader.set_text("run.device", "cpu", type == "MULTI_CPU" ? "distributed_type" : "use_cpu");
   reader.result().open =
-      "the model, the data, the optimizer and the batch, which are in your program";
+      "the model, the data, the optimizer and the batch size, which are set in your program";
 }
 
 }  // namespace trireme::settings

@@ -13,7 +13,7 @@ constexpr Passed top[] = {{"command_file"},
                           {"dynamo_backend"},
                           {"enable_cpu_affinity"},
                           {"gpu_ids"},
-                          {"ipex_config", "{}|false", "an extension for processors of Intel"},
+                          {"ipex_config", "{}|false", "an extension for Intel processors"},
                           {"machine_rank"},
                           {"main_process_ip"},
                           {"main_process_port"},
@@ -28,7 +28,7 @@ constexpr Passed top[] = {{"command_file"},
                           {"tpu_use_sudo"},
                           {"tpu_vm"},
                           {"tpu_zone"},
-                          {"use_xpu", "false", "processors of another kind"}};
+                          {"use_xpu", "false", "unsupported hardware"}};
 
 constexpr Passed dynamo[] = {
     {"backend"}, {"mode"}, {"use_dynamic"}, {"use_fullgraph"}, {"use_regional_compilation"}};
@@ -39,8 +39,8 @@ constexpr Passed fsdp[] = {{"auto_wrap_policy"},
                            {"cpu_ram_efficient_loading"},
                            {"forward_prefetch"},
                            {"ignored_modules", "",
-                            "parameters that FSDP leaves alone, which are "
-                            "trained in another precision"},
+                            "parameters ignored by FSDP, which are trained in a different "
+                            "precision"},
                            {"min_num_params"},
                            {"state_dict_type"},
                            {"sync_module_states"},
@@ -62,7 +62,7 @@ constexpr Passed megatron_lm[] = {
     {"overlap_cpu_optimizer_d2h_h2d"},
     {"recompute_method"},
     {"recompute_num_layers"},
-    {"use_custom_fsdp", "false", "Megatron's FSDP: give parallel.zero = 3"},
+    {"use_custom_fsdp", "false", "Megatron-FSDP: use parallel.zero = 3"},
     {"use_precision_aware_optimizer"}};
 
 constexpr Passed parallelism[] = {

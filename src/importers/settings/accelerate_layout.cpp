@@ -34,10 +34,8 @@ void read_degrees_of_megatron(Reader& reader) {
     if (reader.has(of_megatron(name))) reader.set(ours, size, of_megatron(name));
   }
   if (!reader.has(of_megatron("context_parallel_size")))
-    reader.note(
-        of_megatron("context_parallel_size"),
-        "is not there: 1, as accelerate's documentation has it; the code of accelerate 1.15 "
-        "takes 2");
+    reader.note(of_megatron("context_parallel_size"),
+                "is not set: 1, as documented by accelerate; the code of accelerate 1.15 uses 2");
   if (const std::int64_t ranks = reader.result().ranks; ranks % all != 0)
     reader.refuse("num_processes",
                   fmt::format("is {}, which is not a multiple of {} = {}", ranks, words, all));
@@ -105,10 +103,11 @@ void read_sequence(Reader& reader, std::int64_t cp, std::int64_t sp) {
   for (const auto& [name, only] : {std::pair{"cp_backend", "torch"}, {"sp_backend", "deepspeed"}}) {
     const std::string backend = reader.text(of_mesh(name)).value_or(only);
     if (backend != only)
-      reader.refuse(of_mesh(name), fmt::format("is '{}', and accelerate has {}", backend, only));
+      reader.refuse(of_mesh(name),
+                    fmt::format("is '{}', but accelerate supports {}", backend, only));
   }
   if (cp > 1 && sp > 1)
-    reader.refuse(of_mesh("sp_size"), fmt::format("is {} and {} is {}: one of them has to be 1", sp,
+    reader.refuse(of_mesh("sp_size"), fmt::format("is {} and {} is {}: one of them must be 1", sp,
                                                   of_mesh("cp_size"), cp));
   if (cp > 1) reader.set("parallel.cp", cp, of_mesh("cp_size"));
   if (cp > 1)
@@ -129,10 +128,11 @@ void read_accelerate_parallelism(Reader& reader) {
   if (tp > 1) reader.set("parallel.tp", tp, of_mesh("tp_size"));
   read_sequence(reader, cp, sp);
   if (copies > 1 && shards == 1 && (tp > 1 || cp > 1))
-    reader.refuse(of_mesh("dp_replicate_size"),
-                  fmt::format("is {} with a dp_shard_size of 1, which accelerate refuses beside "
-                              "tp_size {} and cp_size {}",
-                              copies, tp, cp));
+    reader.refuse(
+        of_mesh("dp_replicate_size"),
+        fmt::format("is {} with a dp_shard_size of 1, which accelerate rejects with tp_size {} "
+                    "and cp_size {}",
+                    copies, tp, cp));
   if (copies > 1 && shards > 1)
     reader.set("parallel.dp_replicate", copies, of_mesh("dp_replicate_size"));
   else  // derived from the number of ranks
@@ -141,9 +141,10 @@ void read_accelerate_parallelism(Reader& reader) {
   if (all > 1 && wrong)
     reader.refuse(
         "parallelism_config",
-        fmt::format("has sizes of {} in all (dp_replicate {} x dp_shard {} x tp {} x cp {} "
-                    "x sp {}), and num_processes is {}",
-                    all, copies, shards, tp, cp, sp, ranks));
+        fmt::format(
+            "has a total size of {} (dp_replicate {} x dp_shard {} x tp {} x cp {} x sp {}), but "
+            "num_processes is {}",
+            all, copies, shards, tp, cp, sp, ranks));
 }
 
 }  // namespace trireme::settings

@@ -233,7 +233,7 @@ SettingsFile read_settings_launch(const SettingsLaunch& launch, const std::strin
   }
   SettingsFile file = read_parsed_settings(parsed, path, ranks);
   if (file.system != launch.system)
-    fail_input("{} '{}' has settings of {}, not of {}", launch.option, launch.file,
+    fail_input("{} '{}' contains settings of {}, not of {}", launch.option, launch.file,
                name_of(file.system), name_of(launch.system));
   return file;
 }

@@ -24,7 +24,7 @@ void read_loss_scale(Reader& reader) {
              "fp16.min_loss_scale");
   if (reader.flag("fp16.consecutive_hysteresis").value_or(false))
     reader.lose("fp16.consecutive_hysteresis",
-                "is true: here the count of overflows starts again only where the scale grows");
+                "is true, but in Trireme the hysteresis is reset only when the loss scale grows");
 }
 
 void read_precision(Reader& reader) {
@@ -35,16 +35,17 @@ void read_precision(Reader& reader) {
   const bool bf16 = reader.flag(key).value_or(false);
   if (reader.is_there("bfloat16") && !old_name) {
     reader.consume_section("bfloat16");
-    reader.lose("bfloat16", "has no effect in DeepSpeed beside bf16: take one of them out");
+    reader.lose("bfloat16", "has no effect in DeepSpeed in addition to bf16: remove one of them");
   }
   if (fp16 && bf16)
-    reader.refuse("fp16.enabled", fmt::format("and {} are both true: one of them can be", key));
+    reader.refuse("fp16.enabled",
+                  fmt::format("and {} are both true: only one of them may be", key));
   if (fp16 || bf16) {
     reader.set_text("run.precision", fp16 ? "fp16" : "bf16", fp16 ? "fp16.enabled" : key);
   } else if (reader.result().system == System::accelerate) {
     // accelerate fills in its own setting.
   } else if (reader.is_auto("fp16.enabled") || reader.is_auto(key)) {
-    reader.note(key, "is 'auto', which the program fills in: run.precision has to be given");
+    reader.note(key, "is 'auto', which the program fills in: set run.precision");
   } else {
     reader.set_text("run.precision", "fp32", "neither fp16 nor bf16");
   }
@@ -84,7 +85,7 @@ std::int64_t ranks_of_data(Reader& reader) {
   const std::int64_t ranks = reader.result().ranks;
   if (ranks % (tp * cp) != 0)
     reader.refuse(tp > 1 ? tp_key : cp_key,
-                  fmt::format("needs a multiple of {} ranks, and there are {}", tp * cp, ranks));
+                  fmt::format("requires a multiple of {} ranks, but there are {}", tp * cp, ranks));
   return ranks / (tp * cp);
 }
 
@@ -101,10 +102,11 @@ void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
   } else if (b.global && b.micro && ranks > 0) {
     const std::int64_t steps = b.steps.value_or(*b.global / (*b.micro * ranks));
     if (*b.micro * steps * ranks != *b.global)
-      reader.refuse(BatchSizes::global_key,
-                    fmt::format("is {}, and train_micro_batch_size_per_gpu x "
-                                "gradient_accumulation_steps x ranks is {} x {} x {} = {}",
-                                *b.global, *b.micro, steps, ranks, *b.micro * steps * ranks));
+      reader.refuse(
+          BatchSizes::global_key,
+          fmt::format("is {}, but train_micro_batch_size_per_gpu x gradient_accumulation_steps x "
+                      "ranks is {} x {} x {} = {}",
+                      *b.global, *b.micro, steps, ranks, *b.micro * steps * ranks));
   } else if (b.global && b.micro) {
     const std::int64_t part = *b.micro * b.steps.value_or(1);
     if (*b.global % part != 0)
@@ -127,15 +129,16 @@ void read_batches(Reader& reader) {
     reader.set("train.global_batch_size", *b.global,
                said ? BatchSizes::global_key : BatchSizes::micro_key);
   } else if (b.micro) {
-    reader.lose(b.steps ? BatchSizes::steps_key : BatchSizes::micro_key,
-                fmt::format("is {}: the global batch follows from it and the number of ranks: give "
-                            "--ranks N or train.global_batch_size",
-                            b.steps.value_or(*b.micro)));
+    reader.lose(
+        b.steps ? BatchSizes::steps_key : BatchSizes::micro_key,
+        fmt::format("is {}, so the global batch size depends on the number of ranks: add --ranks N "
+                    "or set train.global_batch_size",
+                    b.steps.value_or(*b.micro)));
   } else if (b.steps) {
     leave_batch_open(reader, BatchSizes::steps_key, *b.steps);
   } else if (!reader.is_auto(BatchSizes::global_key) && !reader.is_auto(BatchSizes::micro_key)) {
     reader.note(BatchSizes::global_key,
-                "is not there, and no micro-batch: give train.global_batch_size");
+                "is not set, and neither is the micro-batch size: set train.global_batch_size");
   }
 }
 
@@ -144,7 +147,7 @@ void read_clipping(Reader& reader) {
   if (reader.is_auto("gradient_clipping")) return;
   if (!clip)
     reader.note("gradient_clipping",
-                "is not there: 1.0, DeepSpeed's default; older versions did not clip");
+                "is not set: 1.0, DeepSpeed's default; older versions did not clip");
   reader.set("optimizer.clip_grad", clip.value_or(1), "gradient_clipping");
 }
 
@@ -160,11 +163,11 @@ void read_offload(Reader& reader, std::int64_t stage) {
     if (device == "none") continue;
     if (what == "offload_param" && stage != 3) {
       reader.refuse(section + ".device",
-                    fmt::format("is '{}', which DeepSpeed reads with stage 3 alone", device));
+                    fmt::format("is '{}', which DeepSpeed uses only with stage 3", device));
     } else if (device == "nvme" && path) {
       if (!folder.empty() && folder != *path)
         reader.lose(section + ".nvme_path",
-                    fmt::format("is '{}', and all files go to one folder, '{}'", *path, folder));
+                    fmt::format("is '{}', but all files go to one folder, '{}'", *path, folder));
       if (folder.empty()) folder = *path;
       reader.set_text(ours, "file", section + ".device");
       reader.set_text("offload.path", folder, section + ".nvme_path");
@@ -208,7 +211,7 @@ void read_groups(Reader& reader) {
   if (ranks > 0 && ranks % group == 0)
     return reader.set("parallel.dp_replicate", ranks / group, key);
   reader.lose(key, fmt::format("is {}: set parallel.dp_replicate to the number of such groups{}",
-                               group, ranks > 0 ? "" : ", or give --ranks N"));
+                               group, ranks > 0 ? "" : ", or add --ranks N"));
 }
 
 void read_zero(Reader& reader) {
@@ -228,7 +231,9 @@ void read_tensor_parallel(Reader& reader) {
     const std::string size = fmt::format("tensor_parallel.{}.tp_size", name);
     if (const auto value = reader.count(size); value && *value > 1)
       reader.lose(
-          size, fmt::format("is {}: a degree of training is tensor_parallel.autotp_size", *value));
+          size,
+          fmt::format("is {}: the tensor-parallel size of training is tensor_parallel.autotp_size",
+                      *value));
     reader.pass(fmt::format("tensor_parallel.{}.tp_grain_size", name));
   }
 }
@@ -237,10 +242,11 @@ void read_tensor_parallel(Reader& reader) {
 void read_sparse_attention(Reader& reader) {
   if (!reader.is_there("sparse_attention")) return;
   reader.consume_section("sparse_attention");
-  reader.lose("sparse_attention",
-              fmt::format("has the mode {}: sparse attention is not available; model.window_layers "
-                          "and model.attention_window are local attention",
-                          reader.shown("sparse_attention.mode")));
+  reader.lose(
+      "sparse_attention",
+      fmt::format("has the mode {}: sparse attention is not supported; for local attention use "
+                  "model.window_layers and model.attention_window",
+                  reader.shown("sparse_attention.mode")));
 }
 
 }  // namespace
@@ -249,9 +255,12 @@ void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro
   reader.result().micro_batches = micro_batches;
   reader.result().micro_batches_key = key;
   if (micro_batches != 1)
-    reader.note(key, fmt::format("is {}: train.global_batch_size is that number times the batch of "
-                                 "your program on each rank times the data-parallel ranks",
-                                 micro_batches));
+    reader.note(
+        key,
+        fmt::format(
+            "is {}: set train.global_batch_size to that number times the batch size per rank of "
+            "your program times the data-parallel ranks",
+            micro_batches));
 }
 
 void read_deepspeed(Reader& reader) {

@@ -12,14 +12,14 @@ constexpr const char* usual_rate = "DeepSpeed's default";
 
 // Adam's parameters besides learning rate, betas, epsilon and weight decay.
 constexpr Passed of_adam[] = {
-    {"amsgrad", "false", "the AMSGrad variant is not available"},
-    {"bias_correction", "true", "the moments are always corrected here"},
+    {"amsgrad", "false", "the AMSGrad variant is not supported"},
+    {"bias_correction", "true", "bias correction is always on in Trireme"},
     {"capturable"},
     {"differentiable"},
     {"foreach"},
-    {"fp32_optimizer_states", "true", "states of the optimizer are kept in fp32 here"},
+    {"fp32_optimizer_states", "true", "Trireme keeps optimizer states in fp32"},
     {"fused"},
-    {"maximize", "false", "a loss is minimized here"},
+    {"maximize", "false", "Trireme minimizes the loss"},
     {"set_grad_none"}};
 
 void read_betas(Reader& reader) {
@@ -29,7 +29,7 @@ void read_betas(Reader& reader) {
       reader.has(key + ".0") && reader.has(key + ".1") && !reader.is_there(key + ".2");
   if (reader.has(key) && !pair)
     reader.refuse(key, fmt::format("is {}, not two numbers", reader.shown(key)));
-  if (reader.is_auto(key)) reader.note(key, "is 'auto': the program fills it in");
+  if (reader.is_auto(key)) reader.note(key, "is 'auto', which the program fills in");
   reader.set("optimizer.beta1", reader.number(key + ".0").value_or(0.9), key);
   reader.set("optimizer.beta2", reader.number(key + ".1").value_or(0.999), key);
 }
@@ -43,9 +43,9 @@ void read_adam(Reader& reader, const std::string& type) {
   reader.set_text("optimizer.name", decoupled ? "adamw" : "adam", "optimizer.type");
   const auto rate = reader.number(of("lr"));
   if (const megatron::Setting* set = reader.setting("optimizer.lr"); set && rate) {
-    reader.note(of("lr"), fmt::format("has no effect beside {} = {}, which sets the rate of each "
-                                      "step",
-                                      set->origin, set->value));
+    reader.note(of("lr"),
+                fmt::format("has no effect with {} = {}, which sets the learning rate of each step",
+                            set->origin, set->value));
   } else if (!set && !reader.is_auto(of("lr"))) {
     reader.set("optimizer.lr", rate.value_or(1e-3), rate ? of("lr") : usual_rate);
   }
@@ -59,8 +59,7 @@ void read_adam(Reader& reader, const std::string& type) {
   reader.set("optimizer.decay_vectors", true, "one group of parameters");
   if (reader.has(of("max_grad_norm")))
     reader.refuse(of("max_grad_norm"),
-                  "is not a parameter of DeepSpeed's optimizers: give "
-                  "gradient_clipping");
+                  "is not a parameter of DeepSpeed's optimizers: use gradient_clipping");
   reader.pass("optimizer.params.", of_adam);
 }
 
@@ -72,8 +71,8 @@ void read_optimizer(Reader& reader) {
   if (name == "adam" || name == "adamw") return read_adam(reader, name);
   reader.consume_section("optimizer.params");
   reader.lose("optimizer.type",
-              fmt::format("is '{}', with its parameters: of DeepSpeed's optimizers Adam and AdamW "
-                          "are read; give [optimizer] yourself",
+              fmt::format("is '{}': only DeepSpeed's Adam and AdamW are supported; set [optimizer] "
+                          "instead",
                           *type));
 }
 
@@ -82,8 +81,8 @@ std::int64_t warmup_steps(Reader& reader) {
   const std::string key = "scheduler.params.warmup_num_steps";
   const std::int64_t steps = reader.count(key).value_or(1000);
   if (steps < 1)
-    reader.refuse(key, fmt::format("is {}, and DeepSpeed takes a number above 0", steps));
-  if (steps < 2) reader.note(key, "is 1, of which DeepSpeed makes 2");
+    reader.refuse(key, fmt::format("is {}, but DeepSpeed requires a number above 0", steps));
+  if (steps < 2) reader.note(key, "is 1, which DeepSpeed changes to 2");
   return std::max<std::int64_t>(2, steps);
 }
 
@@ -91,19 +90,19 @@ void read_warmup(Reader& reader) {
   const std::string kind = "scheduler.params.warmup_type";
   const std::string type = reader.text(kind).value_or("log");
   if (type != "linear")
-    reader.lose(kind, fmt::format("is '{}'{}: a warm-up is linear here", type,
-                                  reader.has(kind) ? "" : ", as it is not there"));
+    reader.lose(kind, fmt::format("is '{}'{}: Trireme supports only linear warm-up", type,
+                                  reader.has(kind) ? "" : "by default"));
   reader.set("optimizer.warmup_iters", warmup_steps(reader), "scheduler.params.warmup_num_steps");
   reader.note("scheduler",
-              "is one step late in DeepSpeed: its first two steps have the rate of the first one "
-              "here, and so on");
+              "is delayed by one step in DeepSpeed: its first two steps both use the learning rate "
+              "of Trireme's first step, and so on");
 }
 
 std::int64_t total_steps(Reader& reader) {
   const std::string key = "scheduler.params.total_num_steps";
   const auto total = reader.count(key);
   if (!total && !reader.is_auto(key))
-    reader.refuse(key, "is not there, without which DeepSpeed makes no schedule");
+    reader.refuse(key, "is not set, and DeepSpeed creates no schedule without it");
   if (total && *total < 1) reader.refuse(key, fmt::format("is {}, not above 0", *total));
   if (total) reader.set("optimizer.decay_iters", *total, key);
   return total.value_or(0);
@@ -121,8 +120,8 @@ void read_linear(Reader& reader, bool decays) {
     reader.set("optimizer.lr", to.value_or(1e-3), to ? highest : usual_rate);
   } else if (!decays && !reader.is_auto(highest)) {
     reader.note(highest,
-                "is not there: the optimizer's rate counts, as in DeepSpeed since 0.17.2; "
-                "before it was 0.001");
+                "is not set: the optimizer's learning rate is used, as in DeepSpeed since 0.17.2; "
+                "before that it was 0.001");
   }
   if (!decays) return reader.set_text("optimizer.decay_style", "constant", "scheduler.type");
   reader.set_text("optimizer.decay_style", "linear", "scheduler.type");
@@ -137,7 +136,7 @@ void read_cosine(Reader& reader) {
   const double lr = rate.value_or(1e-3);
   if (!rate)
     reader.lose("optimizer.params.lr",
-                "is not there, of which WarmupCosineLR takes shares: give optimizer.lr, "
+                "is not set, but the ratios of WarmupCosineLR refer to it: set optimizer.lr, "
                 "optimizer.min_lr and optimizer.warmup_init_lr");
   reader.set("optimizer.warmup_init_lr",
              lr * reader.number("scheduler.params.warmup_min_ratio").value_or(0),
@@ -158,8 +157,8 @@ void read_scheduler(Reader& reader) {
   reader.consume_section("scheduler.params");
   reader.lose(
       "scheduler.type",
-      fmt::format("is '{}', with its parameters: WarmupLR, WarmupDecayLR and WarmupCosineLR "
-                  "are read; give the schedule in [optimizer]",
+      fmt::format("is '{}': only WarmupLR, WarmupDecayLR and WarmupCosineLR are supported; set the "
+                  "schedule in [optimizer]",
                   *type));
 }
 

@@ -35,8 +35,8 @@ class YamlReader {
   Parsed result;
 
   Json read(const YAML::Node& node, const std::string& path, int depth) {
-    if (depth > kDeepest) fail_input("values lie more than {} deep within others", kDeepest);
-    if (++values_ > kMostValues) fail_input("there are more than {} values", kMostValues);
+    if (depth > kDeepest) fail_input("values are nested more than {} levels deep", kDeepest);
+    if (++values_ > kMostValues) fail_input("it has more than {} values", kMostValues);
     if (node.IsMap()) return read_map(node, path, depth);
     if (!node.IsSequence()) return node.IsScalar() ? yaml_scalar(node) : Json();
     Json json = Json::array();
@@ -48,7 +48,7 @@ class YamlReader {
   Json read_map(const YAML::Node& node, const std::string& path, int depth) {
     Json json = Json::object();
     for (const auto& item : node) {
-      if (!item.first.IsScalar()) fail_input("a key is not a text, below '{}'", path);
+      if (!item.first.IsScalar()) fail_input("a key below '{}' is not a string", path);
       const std::string name = item.first.Scalar();
       const std::string key = path.empty() ? name : path + "." + name;
       if (json.contains(name)) result.repeated.push_back(key);
@@ -77,7 +77,7 @@ void refuse_deep_yaml(const std::string& text) {
       const bool begins = i + 1 == line.size() || line[i + 1] == ' ' || line[i + 1] == '\t';
       signs += begins && (c == '-' || c == '?' || c == ':');
       if (brackets > kDeepest || signs > most_signs)
-        fail_input("values lie more than {} deep within others", kDeepest);
+        fail_input("values are nested more than {} levels deep", kDeepest);
     }
   }
 }

@@ -250,9 +250,11 @@ void Reader::lose_others() {
       if (value.is_object() && !value.empty()) {
         visit(value, key);
       } else if (!is_known_table(key)) {
-        lose(key, fmt::format("is {}, and not a setting of {} that Trireme knows: if it does not "
-                              "affect the results, remove it and import again",
-                              short_text(value), name_of(result_.system)));
+        lose(key,
+             fmt::format(
+                 "is {}, but it is not a known setting of {}: if it does not affect the results, "
+                 "remove it and import again",
+                 short_text(value), name_of(result_.system)));
       } else if (!value.is_null() && !value.empty()) {
         lose(key, fmt::format("is {}, not a table", short_text(value)));
       }
@@ -262,7 +264,7 @@ void Reader::lose_others() {
   for (const std::string& key : autos_) {
     const auto& notes = result_.translation.notes;
     if (std::ranges::find(notes, key, &megatron::Note::flag) == notes.end())
-      note(key, "is 'auto': the program fills it in, so give its value yourself");
+      note(key, "is 'auto', which the program fills in: set its value explicitly");
   }
 }
 

@@ -22,14 +22,14 @@ void refuse_known(const fs::path& path, const Json& json) {
   const Json target = json.value("_target_", Json());
   if (target.is_string() && target.get<std::string>().starts_with("megatron.bridge.")) {
     fail_input(
-        "'{}' is a configuration of Megatron-Bridge (run_config.yaml), which is not read: give the "
-        "flags of Megatron-LM that say the same to `trireme pretrain-gpt --print-config`",
+        "'{}' is a configuration of Megatron-Bridge (run_config.yaml), which is not supported: "
+        "pass the equivalent flags of Megatron-LM to `trireme pretrain-gpt --print-config`",
         path.string());
   }
   if (json.contains("model_spec") && has_any(json, {"training", "parallelism", "lr_scheduler"})) {
     fail_input(
-        "'{}' is what torchtitan prints of its configuration since February 2026, which is not "
-        "read: the TOML files of earlier versions are, and `trireme config` asks for the rest",
+        "'{}' is a configuration printed by torchtitan since February 2026, which is not "
+        "supported: use the TOML file of an earlier version, or `trireme config`",
         path.string());
   }
 }
@@ -45,9 +45,9 @@ System system_of(const fs::path& path, const Json& json) {
       has_any(json, {"parallelism", "model", "job"}))
     return System::torchtitan;
   fail_input(
-      "'{}' is of none of the known systems: expected accelerate's YAML (distributed_type), "
-      "DeepSpeed's JSON "
-      "(zero_optimization, train_batch_size) or torchtitan's TOML ([training]); {}",
+      "'{}' is not a settings file of a known system: expected accelerate's YAML "
+      "(distributed_type), DeepSpeed's JSON (zero_optimization, train_batch_size) or torchtitan's "
+      "TOML ([training]); {}",
       path.string(), json_keys_shown(json));
 }
 
@@ -84,7 +84,7 @@ SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, st
   result.ranks = ranks;
   Reader reader(path.string(), parsed.json, result);
   for (const std::string& key : parsed.repeated)
-    reader.note(key, "is there twice: the last value counts, as in PyYAML");
+    reader.note(key, "appears twice: the last value applies, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);
   if (result.system == System::deepspeed) read_deepspeed(reader);
   if (result.system == System::torchtitan) read_torchtitan(reader, ranks);

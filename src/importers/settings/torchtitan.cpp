@@ -54,17 +54,18 @@ void read_flavor(Reader& reader, const Age& age) {
 // Llama 3.1's RoPE scaling, which all torchtitan flavors use since October 2025.
 void read_positions(Reader& reader, const Age& age) {
   if (age.is_before(scaled_positions))
-    return reader.note("model.rope_scaling",
-                       fmt::format("stays none: '{}' is a key of torchtitan before October 2025, "
-                                   "which did not scale positions",
-                                   age.oldest));
+    return reader.note(
+        "model.rope_scaling",
+        fmt::format("remains none: '{}' is a key of torchtitan before October 2025, which "
+                    "did not scale positions",
+                    age.oldest));
   reader.set_text("model.rope_scaling", "llama3", "model.name");
   reader.set("model.rope_scaling_factor", 8.0, "model.name");
   reader.set("model.rope_original_length", std::int64_t{8192}, "model.name");
   if (!age.is_after(scaled_positions))
     reader.note("model.rope_scaling",
-                "is Llama 3.1's, as in torchtitan since October 2025; before, positions were not "
-                "scaled");
+                "is that of Llama 3.1, as in torchtitan since October 2025; before that, positions "
+                "were not scaled");
 }
 
 // torchtitan's LayerNorm has no bias; ours has.
@@ -76,8 +77,8 @@ void read_norm(Reader& reader) {
     reader.set_text("model.norm", "layer_norm", "model.norm_type");
     reader.lose(
         "model.norm_type",
-        "is 'layernorm': torchtitan's has no bias, and model.norm = \"layer_norm\" has one, "
-        "which is trained");
+        "is 'layernorm', which has no bias in torchtitan, but model.norm = \"layer_norm\" has a "
+        "trained bias");
   } else {
     reader.lose("model.norm_type",
                 fmt::format("is '{}': model.norm is rms_norm or layer_norm", type));
@@ -91,11 +92,11 @@ void read_tokenizer(Reader& reader) {
   const std::string key = old.empty() ? "model.hf_assets_path" : "model.tokenizer_path";
   const std::string path = old.empty() ? assets : old;
   if (!old.empty() && !assets.empty() && old != assets)
-    reader.note(
-        key, fmt::format("counts, and not model.hf_assets_path = '{}', as in torchtitan", assets));
+    reader.note(key, fmt::format("is used instead of model.hf_assets_path = '{}', as in torchtitan",
+                                 assets));
   if (path.empty())
     return reader.note("model.hf_assets_path",
-                       "is not there: name the tokenizer in data.tokenizer and "
+                       "is not set: set the tokenizer with data.tokenizer and "
                        "data.tokenizer_model");
   const bool tiktoken = path.ends_with(".model") || path.ends_with(".tiktoken");
   reader.set_text("data.tokenizer", tiktoken ? "tiktoken" : "hf", key);
@@ -109,12 +110,13 @@ void read_tokenizer(Reader& reader) {
 void read_converters(Reader& reader) {
   for (const std::string& name : reader.list("model.converters")) {
     const bool fp8 = name.find("float8") != name.npos;
-    reader.lose("model.converters",
-                fmt::format("has '{}': {}", name,
-                            fp8 ? "fp8 in recipes that are not ours: rowwise is not available, and "
-                                  "tensorwise has one scale for a batch and includes the head; "
-                                  "fp8.recipe has those that are"
-                                : "a change of the model's arithmetic that is not available"));
+    reader.lose(
+        "model.converters",
+        fmt::format("has '{}': {}", name,
+                    fp8 ? "unsupported fp8 recipes: rowwise is not supported, and tensorwise "
+                          "has one scale per batch and includes the output head; see "
+                          "fp8.recipe for the supported recipes"
+                        : "a change of the model's arithmetic that is not supported"));
   }
 }
 
@@ -186,9 +188,9 @@ void read_schedule(Reader& reader, const Age& age, const Steps& s, double lr) {
   if (longer > 0 && s.warmup + decay >= s.total)
     reader.lose(
         "lr_scheduler",
-        "has no steps at the full rate, and the first after the warm-up has it here, while it "
-        "had already fallen in torchtitan of March to June 2025; all others agree. Give "
-        "lr_scheduler.decay_ratio, or the schedule in [optimizer]");
+        "has no steps at the peak learning rate: the first step after the warm-up uses it in "
+        "Trireme, but had already decayed in torchtitan of March to June 2025; all other steps "
+        "agree. Set lr_scheduler.decay_ratio, or the schedule in [optimizer]");
   reader.set_text("optimizer.decay_style", "wsd", "lr_scheduler");
   reader.set("optimizer.wsd_decay_iters", decay + longer, "lr_scheduler.decay_ratio");
   reader.set_text("optimizer.wsd_decay_style", kind == "sqrt" ? "minus_sqrt" : kind,
@@ -209,7 +211,7 @@ void read_rates(Reader& reader, const Age& age) {
 void read_optimizer(Reader& reader) {
   const std::string name = reader.text("optimizer.name").value_or("AdamW");
   if (name != "AdamW" && name != "Adam")
-    reader.lose("optimizer.name", fmt::format("is '{}': Adam and AdamW are known", name));
+    reader.lose("optimizer.name", fmt::format("is '{}': only Adam and AdamW are supported", name));
   reader.set_text("optimizer.name", name == "Adam" ? "adam" : "adamw", "optimizer.name");
   reader.set("optimizer.beta1", reader.number("optimizer.beta1").value_or(0.9), "optimizer.beta1");
   reader.set("optimizer.beta2", reader.number("optimizer.beta2").value_or(0.95), "optimizer.beta2");
@@ -230,9 +232,11 @@ void read_recomputation(Reader& reader) {
     reader.refuse(key, fmt::format("is '{}', not selective, full, memory_budget or none", mode));
   reader.set_text("parallel.recompute", other ? "selective" : mode, key);
   if (other)
-    reader.note(key, fmt::format("is '{}': attention is computed again here, which changes memory "
-                                 "and time but no number",
-                                 mode));
+    reader.note(
+        key,
+        fmt::format(
+            "is '{}': Trireme recomputes attention, which changes memory and time but not results",
+            mode));
 }
 
 void read_checkpoint(Reader& reader, const Age& age) {
@@ -249,7 +253,7 @@ void read_checkpoint(Reader& reader, const Age& age) {
                   fmt::format("is '{}', not disabled, async or async_with_pinned_mem", mode));
   if (const auto from = reader.text("checkpoint.initial_load_path"); from && !from->empty())
     reader.lose("checkpoint.initial_load_path",
-                fmt::format("names '{}': bring it over with `trireme convert --from dcp`", *from));
+                fmt::format("is '{}': import it with `trireme convert --from dcp`", *from));
   if (!enabled) {
     for (const std::string& key :
          {interval, std::string("checkpoint.keep_latest_k"), std::string("checkpoint.async_mode")})
@@ -265,13 +269,16 @@ void read_checkpoint(Reader& reader, const Age& age) {
 void read_data(Reader& reader) {
   for (const char* key : {"training.dataset", "training.dataset_path"})
     if (const auto name = reader.text(key))
-      reader.note(key, fmt::format("is '{}': name the files in data.sources, or prepare them with "
-                                   "`trireme preprocess` and name them in data.path",
-                                   *name));
+      reader.note(
+          key,
+          fmt::format(
+              "is '{}': set data.sources to its files, or prepare them with `trireme preprocess` "
+              "and set data.path",
+              *name));
   if (const auto seed = reader.count("training.shuffle_seed"))
     reader.note(
         "training.shuffle_seed",
-        fmt::format("is {}: the order of samples is Trireme's own, and follows run.seed", *seed));
+        fmt::format("is {}: Trireme uses its own order of samples, determined by run.seed", *seed));
   const bool on =
       reader.flag(reader.one_of({"validation.enable", "validation.enabled"})).value_or(false);
   if (on)
@@ -280,7 +287,7 @@ void read_data(Reader& reader) {
        {"dataset", "dataset_path", "freq", "local_batch_size", "seq_len", "steps"}) {
     const std::string whole = fmt::format("validation.{}", key);
     if (on && reader.is_there(whole))
-      reader.note(whole, fmt::format("is {}, which is not taken over", reader.shown(whole)));
+      reader.note(whole, fmt::format("is {}, which is not carried over", reader.shown(whole)));
     if (on)
       reader.consume(whole);
     else
@@ -294,10 +301,11 @@ void read_torchtitan(Reader& reader, std::int64_t ranks) {
   pass_torchtitan_keys(reader);
   const Age age = age_of(reader);
   if (age.contradicts())
-    reader.lose(age.oldest,
-                fmt::format("is a key of torchtitan before {}, and {} one since {}: no version "
-                            "reads both, so that one of them has no effect; take it out",
-                            month_of(age.until), age.youngest, month_of(age.since)));
+    reader.lose(
+        age.oldest,
+        fmt::format("is a key of torchtitan before {}, and {} a key since {}: no version reads "
+                    "both, so one of them has no effect: remove it",
+                    month_of(age.until), age.youngest, month_of(age.since)));
   read_model(reader, age);
   read_rates(reader, age);
   read_optimizer(reader);
@@ -313,7 +321,7 @@ void read_torchtitan(Reader& reader, std::int64_t ranks) {
   reader.set("log.tensorboard", reader.flag("metrics.enable_tensorboard").value_or(false),
              "metrics.enable_tensorboard");
   read_data(reader);
-  reader.note("weights", "begin with other random numbers than torchtitan's");
+  reader.note("weights", "are initialized with different random numbers than in torchtitan");
   reader.result().open = "data.sources or data.path";
 }
 

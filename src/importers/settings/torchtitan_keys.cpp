@@ -6,12 +6,12 @@
 namespace trireme::settings {
 namespace {
 
-constexpr const char* own_code = "a module of your own, which may change the training in any way";
+constexpr const char* own_code = "a custom module, which may change the training in any way";
 constexpr const char* own_fp8 =
-    "fp8 in a recipe that is not ours: rowwise is not available, and tensorwise has one scale for "
-    "a batch and includes the head; fp8.recipe has those that are";
-constexpr const char* no_training = "nothing is trained then";
-constexpr const char* other_start = "the training begins elsewhere than a new one";
+    "unsupported fp8 recipe: rowwise is not supported, and tensorwise has one scale per batch and "
+    "includes the output head; see fp8.recipe for the supported recipes";
+constexpr const char* no_training = "nothing would be trained";
+constexpr const char* other_start = "the training would not start from the beginning";
 
 constexpr Passed job[] = {{"config_file"},
                           {"description"},
@@ -36,27 +36,28 @@ constexpr Passed metrics[] = {{"disable_color_printing"},
                               {"save_for_all_ranks"},
                               {"save_tb_folder"}};
 
-constexpr Passed model[] = {
-    {"attn_mask_type", "causal", "documents do not see each other: set data.reset_attention_mask"},
-    {"print_after_conversion"},
-    {"use_flex_attn"}};
+constexpr Passed model[] = {{"attn_mask_type", "causal",
+                             "attention does not cross documents: set data.reset_attention_mask"},
+                            {"print_after_conversion"},
+                            {"use_flex_attn"}};
 
 constexpr Passed optimizer[] = {
-    {"early_step_in_backward", "false", "gradients are then not clipped together"},
+    {"early_step_in_backward", "false", "gradients would not be clipped together"},
     {"fused"},
     {"implementation"}};
 
 constexpr Passed training[] = {
-    {"checkpoint_interval_type", "steps", "an interval is a number of steps here"},
+    {"checkpoint_interval_type", "steps", "in Trireme intervals are numbers of steps"},
     {"compile"},
     {"dataloader.num_workers"},
     {"dataloader.persistent_workers"},
     {"dataloader.pin_memory"},
     {"dataloader.prefetch_factor"},
-    {"debug_moe_force_load_balance", "false", "tokens go to experts in turn, a test of speed"},
+    {"debug_moe_force_load_balance", "false",
+     "tokens are assigned to experts round-robin, for benchmarks only"},
     {"deterministic"},
     {"disable_loss_parallel"},
-    {"dtype", "float32", "weights and states of the optimizer are kept in fp32 here"},
+    {"dtype", "float32", "Trireme keeps weights and optimizer states in fp32"},
     {"enable_float8_linear", "false", own_fp8},
     {"enable_fp8_linear", "false", own_fp8},
     {"enable_fsdp_float8_all_gather"},
@@ -70,8 +71,7 @@ constexpr Passed training[] = {
     {"gc_debug"},
     {"gc_freq"},
     {"mixed_precision_reduce", "float32",
-     "gradients are summed over the ranks in fp32 here (run.gradient_dtype = \"bf16\" is another "
-     "way to narrow sums)"},
+     "Trireme reduces gradients in fp32 (alternatively use run.gradient_dtype = \"bf16\")"},
     {"precompute_float8_dynamic_scale_for_fsdp"},
     {"warmup_pct", "", "a warm-up as a share of the steps: give optimizer.warmup_iters"}};
 
@@ -106,12 +106,13 @@ constexpr Passed checkpoint[] = {
     {"initial_load_in_hf_quantized"},
     {"initial_load_model_only"},
     {"initial_load_model_weights_only"},
-    {"interval_type", "steps", "an interval is a number of steps here: give checkpoint.interval"},
+    {"interval_type", "steps",
+     "in Trireme intervals are numbers of steps: give checkpoint.interval"},
     {"last_save_in_hf"},
     {"last_save_in_safetensors_format"},
     {"last_save_model_only"},
     {"last_save_model_weights_only"},
-    {"load_only", "false", "nothing is saved then: leave [checkpoint] out"},
+    {"load_only", "false", "nothing would be saved: remove [checkpoint]"},
     {"load_step", "-1", other_start},
     {"model_weights_only"}};
 
@@ -124,10 +125,10 @@ constexpr Passed activation_checkpoint[] = {{"debug"},
                                             {"selective_ac_option"},
                                             {"visualize_memory_budget_pareto"}};
 
-constexpr Passed debug[] = {
-    {"deterministic"},
-    {"deterministic_warn_only"},
-    {"moe_force_load_balance", "false", "tokens go to experts in turn, a test of speed"}};
+constexpr Passed debug[] = {{"deterministic"},
+                            {"deterministic_warn_only"},
+                            {"moe_force_load_balance", "false",
+                             "tokens are assigned to experts round-robin, for benchmarks only"}};
 
 constexpr Passed comm[] = {{"init_timeout_seconds"},    {"mode", "default", no_training},
                            {"save_traces_file_prefix"}, {"save_traces_folder"},
@@ -166,8 +167,8 @@ constexpr Passed quantize[] = {{"float8.emulate"},
                                {"mx.mxfp8_dim1_cast_kernel_choice"},
                                {"mx.recipe_name"}};
 
-constexpr const char* restarts = "replicas come and go, which changes batches";
-constexpr const char* rare_sums = "replicas take steps of their own between their sums";
+constexpr const char* restarts = "replicas may join and leave, which changes the batch size";
+constexpr const char* rare_sums = "replicas take local steps between synchronizations";
 
 constexpr Passed fault_tolerance[] = {{"enable", "false", restarts},
                                       {"fragment_sync_delay", "0", rare_sums},

@@ -56,18 +56,18 @@ Degrees read_degrees(Reader& reader, std::int64_t ranks) {
   const std::int64_t others = d.tp * d.pp * d.cp * d.copies;
   if (d.shards == 0 && ranks > 0) {
     if (ranks % others != 0)
-      reader.refuse(
-          "parallelism",
-          fmt::format("has degrees of {} in all, which do not divide {} ranks", others, ranks));
+      reader.refuse("parallelism",
+                    fmt::format("has a product of degrees of {}, which does not divide {} ranks",
+                                others, ranks));
     d.shards = ranks / others;
   }
   reader.result().ranks = others * d.shards;
   if (ranks > 0 && reader.result().ranks != ranks)
     reader.refuse(
         "parallelism",
-        fmt::format("is for {} ranks (tensor_parallel_degree {} x pipeline_parallel_degree "
-                    "{} x context_parallel_degree {} x data_parallel_replicate_degree {} x "
-                    "data_parallel_shard_degree {}), and --ranks says {}",
+        fmt::format("is for {} ranks (tensor_parallel_degree {} x pipeline_parallel_degree {} x "
+                    "context_parallel_degree {} x data_parallel_replicate_degree {} x "
+                    "data_parallel_shard_degree {}), but --ranks is {}",
                     reader.result().ranks, d.tp, d.pp, d.cp, d.copies, d.shards, ranks));
   return d;
 }
@@ -96,9 +96,10 @@ std::int64_t stages_of_rank(Reader& reader, const std::string& splits_key, std::
   const std::int64_t points = static_cast<std::int64_t>(reader.list(splits_key).size());
   if (points == 0) return 2;
   if ((points + 1) % pp != 0)
-    reader.refuse(splits_key,
-                  fmt::format("makes {} stages, which {} ranks cannot share", points + 1, pp));
-  reader.note(splits_key, "are not taken over: layers are split evenly, which changes no number");
+    reader.refuse(splits_key, fmt::format("gives {} stages, which {} ranks cannot share evenly",
+                                          points + 1, pp));
+  reader.note(splits_key,
+              "are not carried over: layers are split evenly, which does not change results");
   return (points + 1) / pp;
 }
 
@@ -120,10 +121,11 @@ void read_pipeline(Reader& reader, std::int64_t pp) {
   }
   const std::int64_t stages = row->looped ? stages_of_rank(reader, splits, pp) : 1;
   if (!row->looped && !reader.list(splits).empty())
-    reader.note(splits, "are not taken over: layers are split evenly, which changes no number");
+    reader.note(splits,
+                "are not carried over: layers are split evenly, which does not change results");
   if (!row->ours || !order.empty())
     return reader.note(order.empty() ? key : csv,
-                       fmt::format("is '{}': 1f1b takes its place, which changes no number",
+                       fmt::format("is '{}': 1f1b is used instead, which does not change results",
                                    order.empty() ? name : order));
   reader.set_text("parallel.schedule", row->ours, key);
   if (row->looped) reader.set("parallel.virtual_stages", stages, key);
@@ -161,7 +163,7 @@ void read_batch(Reader& reader, const Age& age, const Degrees& d) {
   const std::int64_t global = reader.count("training.global_batch_size").value_or(-1);
   if (global < 1 && d.shards == 0)
     return reader.lose("training.global_batch_size",
-                       "follows from the number of ranks: give --ranks N");
+                       "depends on the number of ranks: add --ranks N");
   if (global > 0 && d.shards > 0 && global % (local * d.replicas()) != 0)
     reader.refuse("training.global_batch_size",
                   fmt::format("is {}, which is not a multiple of {} = {} on {} data-parallel ranks",
@@ -181,7 +183,7 @@ void read_precision(Reader& reader, const Age& age, const Degrees& d) {
   const bool autocast = d.tp == 1 && d.pp == 1 && !age.is_before(autocast_without_fsdp);
   const bool narrow = type == "bfloat16" && (fsdp || autocast);
   if (type == "bfloat16" && !narrow)
-    reader.note(key, "has no effect in torchtitan without shards: the arithmetic is that of fp32");
+    reader.note(key, "has no effect in torchtitan without sharding: computation is in fp32");
   reader.set_text("run.precision", narrow ? "bf16" : "fp32", key);
 }
 

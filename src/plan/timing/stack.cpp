@@ -133,7 +133,7 @@ const Stack& find_stack(const std::string& name) {
     if (name == stack.name) return stack;
     known += (known.empty() ? "" : ", ") + std::string(stack.name);
   }
-  fail_input("--stack {}: not a software stack that the program knows ({})", name, known);
+  fail_input("--stack {}: not a known software stack ({})", name, known);
 }
 
 }  // namespace trireme

@@ -175,7 +175,7 @@ function drawTiles() {
   const {status} = run, step = stepOf(run), state = stateOf(run), pace = secondsPerStep(run);
   const since = status.updated ? Math.max(0, serverTime - Date.parse(status.updated) / 1000) : null;
   const tiles = [tile('state', state,
-    state === 'killed' ? 'its process ended without a word' : status.reason
+    state === 'killed' ? 'its process ended without a message' : status.reason
       || (since !== null ? `${state === 'running' ? 'reported' : ''} ${duration(since)} ago` : ''), state)];
   const progress = tile('step', short(step), status.steps ? `of ${status.steps}` : '');
   if (status.steps) {
@@ -282,7 +282,7 @@ function layoutCard(run) {
   else {
     if (layout.mesh) card.append(element('p', 'faint', layout.mesh));
     if (layout.note) card.append(element('p', 'faint', layout.note));
-    if (layout.memory) card.append(picture(layout.memory, 'memory of a rank by region'));
+    if (layout.memory) card.append(picture(layout.memory, 'memory per rank by region'));
     if (layout.schedule) card.append(picture(layout.schedule, 'the pipeline schedule'));
   }
   return card;

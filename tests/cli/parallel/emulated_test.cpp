@@ -142,7 +142,7 @@ TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
 TEST_F(EmulatedJobs, CollectivesByWayOfTheHostGiveTheSameBits) {
   const Variable none("TRIREME_EMULATED_COLLECTIVES", "none");
   expect_same_bits({{2, "parallel.zero=3"}}, "parallel.numerics=exact");
-  EXPECT_THAT(read("job0.out"), HasSubstr("collectives go by way of the host's memory"));
+  EXPECT_THAT(read("job0.out"), HasSubstr("collectives go through host memory"));
 }
 
 // Keys and values pass from rank to rank, with packed documents and shared heads.
@@ -246,7 +246,7 @@ TEST_F(EmulatedJobs, MoreRanksThanGpusAreRefused) {
   const Variable devices("TRIREME_EMULATED_DEVICES", "1");
   const Outcome outcome = train_on("two", {2, settings});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("ranks 0 and 1 have the same GPU, for 2 ranks on their node"));
+  EXPECT_THAT(outcome.out, HasSubstr("ranks 0 and 1 use the same GPU, with 2 ranks on their node"));
   EXPECT_EQ(count_of(outcome.out, "trireme: "), 1) << outcome.out;
 }
 

@@ -62,11 +62,14 @@ TEST_F(Guard, NamesTheRankWhoseProductsAreWrongAndGoesOnFromWhatIsSound) {
   const Outcome outcome = run_flipped("run", 1, 3 * products + products / 16);
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   // The message of the rank that found it; the line about the restart repeats it.
-  const auto found = lines_of("run.out", "): silent corruption found after step 3: ranks ");
+  const auto found = lines_of("run.out", "): silent data corruption detected after step 3: ranks ");
   ASSERT_EQ(found.size(), 1u) << outcome.out;
-  EXPECT_THAT(found[0], HasSubstr("computed the same micro-batch and got other bits"));
-  EXPECT_THAT(found[0], HasSubstr("There was no check before; nothing was saved since, and the run "
-                                  "resumes from the beginning; suspect nodes: "));
+  EXPECT_THAT(found[0], HasSubstr("computed the same micro-batch with different bits"));
+  EXPECT_THAT(
+      found[0],
+      HasSubstr(
+          "This was the first check; nothing has been saved since then, and the run resumes from "
+          "the beginning; suspect nodes: "));
   EXPECT_EQ(metrics("run"), metrics("whole"));
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");
 }
@@ -80,11 +83,12 @@ TEST_F(Guard, SaysWhetherWhatItWasResumedFromWasChecked) {
     return read(dir + ".out");
   };
   EXPECT_THAT(found_after("guarded", "train.guard_interval=3"),
-              HasSubstr("The last check without a finding was after step 4; nothing was saved "
-                        "since, and the run resumes from step 4"));
-  EXPECT_THAT(found_after("unguarded", ""),
-              HasSubstr("There was no check before; the run resumes from step 4, which was saved "
-                        "without a check"));
+              HasSubstr("The last successful check was after step 4; nothing has been saved "
+                        "since then, and the run resumes from step 4"));
+  EXPECT_THAT(
+      found_after("unguarded", ""),
+      HasSubstr("This was the first check; the run resumes from step 4, which was saved without "
+                "a check"));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ TEST(Faults, AForeignLauncherIsSeenAndSaidOnce) {
     const Outcome first = shell(nobody + variables + "0 " TRIREME_PROBE " busy 1");
     EXPECT_EQ(first.exit_code, 1) << first.output;
     EXPECT_THAT(first.output, HasSubstr("started 4 processes"));
-    EXPECT_THAT(first.output, HasSubstr("sees 1: it does not know this launcher"));
+    EXPECT_THAT(first.output, HasSubstr("sees 1: it does not support this launcher"));
     EXPECT_THAT(first.output, HasSubstr("mpiexec"));
     EXPECT_EQ(first.messages(), 1) << first.output;
     const Outcome other = shell(nobody + variables + "3 " TRIREME_PROBE " busy 1");

@@ -225,7 +225,8 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
               HasSubstr("--no-rope-freq, which is not supported: it leaves positions out"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
-  EXPECT_THAT(argument("add_bias_linear", {false}), HasSubstr("nothing is left out"));
+  EXPECT_THAT(argument("add_bias_linear", {false}),
+              HasSubstr("tensors are never dropped silently"));
   EXPECT_THAT(argument("normalization", {std::string("RMSNorm")}),
               HasSubstr("final_layernorm.bias"));
   const TorchValue tensor{TorchTensor{DType::f32, {4}}};

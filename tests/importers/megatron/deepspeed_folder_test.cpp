@@ -117,7 +117,7 @@ TEST_F(DeepspeedFolders, FilesThatDoNotBelongTogetherAreNamed) {
   fs::copy_file(step / "layer_02-model_01-model_states.pt",
                 step / "layer_02-model_00-model_states.pt", fs::copy_options::overwrite_existing);
   EXPECT_THAT(refusal(step), AllOf(HasSubstr("layer_02-model_00-model_states.pt"),
-                                   HasSubstr("of different steps")));
+                                   HasSubstr("from different steps")));
 }
 
 TEST_F(DeepspeedFolders, ExpertsAreRefused) {

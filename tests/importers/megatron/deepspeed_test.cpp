@@ -159,7 +159,7 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
       {R"({"gradient_accumulation_steps": 3, "train_batch_size": 256})", "",
        "gradient_accumulation_steps in ds.json is 3, but a global batch of 256 is not a multiple"},
       {R"({"train_batch_size": 8, "train_batch_size": 16})", "",
-       "'train_batch_size' is there twice"},
+       "duplicate key 'train_batch_size'"},
       {R"({"zero_optimization": {"offload_optimizer": {"device": "nvme"}}})", "",
        "zero_optimization.offload_optimizer.device in ds.json is the string \"nvme\""},
       {R"({"zero_optimization": true})", "", "zero_optimization in ds.json is true, not an object"},

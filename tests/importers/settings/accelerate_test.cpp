@@ -64,7 +64,7 @@ TEST_F(Accelerate, WordsOfDevicesMayBeCapitals) {
   EXPECT_EQ(config(nvme).offload.optimizer, OffloadPlace::file);
   EXPECT_EQ(config(nvme).offload.path, "/fast");
   EXPECT_THAT(lost(read("a.yaml", answers("nvme", "none", 2))),
-              HasSubstr("a folder belongs to it"));
+              HasSubstr("which requires a folder"));
   EXPECT_THAT(refusal("a.yaml", answers("no", "none", 2)),
               HasSubstr("is 'no', not none, cpu or nvme"));
   EXPECT_EQ(config(read("a.yaml", "distributed_type: no\nmixed_precision: no\n")).run.precision,
@@ -77,9 +77,9 @@ TEST_F(Accelerate, SizesThatDoNotMultiplyAreNamed) {
       "  fsdp_version: 2\nparallelism_config:\n  parallelism_config_tp_size: 2\n"
       "  parallelism_config_dp_shard_size: ";
   EXPECT_THAT(refusal("a.yaml", fsdp + "2\n"),
-              HasSubstr("sizes of 4 in all (dp_replicate 1 x dp_shard 2 x tp 2 x cp 1 x sp 1), and "
+              HasSubstr("a total size of 4 (dp_replicate 1 x dp_shard 2 x tp 2 x cp 1 x sp 1), but "
                         "num_processes is 8"));
-  EXPECT_THAT(refusal("a.yaml", fsdp + "8\n"), HasSubstr("16 in all"));
+  EXPECT_THAT(refusal("a.yaml", fsdp + "8\n"), HasSubstr("a total size of 16"));
   EXPECT_EQ(config(read("a.yaml", fsdp + "4\n")).parallel.tp, 2);
   std::string megatron = megatron_answers(1);
   megatron.replace(megatron.find("num_processes: 8"), 16, "num_processes: 6");
@@ -89,10 +89,10 @@ TEST_F(Accelerate, SizesThatDoNotMultiplyAreNamed) {
   EXPECT_THAT(refusal("a.yaml", "distributed_type: MULTI_GPU\nnum_processes: 8\nnum_machines: 3\n"),
               HasSubstr("num_processes is 8, which is not a multiple of num_machines = 3"));
   EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\nnum_processes: 8\n"),
-              HasSubstr("num_processes is 8, and with distributed_type NO"));
+              HasSubstr("num_processes is 8, but with distributed_type NO"));
   EXPECT_EQ(read("a.yaml", "distributed_type: NO\nnum_processes: 1\n").ranks, 1);
   EXPECT_THAT(refusal("a.yaml", "distributed_type: MULTI_GPU\nnum_processes: 8\n", 4),
-              HasSubstr("num_processes is 8, and --ranks says 4"));
+              HasSubstr("num_processes is 8, but --ranks is 4"));
 }
 
 TEST_F(Accelerate, TheKindOfFsdpDecidesWhichWordCounts) {
@@ -120,7 +120,7 @@ TEST_F(Accelerate, KeysThatAreThereTwiceAreNoted) {
   const SettingsFile file =
       read("a.yaml", "distributed_type: NO\nmixed_precision: fp16\nmixed_precision: bf16\n");
   EXPECT_EQ(config(file).run.precision, Precision::bf16);
-  EXPECT_THAT(noted(file), HasSubstr("mixed_precision is there twice"));
+  EXPECT_THAT(noted(file), HasSubstr("mixed_precision appears twice"));
 }
 
 TEST_F(Accelerate, ATrainingOnProcessorsIsOne) {

@@ -81,7 +81,7 @@ TEST_F(Torchtitan, TheScheduleOfSpring2025IsThatOfItsTime) {
       "[model]\nflavor = '8B'\n[lr_scheduler]\nwarmup_steps = 4\n[training]\n"
       "batch_size = 1\nsteps = 20\n";
   EXPECT_THAT(lost(read("job.toml", whole, 4)),
-              HasSubstr("had already fallen in torchtitan of March to June 2025"));
+              HasSubstr("had already decayed in torchtitan of March to June 2025"));
 }
 
 TEST_F(Torchtitan, ThePipelineOfTheExperimentalSectionIsRead) {
@@ -118,7 +118,7 @@ TEST_F(Torchtitan, KeysOfDifferentVersionsAreNamed) {
         {"tensor_parallel_degree = 2\n", "training.tensor_parallel_degree"}})
     EXPECT_THAT(lost(read("job.toml", base + more, 8)), HasSubstr(key));
   EXPECT_THAT(lost(read("job.toml", base + "warmup_steps = 7\n", 8)),
-              HasSubstr("before 2025-03, and training.local_batch_size one since 2025-06"));
+              HasSubstr("before 2025-03, and training.local_batch_size a key since 2025-06"));
   // What has no effect contradicts nothing.
   EXPECT_EQ(lost(read("job.toml",
                       base + "[experimental]\npipeline_parallel_degree = 1\n"
@@ -147,17 +147,18 @@ TEST_F(Torchtitan, SectionsThatDecideAboutTheTrainingAreNotPassedOver) {
        {std::pair{"[float8]\nenable_float8_linear = true\n",
                   "float8.enable_float8_linear is true: fp8 in a recipe"},
         {"[experimental]\ncustom_import = 'mine'\n", "experimental.custom_import is 'mine'"},
-        {"[experimental]\nfoo = 4\n", "experimental.foo is 4, and not a setting of torchtitan"},
+        {"[experimental]\nfoo = 4\n",
+         "experimental.foo is 4, but it is not a known setting of torchtitan"},
         {"mixed_precision_reduce = 'bfloat16'\n", "training.mixed_precision_reduce is 'bfloat16'"},
         {"[checkpoint]\ninterval_type = 'seconds'\n", "checkpoint.interval_type is 'seconds'"},
         {"[fault_tolerance]\nsemi_sync_method = 'diloco'\n", "fault_tolerance.semi_sync_method"},
         {"[debug]\nmoe_force_load_balance = true\n", "debug.moe_force_load_balance is true"},
-        {"[empty]\n", "empty is {}, and not a setting"}})
+        {"[empty]\n", "empty is {}, but it is not a known setting"}})
     EXPECT_THAT(lost(read("job.toml", base + more, 64)), HasSubstr(words));
   const SettingsFile norm = read(
       "job.toml", "[model]\nflavor = '8B'\nnorm_type = 'layernorm'\n[training]\nsteps = 9\n", 8);
   EXPECT_EQ(value(norm, "model.norm"), "\"layer_norm\"");
-  EXPECT_THAT(lost(norm), HasSubstr("torchtitan's has no bias"));
+  EXPECT_THAT(lost(norm), HasSubstr("has no bias in torchtitan"));
   EXPECT_THAT(lost(read("job.toml", "[model]\nflavor = '8B'\nconverters = ['mx']\n[training]\n")),
               Not(HasSubstr("rowwise")));
 }

@@ -131,16 +131,15 @@ void check(const std::string& folder) {
 
   expect_error([] { trireme::Config::parse("[train]\nitters = 3"); }, ExitCode::bad_input, "iters");
   expect_error([&] { train(tiny(folder + "/broken"), 6, options(5)); }, ExitCode::bad_input,
-               "sample 5 of the dataset that was given: the token at position 2 is 32");
+               "sample 5 of the given dataset: the token at position 2 is 32");
   expect_error([&] { train(tiny(folder + "/short").set("train.iters", "900"), 1, options()); },
-               ExitCode::bad_input, "has 1000 samples, and the run takes 1800");
+               ExitCode::bad_input, "has 1000 samples, but the run needs 1800");
 
   trireme::TrainerOptions prompted = options();
   prompted.train_data = std::make_shared<Prompted>();
   train(tiny(folder + "/prompted"), 1, prompted);
   expect_error([&] { train(tiny(folder + "/modules").set("model.mtp_layers", "1"), 1, prompted); },
-               ExitCode::bad_input,
-               "sample 0 of the dataset that was given: the target at position 1 is");
+               ExitCode::bad_input, "sample 0 of the given dataset: the target at position 1 is");
 
   // After errors, and with everything destroyed: the same bits again, also in two parts.
   expect(train(tiny(folder + "/again"), 6, options()) == whole, "the same losses a second time");

@@ -178,11 +178,12 @@ FoundLibrary find_library(const std::vector<std::string>& names, const SearchPla
   if (!damaged.empty()) {
     found.problem = fmt::format("{} cannot be loaded", damaged);
   } else if (!other.empty()) {
-    found.problem = fmt::format("{} is not there, but {}: this build needs the former",
+    found.problem = fmt::format("{} does not exist, but {} does: this build requires the former",
                                 names.front(), other.string());
   } else {
     found.problem = fmt::format(
-        "{} is neither where the system looks nor in {}; {} can name the folder that has it",
+        "{} is neither in the system's search path nor in {}; set {} to the folder that contains "
+        "it",
         names.front(),
         folders.empty() ? "a folder of CUDA, ROCm or Python"
                         : fmt::format("{} folders of CUDA, ROCm or Python", folders.size()),

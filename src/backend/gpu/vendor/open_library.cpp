@@ -89,7 +89,8 @@ OpenedLibrary open_all() {
   opened.library = either_library(std::move(opened.library), started(open_rocblas, opened));
 #endif
 #if !TRIREME_HAS_LT && !TRIREME_HAS_ROCBLAS
-  opened.note = "the headers of the vendor's libraries were not there when this plug-in was built";
+  opened.note =
+      "the headers of the vendor's libraries were not available when this plug-in was built";
 #endif
   return opened;
 }

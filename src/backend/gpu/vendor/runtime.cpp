@@ -82,9 +82,8 @@ void check(GPU_API(Error_t) code, const char* call) {
   if (GPU_API(MemGetInfo)(&free, &total) == GPU_API(Success)) fail("{} failed: {}", call, why);
   // After a fault every call fails until the process ends.
   fail(
-      "the GPU is lost to this process: {} failed: {}; start again from the last checkpoint, and "
-      "look "
-      "into the log of the machine's kernel if it happens again",
+      "this process has lost the GPU: {} failed: {}; restart from the last checkpoint, and check "
+      "the kernel log of the machine if it happens again",
       call, why);
 }
 
@@ -171,7 +170,7 @@ std::string why_no_kernel(const void* kernel) {
   const auto code = GPU_API(FuncGetAttributes)(&attributes, kernel);
   if (code == GPU_API(Success)) return "";
   static_cast<void>(GPU_API(GetLastError)());
-  return std::string("this build has no kernels for ") + device_name() + ": it was made for " +
+  return std::string("this build has no kernels for ") + device_name() + ": it was built for " +
          TRIREME_GPU_ARCHITECTURES + "; build it for this GPU (docs/gpu.md), " +
          GPU_API(GetErrorString)(code);
 }
@@ -191,13 +190,13 @@ std::string why_no_device() {
   if (code == GPU_API(Success) && count > 0) return "";
 #if !TRIREME_HIP
   if (code == cudaErrorInsufficientDriver)
-    return "the NVIDIA driver is too old: it knows CUDA up to " + version_text(driver) +
-           ", and this build needs " + version_text(CUDART_VERSION / 1000 * 1000) +
+    return "the NVIDIA driver is too old: it supports CUDA up to " + version_text(driver) +
+           ", but this build requires " + version_text(CUDART_VERSION / 1000 * 1000) +
            "; install a newer driver, or build with an older CUDA";
 #endif
   static_cast<void>(GPU_API(GetLastError)());
   return std::string("no GPU is visible to this process: ") +
-         (code == GPU_API(Success) ? "the driver counts none" : GPU_API(GetErrorString)(code));
+         (code == GPU_API(Success) ? "the driver reports none" : GPU_API(GetErrorString)(code));
 }
 
 int device_count() {

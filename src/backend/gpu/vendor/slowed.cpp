@@ -15,10 +15,10 @@ struct Reason {
   const char* text;
 };
 constexpr Reason reasons[] = {{0x04, "its power limit"},
-                              {0x08, "the hardware's protection"},
+                              {0x08, "hardware protection"},
                               {0x20, "heat"},
-                              {0x40, "heat, by the hardware"},
-                              {0x80, "the power supply's brake"}};
+                              {0x40, "overheating"},
+                              {0x80, "the power brake of the power supply"}};
 
 class Nvml {
  public:

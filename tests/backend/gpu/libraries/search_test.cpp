@@ -107,13 +107,15 @@ TEST_F(Search, DoesNotEndAtADamagedFile) {
 TEST_F(Search, SaysWhatItMisses) {
   const FoundLibrary none = find_library({"libabsent.so.13"}, places_);
   EXPECT_FALSE(none.handle);
-  EXPECT_EQ(none.problem,
-            "libabsent.so.13 is neither where the system looks nor in a folder of CUDA, ROCm or "
-            "Python; TRIREME_GPU_LIBRARY_PATH can name the folder that has it");
+  EXPECT_EQ(
+      none.problem,
+      "libabsent.so.13 is neither in the system's search path nor in a folder of CUDA, ROCm or "
+      "Python; set TRIREME_GPU_LIBRARY_PATH to the folder that contains it");
   install("usr/local/cuda/lib64/libabsent.so.12");
   EXPECT_EQ(find_library({"libabsent.so.13"}, places_).problem,
-            "libabsent.so.13 is not there, but " + in_root("usr/local/cuda/lib64/libabsent.so.12") +
-                ": this build needs the former");
+            "libabsent.so.13 does not exist, but " +
+                in_root("usr/local/cuda/lib64/libabsent.so.12") +
+                " does: this build requires the former");
 }
 
 TEST(Environment, KeepsWhatAUserHasSet) {

@@ -59,14 +59,14 @@ TEST_F(CudaProgram, SaysWhatIsWrongWithTheDriver) {
                 "no NVIDIA driver is loaded on this machine");
   expect_failed(
       train("old", short_run({cuda}), {{"TRIREME_PTX_DRIVER", "12040"}}),
-      "the NVIDIA driver is too old: it knows CUDA up to 12.4, and this build needs 13.0");
+      "the NVIDIA driver is too old: it supports CUDA up to 12.4, but this build requires 13.0");
   expect_failed(train("hidden", short_run({cuda}), {{"TRIREME_PTX_DEVICES", "0"}}),
                 "no GPU is visible to this process");
 }
 
 TEST_F(CudaProgram, SaysThatItHasNoKernelsForTheGpu) {
   expect_failed(train("old_gpu", short_run({cuda}), {{"TRIREME_PTX_ARCHITECTURE", "70"}}),
-                "this build has no kernels for PTX interpreter: it was made for ");
+                "this build has no kernels for PTX interpreter: it was built for ");
 }
 
 TEST_F(CudaProgram, SaysThatMemoryIsOut) {
@@ -81,7 +81,7 @@ TEST_F(CudaProgram, EndsWithOneMessageWhenTheGpuIsLostAndGoesOnFromTheCheckpoint
   ASSERT_EQ(whole.code, 0) << whole.out;
   // The GPU is lost in about the fifth step.
   expect_failed(train("lost", settings, {{"TRIREME_PTX_LOST_AT", "900"}}),
-                "the GPU is lost to this process");
+                "this process has lost the GPU");
   const Outcome again = train("lost", settings);
   ASSERT_EQ(again.code, 0) << again.out;
   EXPECT_EQ(metrics("lost"), metrics("whole"));
