@@ -19,9 +19,12 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "both"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 11> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank conflicts with model.family = \"bert\": leave it out"},
+    {[](const ModelConfig& m) { return m.attention_gate || !m.linear_layers.empty(); },
+     "model.linear_layers and model.attention_gate conflict with model.family = \"bert\", which looks "
+     "both ways: leave them out"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
      "model.position = \"alibi\" looks back only, and attention of model.family = \"bert\" looks "
      "both ways: use learned"},
