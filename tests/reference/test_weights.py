@@ -126,7 +126,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
                                                 ("gemma2", True), ("gemma3", True),
                                                 ("smollm3", True), ("ministral3", True),
                                                 ("glm4", True), ("granite", True),
-                                                ("deepseek_v3", True), ("gpt_oss", True)])
+                                                ("deepseek_v3", True), ("gpt_oss", True),
+                                                ("qwen3_next", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)
