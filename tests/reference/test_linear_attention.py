@@ -57,7 +57,7 @@ def make_double(rng, in_double):
             return model
 
 
-def test_fp64_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_double):
+def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_double):
     for number in range(tries(4)):
         folder = tmp_path / str(number)
         model = make_double(rng, in_double)
@@ -66,7 +66,8 @@ def test_fp64_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in
         lines = [[rng.randrange(model.config.vocab_size) for _ in range(count)]
                  for count in (1, 63, 64, 150, 200)]
         (folder / "ids.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        for precision, tolerance in (("fp64", 1e-10), ("fp32", 1e-4)):
+        # Scores are written as numbers of 32 bits.
+        for precision, tolerance in (("fp64", 1e-7), ("fp32", 1e-4)):
             trireme("score", folder / "run", "--ids", folder / "ids.jsonl", "--output",
                     folder / "logits.safetensors", "--set", f"run.precision={precision}",
                     "--set", "model.seq_length=200", "--set", "model.max_positions=200")
