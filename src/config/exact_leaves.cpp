@@ -70,9 +70,12 @@ void check_exact_leaves(const Config& config) {
   }
   check_covered(config);
   const ModelConfig& m = config.model;
-  const std::int64_t most = largest_power(std::gcd(m.num_kv_heads, m.ffn_hidden_size));
+  const std::int64_t linear = m.linear_layers.empty() ? 0 : m.linear_key_heads;
+  const std::int64_t most =
+      largest_power(std::gcd(std::gcd(m.num_kv_heads, m.ffn_hidden_size), linear));
   for (const auto& [name, size] : {std::pair{"num_kv_heads", m.num_kv_heads},
-                                   std::pair{"ffn_hidden_size", m.ffn_hidden_size}}) {
+                                   {"ffn_hidden_size", m.ffn_hidden_size},
+                                   {"linear_key_heads", linear}}) {
     if (size % leaves == 0) continue;
     fail_input(
         "parallel.exact_leaves = {} does not divide model.{} = {}: each leaf contains whole key "

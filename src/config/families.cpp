@@ -18,9 +18,12 @@ constexpr std::array<Refusal<ModelConfig>, 1> kDecoderModels{{
      "model.norm_placement = \"post\" requires model.family = \"bert\": use pre, output or both"},
 }};
 
-constexpr std::array<Refusal<ModelConfig>, 10> kBertModels{{
+constexpr std::array<Refusal<ModelConfig>, 11> kBertModels{{
     {[](const ModelConfig& m) { return m.is_latent(); },
      "model.kv_lora_rank conflicts with model.family = \"bert\": remove it"},
+    {[](const ModelConfig& m) { return m.attention_gate || !m.linear_layers.empty(); },
+     "model.linear_layers and model.attention_gate conflict with model.family = \"bert\", whose "
+     "attention is bidirectional: remove them"},
     {[](const ModelConfig& m) { return m.position == PositionEncoding::alibi; },
      "model.position = \"alibi\" is causal, but attention of model.family = \"bert\" is "
      "bidirectional: use learned"},

@@ -104,6 +104,7 @@ void check_tensor(const ModelConfig& model, const ParallelConfig& parallel) {
         tp, model.num_kv_heads,
         divisors_near(std::gcd(model.num_kv_heads, model.ffn_hidden_size), tp));
   }
+  if (!model.linear_layers.empty()) check("linear_key_heads", model.linear_key_heads);
   if (!parallel.sequence_parallel || tp == 1) return;
   check("seq_length", model.seq_length);
 }

@@ -47,6 +47,14 @@ double latent_parameters(const ModelConfig& m) {
          (hidden + heads * number(m.qk_nope_head_dim + m.v_head_dim)) * keys;
 }
 
+// Parameters per layer of linear attention.
+double linear_parameters(const ModelConfig& m) {
+  if (m.linear_layers.empty()) return 0;
+  const double keys = 2 * number(m.linear_key_heads) * number(m.linear_key_head_dim);
+  const double values = number(m.linear_value_heads) * number(m.linear_value_head_dim);
+  return number(m.hidden_size) * (keys + 3 * values);
+}
+
 // Parameters per layer of all experts and the shared expert.
 double expert_parameters(const ModelConfig& m) {
   const ExpertConfig& moe = m.moe;
@@ -62,13 +70,15 @@ void check_absurd(const ModelConfig& model) {
   const double experts = expert_parameters(model), latent = latent_parameters(model);
   const double parameters =
       number(model.num_layers) * (4 * hidden * heads * number(model.head_dim) +
-                                  3 * hidden * number(model.ffn_hidden_size) + experts + latent) +
+                                  3 * hidden * number(model.ffn_hidden_size) + experts + latent +
+                                  linear_parameters(model)) +
       hidden * (number(model.vocab_size) + number(model.max_positions));
   if (parameters > kMostParameters) {
     fail_input(
         "[model] has about {:.1g} parameters, but at most {:.0g} are supported: check num_layers, "
-        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size{}{}",
+        "hidden_size, num_heads, head_dim, ffn_hidden_size and vocab_size{}{}{}",
         parameters, kMostParameters, latent > 0 ? ", kv_lora_rank and q_lora_rank" : "",
+        model.linear_layers.empty() ? "" : ", the heads of linear attention",
         experts > 0 ? ", and num_experts and the sizes of [moe]" : "");
   }
 }
@@ -230,24 +240,6 @@ void check_mtp(const ModelConfig& m) {
                m.mtp_layers, m.seq_length);
 }
 
-// Linear attention and gates of attention.
-void check_linear(const ModelConfig& m) {
-  if (m.attention_gate) fail_input("model.attention_gate is not supported yet: leave it out");
-  if (!m.linear_layers.empty())
-    fail_input("model.linear_layers is not supported yet: leave it out");
-  for (const auto& [key, value, idle] :
-       {std::tuple{"linear_key_heads", m.linear_key_heads, std::int64_t{0}},
-        {"linear_value_heads", m.linear_value_heads, 0},
-        {"linear_key_head_dim", m.linear_key_head_dim, 0},
-        {"linear_value_head_dim", m.linear_value_head_dim, 0},
-        {"linear_conv_width", m.linear_conv_width, ModelConfig{}.linear_conv_width}}) {
-    if (value != idle)
-      fail_input(
-          "model.{} = {} does nothing without model.linear_layers: set that, or leave {} out", key,
-          value, key);
-  }
-}
-
 // Checks a list of layers: unique and ascending.
 void check_layers_of(const ModelConfig& model, const char* key,
                      const std::vector<std::int64_t>& layers) {
@@ -261,6 +253,45 @@ void check_layers_of(const ModelConfig& model, const char* key,
       fail_input("model.{} must be in ascending order: {} follows {}", key, layers[i],
                  layers[i - 1]);
   }
+}
+
+// Gates of attention, and the sizes of linear attention.
+void check_linear(const ModelConfig& m) {
+  if (m.attention_gate && m.is_latent())
+    fail_input("model.attention_gate conflicts with model.kv_lora_rank: leave it out");
+  if (m.linear_layers.empty()) {
+    for (const auto& [key, value, idle] :
+         {std::tuple{"linear_key_heads", m.linear_key_heads, std::int64_t{0}},
+          {"linear_value_heads", m.linear_value_heads, 0},
+          {"linear_key_head_dim", m.linear_key_head_dim, 0},
+          {"linear_value_head_dim", m.linear_value_head_dim, 0},
+          {"linear_conv_width", m.linear_conv_width, ModelConfig{}.linear_conv_width}}) {
+      if (value != idle)
+        fail_input(
+            "model.{} = {} does nothing without model.linear_layers: set that, or leave {} out",
+            key, value, key);
+    }
+    return;
+  }
+  check_layers_of(m, "linear_layers", m.linear_layers);
+  constexpr std::int64_t widest = 256;  // limit of the kernels
+  for (const auto& [key, size, most] :
+       {std::tuple{"linear_key_heads", m.linear_key_heads, std::int64_t{0}},
+        {"linear_value_heads", m.linear_value_heads, 0},
+        {"linear_key_head_dim", m.linear_key_head_dim, widest},
+        {"linear_value_head_dim", m.linear_value_head_dim, widest}}) {
+    if (size == 0)
+      fail_input("model.linear_layers needs model.{}: set it to a positive number", key);
+    if (most > 0 && size > most)
+      fail_input("model.{} = {} is above {}, the widest head that linear attention can compute",
+                 key, size, most);
+  }
+  if (m.linear_value_heads % m.linear_key_heads != 0)
+    fail_input(
+        "model.linear_value_heads = {} is not divisible by model.linear_key_heads = {}: "
+        "linear_key_heads can be {}",
+        m.linear_value_heads, m.linear_key_heads,
+        divisors_near(m.linear_value_heads, m.linear_key_heads));
 }
 
 void check_windows(const ModelConfig& model) {

@@ -83,6 +83,7 @@ void resolve(ModelConfig& model) {
     model.given.erase("head_dim");
   }
   if (model.is_latent() && model.v_head_dim == 0) model.v_head_dim = model.qk_nope_head_dim;
+  if (model.linear_value_head_dim == 0) model.linear_value_head_dim = model.linear_key_head_dim;
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);
   if (ExpertConfig& moe = model.moe; moe.num_experts == 0 && !moe.experts_by_layer.empty())

@@ -61,6 +61,11 @@ void check_context(const Config& config) {
         p.cp, 2 * p.cp, name, positions,
         positions % 2 == 0 ? divisors_near(pairs, p.cp) : std::string("1"));
   }
+  if (!config.model.linear_layers.empty())
+    fail_input(
+        "parallel.cp = {} cuts sequences, which model.linear_layers read from their first position "
+        "on: use 1",
+        p.cp);
   check_ring(config);
   if (p.cp_attention != ContextAttention::ulysses) return;
   const std::int64_t heads = std::max<std::int64_t>(1, config.model.num_kv_heads / p.tp);

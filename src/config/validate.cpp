@@ -145,6 +145,12 @@ void refuse_for_device(const Config& config) {
   if (config.run.device == DeviceKind::cpu) return;
   if (config.run.precision == Precision::fp64)
     fail_input("run.precision = \"fp64\" requires run.device = \"cpu\"");
+  for (const auto& [key, set] : {std::pair{"linear_layers", !config.model.linear_layers.empty()},
+                                 {"attention_gate", config.model.attention_gate}}) {
+    if (set)
+      fail_input("model.{} runs on run.device = \"cpu\" only so far, not {:?}", key,
+                 config.run.device);
+  }
 }
 
 void validate(const Config& config) {

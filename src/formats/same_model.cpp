@@ -79,6 +79,11 @@ ModelConfig normal_form(ModelConfig m) {
     m.zero_centered_qk_norms = plain.zero_centered_qk_norms;
   }
   if (m.attention_scale == 0) m.attention_scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
+  if (m.linear_layers.empty()) {
+    m.linear_key_heads = m.linear_value_heads = 0;
+    m.linear_key_head_dim = m.linear_value_head_dim = 0;
+    m.linear_conv_width = plain.linear_conv_width;
+  }
   if (m.is_latent() && m.latent_norm_eps == 0) m.latent_norm_eps = m.norm_eps;
   return m;
 }

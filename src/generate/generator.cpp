@@ -39,6 +39,7 @@ void Generator::feed(Stage& stage, std::int64_t width,
   Batch batch(batch_, width);
   for (std::int64_t b = 0; b < batch_; ++b) {
     batch.lengths[b] = static_cast<std::int32_t>(cached_[b]);
+    batch.new_tokens[b] = static_cast<std::int32_t>(std::min(count[b], width));
     for (std::int64_t i = 0; i < width; ++i) {
       const bool real = i < count[b];
       batch.tokens[b * width + i] = real ? sequences[b][cached_[b] + i] : 0;

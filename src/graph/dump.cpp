@@ -12,9 +12,11 @@ namespace {
 
 const char* batch_names[] = {"tokens",     "targets",       "loss_weights",    "positions",
                              "sample_ids", "first_visible", "first_in_window", "lengths",
-                             "segments",   "first_rows",    "predicted_rows",  "order_labels"};
+                             "segments",   "first_rows",    "predicted_rows",  "order_labels",
+                             "new_tokens"};
 const char* constant_names[] = {"rope_cos", "rope_sin", "rope_cos_local", "rope_sin_local",
                                 "query_factor"};
+const char* cache_names[] = {"key_cache", "value_cache", "state_cache", "input_cache"};
 const char* result_names[] = {"token_loss", "logits", "order_loss", "order_logits"};
 
 std::string name_of_value(const Graph& graph, ValueId id) {
@@ -39,7 +41,7 @@ std::string name_of_value(const Graph& graph, ValueId id) {
     case Role::result:
       return result_names[value.index];
     case Role::cache:
-      return value.index == 0 ? "key_cache" : "value_cache";
+      return cache_names[value.index];
     case Role::internal:
       break;
   }

@@ -129,6 +129,7 @@ void load_batch(const Stage& stage, int slot, const Batch& batch, const ContextP
   inputs.copy(BatchInput::sample_ids, batch.sample_ids);
   inputs.copy(BatchInput::lengths, batch.lengths);
   inputs.copy(BatchInput::order_labels, batch.order_labels);
+  inputs.copy(BatchInput::new_tokens, batch.new_tokens);
   if (stage.batch(slot, BatchInput::targets)) inputs.copy_predictions(batch);
   inputs.write<std::int32_t>(BatchInput::first_rows,
                              [&](std::int64_t b) { return b * batch.seq_length; });

@@ -112,6 +112,7 @@ ValueId Builder::sinks(Graph& g, std::int64_t heads, const std::string& name) co
 
 ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind,
                            const std::string& name, std::uint32_t where) const {
+  if (kind.linear) return linear_attention(g, x);
   const std::int64_t head_dim = m_.head_dim;
   const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
@@ -164,6 +165,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
     }
   }
   if (m_.is_latent()) context = ops::narrow_heads(g, context, latent);
+  if (m_.attention_gate) context = gated_heads(g, context, x, name);
   return RowLinear{name + ".out", m_.num_heads * m_.value_dim(), m_.hidden_size, m_.bias,
                    deep_std()}(g, tp_, context);
 }

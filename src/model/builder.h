@@ -61,6 +61,10 @@ class Builder {
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
+  // Linear attention: a gated delta net (linear_attention.cpp).
+  ValueId linear_attention(Graph& g, ValueId x) const;
+  // Multiplies the heads of attention by sigmoids of a projection of its input x.
+  ValueId gated_heads(Graph& g, ValueId context, ValueId x, const std::string& name) const;
   // The sinks of this rank's heads, if the model has them.
   ValueId sinks(Graph& g, std::int64_t heads, const std::string& name) const;
   // Applies rotary embedding to queries and keys, with local tables in layers with a window.

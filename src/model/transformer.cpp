@@ -177,17 +177,35 @@ double attended_positions(const ModelConfig& m) {
   const auto window = static_cast<double>(m.attention_window);
   double sum = 0;
   for_each_block(m, [&](std::int64_t layer) {
+    if (m.linear_in_layer(layer)) return;
     const bool hides = m.window_in_layer(layer) && window < seq;
     sum += hides ? window * (2 - window / seq) : seq;
   });
   return sum;
 }
 
+// Number of weights of a layer's linear attention.
+double linear_attention_weights(const ModelConfig& m) {
+  const double keys = static_cast<double>(m.linear_key_heads * m.linear_key_head_dim);
+  const double values = static_cast<double>(m.linear_value_heads * m.linear_value_head_dim);
+  const double channels = 2 * keys + values, width = static_cast<double>(m.linear_conv_width);
+  return static_cast<double>(m.hidden_size) *
+             (channels + 2 * values + 2 * static_cast<double>(m.linear_value_heads)) +
+         channels * width;
+}
+
+// Multiplications of a position's states: two reads and one update.
+double state_products(const ModelConfig& m) {
+  return static_cast<double>(3 * m.linear_value_heads * m.linear_key_head_dim *
+                             m.linear_value_head_dim * std::ssize(m.linear_layers));
+}
+
 // Number of weights of a layer's attention, all active for every token.
 double attention_weights(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const double heads = static_cast<double>(m.num_heads), d = static_cast<double>(m.head_dim);
-  if (!m.is_latent()) return h * d * (2 * heads + 2 * static_cast<double>(m.num_kv_heads));
+  if (!m.is_latent())
+    return h * d * ((m.attention_gate ? 3 : 2) * heads + 2 * static_cast<double>(m.num_kv_heads));
   const double value = static_cast<double>(m.v_head_dim), q = static_cast<double>(m.q_lora_rank);
   const double kv = static_cast<double>(m.kv_lora_rank);
   const double queries = q > 0 ? q * (h + heads * d) : h * heads * d;
@@ -257,14 +275,17 @@ std::int64_t parameter_count(const ModelConfig& model) {
 
 double attention_flops_per_token(const ModelConfig& m) {
   const double widths = static_cast<double>(m.num_heads * (m.head_dim + m.value_dim()));
-  return 6 * widths * attended_positions(m);
+  return 6 * widths * attended_positions(m) + 6 * state_products(m);
 }
 
 double training_flops_per_token(const ModelConfig& m) {
   const double h = static_cast<double>(m.hidden_size);
   const auto modules = static_cast<double>(m.mtp_layers);
-  const double blocks = static_cast<double>(m.num_layers) + modules;
-  return 6 * (blocks * attention_weights(m) + active_mlp_weights(m) +
+  double attention = 0;
+  for_each_block(m, [&](std::int64_t layer) {
+    attention += m.linear_in_layer(layer) ? linear_attention_weights(m) : attention_weights(m);
+  });
+  return 6 * (attention + active_mlp_weights(m) +
               (1 + modules) * h * static_cast<double>(m.vocab_size) + modules * 2 * h * h) +
          attention_flops_per_token(m);
 }

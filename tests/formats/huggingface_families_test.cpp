@@ -43,6 +43,18 @@ const Json yarn = {{"rope_type", "yarn"},
                    {"factor", 4.0},
                    {"original_max_position_embeddings", 16},
                    {"llama_4_scaling_beta", 0.1}};
+const Json linear_types = {"linear_attention", "full_attention", "linear_attention",
+                           "full_attention"};
+const Json linear = {{"num_experts", 8},          {"num_experts_per_tok", 2},
+                     {"linear_num_key_heads", 2}, {"linear_num_value_heads", 4},
+                     {"linear_key_head_dim", 8},  {"linear_value_head_dim", 16}};
+
+Json with_linear(const Json& changes) {
+  Json all = linear;
+  all.update(changes);
+  return all;
+}
+
 const Json experts = {
     {"n_routed_experts", 8}, {"num_experts_per_tok", 4},   {"moe_intermediate_size", 8},
     {"n_shared_experts", 1}, {"first_k_dense_replace", 1}, {"n_group", 1},
@@ -84,6 +96,11 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
       {"granite", {{"embedding_multiplier", 12.0}, {"logits_scaling", 3.0}}},
       {"granite", {{"residual_multiplier", 0.22}, {"attention_multiplier", 0.125}}},
       {"arcee", {{"attention_bias", true}, {"mlp_bias", true}}},
+      {"qwen3_next", linear},
+      {"qwen3_next", with_linear({{"layer_types", linear_types}, {"linear_conv_kernel_dim", 3}})},
+      {"qwen3_next", with_linear({{"full_attention_interval", 1}, {"num_experts", 0}})},
+      {"qwen3_next",
+       with_linear({{"num_nextn_predict_layers", 1}, {"partial_rotary_factor", 0.5}})},
       {"glm4_moe", with_experts({{"use_qk_norm", true}, {"attention_bias", true}})},
       {"dots1", with_experts({{"sliding_window", 8}, {"max_window_layers", 2}})},
   };
@@ -128,6 +145,12 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(read("arcee").model.activation, MlpActivation::squared_relu);
   EXPECT_EQ(read("glm4_moe").model.moe.num_experts, 128);
   EXPECT_EQ(read("ministral").model.attention_window, 4096);
+  const ModelConfig next = read("qwen3_next", {{"num_hidden_layers", 6}}).model;
+  EXPECT_EQ(next.linear_layers, (Layers{0, 1, 2, 4, 5}));
+  EXPECT_EQ(next.linear_value_heads, 32);
+  EXPECT_EQ(next.rope_percent, 0.25);
+  EXPECT_EQ(next.moe.num_experts, 512);
+  EXPECT_TRUE(next.attention_gate && next.moe.shared_gate && next.moe.normalize_weights);
 }
 
 // Sliding-window layers are not scaled.
@@ -184,6 +207,12 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
       {"granite", {{"attention_multiplier", 0}}, "it must be above 0"},
       {"arcee", {{"hidden_act", "silu"}}, "only relu2 is supported"},
       {"glm4_moe", with_experts({{"n_group", 4}, {"num_experts_per_tok", 3}}), "topk_group"},
+      {"qwen3_next", with_linear({{"layer_types", types}}), "must be linear_attention or"},
+      {"qwen3_next", with_linear({{"layer_types", {"full_attention"}}}), "each of num_hidden"},
+      {"qwen3_next", with_linear({{"attention_bias", true}}), "attention_bias"},
+      {"qwen3_next", with_linear({{"linear_num_value_heads", 5}}), "linear_value_heads"},
+      {"qwen3_next", with_linear({{"num_nextn_predict_layers", 2}}), "one module at most"},
+      {"qwen3_next", with_linear({{"linear_gate", true}}), "linear_gate"},
       {"dots1", Json::object(), "n_routed_experts"},
       {"kimi_k2", Json::object(), "architectures"},
       {"kimi_k2",
@@ -196,7 +225,7 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
 
 // For an unknown class, the error lists what its keys require.
 TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
-  EXPECT_THAT(refused("qwen3_next", {{"linear_num_value_heads", 32}}),
+  EXPECT_THAT(refused("qwen3_5_text", {{"linear_num_value_heads", 32}}),
               AllOf(HasSubstr("linear_num_value_heads asks for gated delta networks"),
                     HasSubstr("supported are gpt2")));
   EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}), HasSubstr("text_config asks"));

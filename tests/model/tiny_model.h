@@ -87,6 +87,18 @@ inline ModelConfig tiny(const std::string& family) {
     model.head_dim = 5;
     model.attention_scale = 0.6;
   }
+  // A layer with linear attention, and one with gated attention that turns half of each head.
+  if (family.starts_with("llama_delta")) {
+    model.qk_norm = model.attention_gate = true;
+    model.zero_centered_norms = model.zero_centered_qk_norms = true;
+    model.rope_percent = 0.5;
+    model.linear_layers = {0};
+    model.linear_key_heads = 4;
+    model.linear_value_heads = family == "llama_delta_wide" ? 4 : 8;
+    model.linear_key_head_dim = 3;
+    model.linear_value_head_dim = 5;
+    model.linear_conv_width = 3;
+  }
   if (family.ends_with("_mtp")) model.mtp_layers = 2;
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {

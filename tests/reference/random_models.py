@@ -139,6 +139,27 @@ def qwen3_moe(rng):
     return config
 
 
+def qwen3_next(rng):
+    layers, groups = rng.randint(1, 4), rng.choice([1, 2, 3])
+    experts = rng.choice([2, 4, 8])
+    config = llama_like(
+        rng, transformers.Qwen3NextConfig, num_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), moe_intermediate_size=rng.choice([8, 20]),
+        shared_expert_intermediate_size=rng.choice([12, 16]), norm_topk_prob=rng.random() < 0.5,
+        linear_num_key_heads=groups, linear_num_value_heads=groups * rng.choice([1, 2, 3]),
+        linear_key_head_dim=rng.choice([4, 8, 12]), linear_value_head_dim=rng.choice([4, 8, 20]),
+        linear_conv_kernel_dim=rng.choice([2, 3, 4]))
+    config.num_hidden_layers, config.head_dim = layers, rng.choice([8, 16])
+    config.decoder_sparse_step = rng.randint(1, layers)
+    config.mlp_only_layers = [0] if layers >= 3 and rng.random() < 0.3 else []
+    config.rope_parameters["partial_rotary_factor"] = rng.choice([0.25, 0.5, 1.0])
+    # transformers generates only with a layer of full attention.
+    kinds = ["linear_attention", "full_attention"]
+    config.layer_types = [rng.choice(kinds) for _ in range(layers - 1)] + [kinds[1]]
+    rng.shuffle(config.layer_types)
+    return config
+
+
 def olmoe(rng):
     experts = rng.choice([2, 4, 8])
     config = llama_like(rng, transformers.OlmoeConfig, num_experts=experts,
@@ -346,6 +367,7 @@ KINDS = {
     "mixtral": (mixtral, transformers.MixtralForCausalLM),
     "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
     "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
+    "qwen3_next": (qwen3_next, transformers.Qwen3NextForCausalLM),
     "olmoe": (olmoe, transformers.OlmoeForCausalLM),
     "deepseek_v3": (deepseek_v3, transformers.DeepseekV3ForCausalLM),
     "smollm3": (smollm3, transformers.SmolLM3ForCausalLM),

@@ -35,9 +35,14 @@ def score(trireme, run, lines, folder, types=None):
     return load_file(folder / "logits.safetensors")
 
 
-def assert_close(got, want):
+# Both programs round in 32 bits; a recurrence amplifies that.
+TOLERANCES = {"qwen3_next": 1e-4}
+
+
+def assert_close(got, want, tolerance=2e-5):
     assert got.shape == want.shape
-    torch.testing.assert_close(got, want, rtol=2e-5, atol=2e-5 * max(1, want.abs().max().item()))
+    torch.testing.assert_close(got, want, rtol=tolerance,
+                               atol=tolerance * max(1, want.abs().max().item()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,7 +57,7 @@ def test_imported_models_have_the_logits_of_the_reference(trireme, rng, tries, t
         got = score(trireme, folder / "run", lines, folder, types)
         for s, line in enumerate(lines):
             want, order = reference_logits(model, line, types and types[s])
-            assert_close(got[f"logits.{s}"], want)
+            assert_close(got[f"logits.{s}"], want, TOLERANCES.get(kind, 2e-5))
             if order is not None:
                 assert_close(got[f"order_logits.{s}"], order)
 
@@ -126,7 +131,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
                                                 ("gemma2", True), ("gemma3", True),
                                                 ("smollm3", True), ("ministral3", True),
                                                 ("glm4", True), ("granite", True),
-                                                ("deepseek_v3", True), ("gpt_oss", True)])
+                                                ("deepseek_v3", True), ("gpt_oss", True),
+                                                ("qwen3_next", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)

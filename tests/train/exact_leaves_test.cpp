@@ -58,6 +58,15 @@ Config leaves_model(const std::string& family, const std::string& precision) {
     m.residual_multiplier = 0.5;
     m.logit_multiplier = 0.25;
   }
+  if (family == "delta") {  // as Qwen3-Next
+    m.zero_centered_norms = m.zero_centered_qk_norms = m.attention_gate = true;
+    m.rope_percent = 0.5;
+    m.linear_layers = {0, 2};
+    m.linear_key_heads = 4;
+    m.linear_value_heads = 8;
+    m.linear_key_head_dim = 3;
+    m.linear_value_head_dim = 5;
+  }
   config.parallel.exact_block = 2;
   config.parallel.exact_leaves = 4;
   config.optimizer.initial_loss_scale = 0x1p24;
@@ -87,6 +96,8 @@ TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
                                           {"llama", "fp32"},
                                           {"windows", "bf16"},
                                           {"outputs", "bf16"},
+                                          {"delta", "bf16"},
+                                          {"delta", "fp32"},
                                           {"mtp llama", "fp32"},
                                           {"mtp windows", "bf16"}}) {
     SCOPED_TRACE(fmt::format("{} {}", family, precision));
@@ -111,7 +122,7 @@ TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
 
 // Gradient norm squares are summed over parts of a parameter that are never split across ranks.
 TEST(ExactLeaves, CutNoPartOfTheNorm) {
-  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs", "mtp llama"}) {
+  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs", "delta", "mtp llama"}) {
     const Config config = leaves_model(family, "fp32");
     BuildOptions options;
     options.batch = batch;

@@ -32,7 +32,8 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     return config;
   }
   ModelConfig& m = config.model;
-  const bool llama = family == "experts" || family == "latent" || family == "residual";
+  const bool delta = family.starts_with("delta");
+  const bool llama = family == "experts" || family == "latent" || family == "residual" || delta;
   m.family = llama ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
@@ -50,6 +51,24 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.moe.aux_loss_coeff = 0.01;
     m.moe.z_loss_coeff = 0.001;
     m.moe.capacity_factor = 1.25;
+  }
+  if (delta) {  // as Qwen3-Next
+    m.hidden_dropout = 0;
+    m.num_kv_heads = 2;
+    m.qk_norm = m.attention_gate = true;
+    m.zero_centered_norms = m.zero_centered_qk_norms = true;
+    m.linear_layers = {0, 1, 3};
+    m.linear_key_heads = 2;
+    m.linear_value_heads = 4;
+    m.linear_key_head_dim = 3;
+    m.linear_value_head_dim = 5;
+  }
+  if (family == "delta experts") {
+    m.moe.num_experts = 8;
+    m.moe.ffn_hidden_size = 24;
+    m.moe.shared_ffn_hidden_size = 16;
+    m.moe.shared_gate = true;
+    m.moe.aux_loss_coeff = 0.01;
   }
   if (family == "latent" || family == "residual") {
     m.hidden_dropout = family == "latent" ? 0 : 0.1;

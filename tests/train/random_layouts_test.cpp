@@ -104,10 +104,11 @@ std::string text_of(const Config& config, int ranks) {
   return fmt::format(
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, block "
       "{}, cp {} {}, ep {}, offload {} {} {} of {} layers",
-      config.model.is_latent()           ? "latent"
-      : config.model.moe.residual        ? "residual"
-      : config.model.moe.num_experts > 0 ? "experts"
-                                         : config.model.family,
+      config.model.is_latent()              ? "latent"
+      : !config.model.linear_layers.empty() ? "delta"
+      : config.model.moe.residual           ? "residual"
+      : config.model.moe.num_experts > 0    ? "experts"
+                                            : config.model.family,
       config.run.precision, config.optimizer.moment_dtype, ranks, p.pp, p.schedule, p.zero,
       p.dp_replicate, p.recompute, p.stage_layers.size(), p.exact_block, p.cp, p.cp_attention, p.ep,
       o.optimizer, o.parameters, o.activations, o.activation_layers);
@@ -159,6 +160,11 @@ TEST(RandomLayouts, GiveTheSameBits) {
 TEST(RandomLayouts, GiveTheSameBitsWithMultiTokenPrediction) {
   expect_the_same_bits({"mtp llama", "mtp experts", "mtp latent"},
                        from_environment("TRIREME_LAYOUTS", 3));
+}
+
+TEST(RandomLayouts, GiveTheSameBitsWithLinearAttention) {
+  expect_the_same_bits({"delta", "delta experts", "mtp delta experts"},
+                       from_environment("TRIREME_LAYOUTS", 4));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "backend/cpu/attention_sizes.h"
+#include "backend/cpu/delta_sizes.h"
 #include "backend/cpu/gemm_amx.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "backend/cpu/gemm_few_rows.h"
@@ -203,6 +204,11 @@ std::int64_t attention_workspace(const Target& target, DType compute, const Atte
   const std::int64_t element = compute == DType::f64 ? sizeof(double) : sizeof(float);
   return s.batch * s.groups * element *
          attention_dq_elements(s.queries_per_group, s.seq, s.head_dim, matrix_unit);
+}
+
+std::int64_t delta_workspace(const Target&, DType compute, const DeltaShape& s, bool grad) {
+  const std::int64_t element = compute == DType::f64 ? sizeof(double) : sizeof(float);
+  return grad ? s.batch * s.groups * element * delta_grad_elements(s) : 0;
 }
 
 template std::shared_ptr<const Linear<float>> shared_linear(Product, const LinearShape&);

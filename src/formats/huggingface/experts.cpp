@@ -16,43 +16,6 @@ constexpr LlamaDefaults kQwen2Moe{.kv_heads = 16, .positions = 32768};
 constexpr LlamaDefaults kQwen3Moe{.kv_heads = 4, .positions = 32768};
 constexpr LlamaDefaults kOlmoe{.positions = 4096, .norm_eps = 1e-5};
 
-// The number of experts has two key names; `otherwise` is the default if neither is set.
-void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
-                  std::int64_t top_k, double coefficient) {
-  m.moe.num_experts =
-      json.size(json.either("num_experts", "num_local_experts"), "num_experts", otherwise);
-  m.moe.top_k = json.size("num_experts_per_tok", "top_k", top_k);
-  m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", coefficient) *
-                         static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
-}
-
-// Layers with experts: the last of every n layers, except those in a list of dense layers.
-void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
-  const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
-  std::vector<std::int64_t> dense;
-  if (json.has("mlp_only_layers")) {
-    const auto& list = json["mlp_only_layers"];
-    const auto is_number = [](const auto& layer) { return layer.is_number_integer(); };
-    if (!list.is_array() || !std::ranges::all_of(list, is_number))
-      json.refuse("mlp_only_layers", "it must be a list of layers");
-    for (const auto& layer : list) dense.push_back(layer.template get<std::int64_t>());
-  }
-  std::vector<std::int64_t> sparse;
-  for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
-    if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
-  if (sparse.empty()) {
-    json.refuse(
-        dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
-        fmt::format("with num_hidden_layers = {} it leaves no layer with experts", m.num_layers));
-  }
-  if (dense.empty()) {
-    m.moe.first_layer = step - 1;
-    m.moe.layer_interval = step;
-  } else {
-    m.moe.layers = std::move(sparse);
-  }
-}
-
 // Mixtral: Llama with experts in all layers.
 ModelConfig read_mixtral(const HuggingFaceReader& json) {
   json.must_be("router_jitter_noise", 0);
@@ -112,31 +75,10 @@ ModelConfig read_olmoe(const HuggingFaceReader& json) {
   return m;
 }
 
-void add_experts(HuggingFaceJson& json, const ModelConfig& m, const char* count) {
-  json[count] = m.moe.num_experts;
-  json["num_experts_per_tok"] = m.moe.top_k;
-  json["router_aux_loss_coef"] =
-      m.moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(m.moe.top_k);
-}
-
-// Writes the layers as an interval if transformers counts that way, else as a list of dense
-// layers.
-void add_sparse_layers(HuggingFaceJson& json, const ModelConfig& m) {
-  const ExpertConfig& moe = m.moe;
-  json["moe_intermediate_size"] = moe.ffn_hidden_size;
-  json["norm_topk_prob"] = moe.normalize_weights;
-  const bool regular = moe.layers.empty() && moe.first_layer == moe.layer_interval - 1;
-  json["decoder_sparse_step"] = regular ? moe.layer_interval : 1;
-  HuggingFaceJson dense = HuggingFaceJson::array();
-  for (std::int64_t layer = 0; !regular && layer < m.num_layers; ++layer)
-    if (!moe.in_layer(layer)) dense.push_back(layer);
-  json["mlp_only_layers"] = dense;
-}
-
 HuggingFaceJson write_mixtral(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   json["intermediate_size"] = m.moe.ffn_hidden_size;
-  add_experts(json, m, "num_local_experts");
+  write_experts(json, m, "num_local_experts");
   json["router_jitter_noise"] = 0.0;
   write_window(json, m);
   return json;
@@ -151,9 +93,9 @@ HuggingFaceJson write_qwen2_moe(const ModelConfig& m) {
     write_window(json, m);
     write_layer_types(json, m);
   }
-  add_experts(json, m, "num_experts");
+  write_experts(json, m, "num_experts");
   json["shared_expert_intermediate_size"] = m.moe.shared_ffn_hidden_size;
-  add_sparse_layers(json, m);
+  write_sparse_layers(json, m);
   return json;
 }
 
@@ -162,8 +104,8 @@ HuggingFaceJson write_qwen3_moe(const ModelConfig& m) {
   json["attention_bias"] = false;
   json["use_sliding_window"] = m.attention_window > 0;
   write_window(json, m);
-  add_experts(json, m, "num_experts");
-  add_sparse_layers(json, m);
+  write_experts(json, m, "num_experts");
+  write_sparse_layers(json, m);
   return json;
 }
 
@@ -173,7 +115,7 @@ HuggingFaceJson write_olmoe(const ModelConfig& m) {
   json["intermediate_size"] = m.moe.ffn_hidden_size;
   json["attention_bias"] = false;
   json["clip_qkv"] = nullptr;
-  add_experts(json, m, "num_experts");
+  write_experts(json, m, "num_experts");
   json["norm_topk_prob"] = m.moe.normalize_weights;
   return json;
 }
@@ -184,6 +126,64 @@ constexpr HuggingFaceInertKey qwen3_moe_keys[] = {
 };
 
 }  // namespace
+
+// The number of experts has two key names; `otherwise` is the default if neither is set.
+void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
+                  std::int64_t top_k, double coefficient) {
+  m.moe.num_experts =
+      json.size(json.either("num_experts", "num_local_experts"), "num_experts", otherwise);
+  m.moe.top_k = json.size("num_experts_per_tok", "top_k", top_k);
+  m.moe.aux_loss_coeff = json.number("router_aux_loss_coef", "aux_loss_coeff", coefficient) *
+                         static_cast<double>(m.moe.top_k) / static_cast<double>(m.num_layers);
+}
+
+// Layers with experts: the last of every n layers, except those in a list of dense layers.
+void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m) {
+  const std::int64_t step = json.size("decoder_sparse_step", "layer_interval", 1);
+  std::vector<std::int64_t> dense;
+  if (json.has("mlp_only_layers")) {
+    const auto& list = json["mlp_only_layers"];
+    const auto is_number = [](const auto& layer) { return layer.is_number_integer(); };
+    if (!list.is_array() || !std::ranges::all_of(list, is_number))
+      json.refuse("mlp_only_layers", "it must be a list of layers");
+    for (const auto& layer : list) dense.push_back(layer.template get<std::int64_t>());
+  }
+  std::vector<std::int64_t> sparse;
+  for (std::int64_t layer = step - 1; layer < m.num_layers; layer += step)
+    if (std::ranges::find(dense, layer) == dense.end()) sparse.push_back(layer);
+  if (sparse.empty()) {
+    json.refuse(
+        dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
+        fmt::format("with num_hidden_layers = {} it leaves no layer with experts", m.num_layers));
+  }
+  if (dense.empty()) {
+    m.moe.first_layer = step - 1;
+    m.moe.layer_interval = step;
+  } else {
+    m.moe.layers = std::move(sparse);
+  }
+}
+
+void write_experts(HuggingFaceJson& json, const ModelConfig& m, const char* count) {
+  json[count] = m.moe.num_experts;
+  json["num_experts_per_tok"] = m.moe.top_k;
+  json["router_aux_loss_coef"] =
+      m.moe.aux_loss_coeff * static_cast<double>(m.num_layers) / static_cast<double>(m.moe.top_k);
+}
+
+// Writes the layers as an interval if transformers counts that way, else as a list of dense
+// layers.
+void write_sparse_layers(HuggingFaceJson& json, const ModelConfig& m) {
+  const ExpertConfig& moe = m.moe;
+  json["moe_intermediate_size"] = moe.ffn_hidden_size;
+  json["norm_topk_prob"] = moe.normalize_weights;
+  const bool regular = moe.layers.empty() && moe.first_layer == moe.layer_interval - 1;
+  json["decoder_sparse_step"] = regular ? moe.layer_interval : 1;
+  HuggingFaceJson dense = HuggingFaceJson::array();
+  for (std::int64_t layer = 0; !regular && layer < m.num_layers; ++layer)
+    if (!moe.in_layer(layer)) dense.push_back(layer);
+  json["mlp_only_layers"] = dense;
+}
 
 const HuggingFaceKind mixtral_kind{
     "MixtralForCausalLM",

@@ -57,6 +57,9 @@ struct HuggingFaceLayerNames {
   bool qkv_together = false;      // stored as qkv_proj: queries, keys, values
   bool gate_up_together = false;  // stored as gate_up_proj: gate, up
   bool turns_neighbors = false;   // RoPE on adjacent pairs; ours pairs the halves of a head
+  // The only module of multi-token prediction is "mtp.", without copies of the word tables; false:
+  // modules are layers after the last one.
+  bool module_apart = false;
 };
 
 // Tokenizer files that can be read without tokenizer.json.
@@ -103,6 +106,7 @@ struct HuggingFaceKind {
   ROW(mixtral)                         \
   ROW(qwen2_moe)                       \
   ROW(qwen3_moe)                       \
+  ROW(qwen3_next)                      \
   ROW(olmoe)                           \
   ROW(deepseek_v3)                     \
   ROW(kimi_k2)                         \

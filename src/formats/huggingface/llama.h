@@ -36,6 +36,13 @@ void read_deepseek_experts(const HuggingFaceReader& json, ModelConfig& m,
 void read_modules(const HuggingFaceReader& json, ModelConfig& m);
 void write_deepseek_experts(HuggingFaceJson& json, const ModelConfig& m);
 
+// Experts of Qwen's classes: how many, and the layers that have them (experts.cpp).
+void read_experts(const HuggingFaceReader& json, ModelConfig& m, std::int64_t otherwise,
+                  std::int64_t top_k, double coefficient);
+void read_sparse_layers(const HuggingFaceReader& json, ModelConfig& m);
+void write_experts(HuggingFaceJson& json, const ModelConfig& m, const char* count);
+void write_sparse_layers(HuggingFaceJson& json, const ModelConfig& m);
+
 // Keys common to all of them, with RoPE and SiLU.
 HuggingFaceJson write_llama_like(const ModelConfig& m);
 

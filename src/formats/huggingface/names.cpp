@@ -115,6 +115,64 @@ class Table {
                turns_neighbors);
     }
   }
+  // Queries, each head followed by its gate, keys and values as three linear layers.
+  void gated_qkv(const std::string& ours, const std::string& theirs, bool bias) {
+    const std::int64_t d = m_.head_dim, per_group = m_.num_heads / m_.num_kv_heads;
+    for (const bool weight : {true, false}) {
+      if (!weight && !bias) continue;
+      const std::string suffix = weight ? ".weight" : ".bias";
+      const auto shape = [&](std::int64_t rows) {
+        return weight ? Shape{rows, m_.hidden_size} : Shape{rows};
+      };
+      const std::size_t qkv = mapping_.add_ours({ours + "qkv" + suffix, qkv_shape(weight)});
+      const std::size_t gate = mapping_.add_ours({ours + "gate" + suffix, shape(query_width())});
+      const auto their = [&](const char* name, std::int64_t rows) {
+        return mapping_.add_theirs({theirs + name + suffix, shape(rows)});
+      };
+      const std::size_t query = their("q_proj", 2 * query_width());
+      const std::size_t key = their("k_proj", key_width()), value = their("v_proj", key_width());
+      for (std::int64_t head = 0; head < m_.num_heads; ++head) {
+        const std::int64_t group = head / per_group;
+        mapping_.link(qkv, (head + 2 * group) * d, query, 2 * head * d, d);
+        mapping_.link(gate, head * d, query, (2 * head + 1) * d, d);
+      }
+      for (std::int64_t group = 0; group < m_.num_kv_heads; ++group) {
+        const std::int64_t row = ((group + 1) * per_group + 2 * group) * d;
+        mapping_.link(qkv, row, key, group * d, d);
+        mapping_.link(qkv, row + d, value, group * d, d);
+      }
+    }
+  }
+
+  // Linear attention. Ours has for each key head its query, key and values; theirs also its gates,
+  // and orders the channels of the convolution as queries, keys and values of all heads.
+  void linear_attention(const std::string& ours, const std::string& theirs) {
+    const std::int64_t groups = m_.linear_key_heads, heads = m_.linear_value_heads;
+    const std::int64_t key = m_.linear_key_head_dim, keys = groups * key;
+    const std::int64_t value = heads / groups * m_.linear_value_head_dim, values = groups * value;
+    const std::int64_t h = m_.hidden_size, width = m_.linear_conv_width;
+    const std::int64_t channels = 2 * keys + values, own = 2 * key + value;
+    const std::size_t qkv = mapping_.add_ours({ours + "qkv.weight", {channels, h}});
+    const std::size_t gate = mapping_.add_ours({ours + "gate.weight", {values, h}});
+    const std::size_t conv = mapping_.add_ours({ours + "conv.weight", {channels, width}});
+    const std::size_t all =
+        mapping_.add_theirs({theirs + "in_proj_qkvz.weight", {channels + values, h}});
+    const std::size_t their_conv =
+        mapping_.add_theirs({theirs + "conv1d.weight", {channels, 1, width}});
+    for (std::int64_t g = 0; g < groups; ++g) {
+      mapping_.link(qkv, g * own, all, g * (own + value), own);
+      mapping_.link(gate, g * value, all, g * (own + value) + own, value);
+      mapping_.link(conv, g * own, their_conv, g * key, key);
+      mapping_.link(conv, g * own + key, their_conv, keys + g * key, key);
+      mapping_.link(conv, g * own + 2 * key, their_conv, 2 * keys + g * value, value);
+    }
+    linear(ours + "rates", theirs + "in_proj_ba", 2 * heads, h, false);
+    same(ours + "a_log", theirs + "A_log", {heads});
+    same(ours + "dt_bias", theirs + "dt_bias", {heads});
+    same(ours + "norm.weight", theirs + "norm.weight", {m_.linear_value_head_dim});
+    linear(ours + "out", theirs + "out_proj", h, values, false);
+  }
+
   // Two of their linear layers, concatenated by rows in ours.
   void stacked(const std::string& ours, const std::string& first, const std::string& second,
                std::int64_t out, std::int64_t in, bool bias) {
@@ -323,7 +381,9 @@ void map_experts(Table& table, const ModelConfig& m, const std::string& ours,
 void map_attention(Table& table, const ModelConfig& m, const std::string& ours,
                    const std::string& theirs, const HuggingFaceLayerNames& names) {
   if (m.is_latent()) return table.latent_attention(ours, theirs);
-  if (names.qkv_together) {
+  if (m.attention_gate) {
+    table.gated_qkv(ours, theirs, m.qkv_bias);
+  } else if (names.qkv_together) {
     table.blocked_linear_qkv(ours + "qkv", theirs + "qkv_proj", m.qkv_bias, names.turns_neighbors);
   } else {
     table.separate_qkv(ours + "qkv", theirs + "q_proj", theirs + "k_proj", theirs + "v_proj",
@@ -354,7 +414,10 @@ void map_block(Table& table, const ModelConfig& m, const HuggingFaceKind& kind,
   const bool both = m.norm_placement == NormPlacement::both,
              after = both || m.norm_placement == NormPlacement::output;
   if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
-  map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
+  if (m.linear_in_layer(layer))
+    table.linear_attention(ours + "linear_attention.", theirs + "linear_attn.");
+  else
+    map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
   if (!after) table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");
   if (after) table.norm(ours + "attention_out_norm", theirs + names.attention_out_norm);
   if (both) table.norm(ours + "mlp_norm", theirs + names.mlp_norm);
@@ -365,9 +428,20 @@ void map_block(Table& table, const ModelConfig& m, const HuggingFaceKind& kind,
     map_mlp(table, m, ours + "mlp.", theirs + "mlp.", names);
 }
 
-// Name of a module of multi-token prediction, which theirs counts as a layer after the last one.
-std::string module_name(const ModelConfig& m, std::int64_t module) {
-  return fmt::format("model.layers.{}.", m.num_layers + module);
+// Name of a module of multi-token prediction.
+std::string module_name(const ModelConfig& m, const HuggingFaceKind& kind, std::int64_t module) {
+  return kind.layers.module_apart ? "mtp." : fmt::format("model.layers.{}.", m.num_layers + module);
+}
+
+void map_module(Table& table, const ModelConfig& m, const HuggingFaceKind& kind,
+                ExpertStorage storage, std::int64_t module) {
+  const std::string ours = fmt::format("mtp.{}.", module), theirs = module_name(m, kind, module);
+  const bool apart = kind.layers.module_apart;
+  table.norm(ours + "embedding_norm", theirs + (apart ? "pre_fc_norm_embedding" : "enorm"));
+  table.norm(ours + "state_norm", theirs + (apart ? "pre_fc_norm_hidden" : "hnorm"));
+  table.beside(ours + "embedding_proj", ours + "state_proj", theirs + (apart ? "fc" : "eh_proj"));
+  map_block(table, m, kind, storage, m.num_layers - 1, ours, theirs + (apart ? "layers.0." : ""));
+  table.norm(ours + "final_norm", theirs + (apart ? "norm" : "shared_head.norm"));
 }
 
 // Also maps Llama's relatives, dense and MoE.
@@ -379,14 +453,8 @@ TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, Exper
     map_block(table, m, kind, storage, layer, fmt::format("layers.{}.", layer),
               fmt::format("model.layers.{}.", layer));
   }
-  for (std::int64_t module = 0; module < m.mtp_layers; ++module) {
-    const std::string ours = fmt::format("mtp.{}.", module), theirs = module_name(m, module);
-    table.norm(ours + "embedding_norm", theirs + "enorm");
-    table.norm(ours + "state_norm", theirs + "hnorm");
-    table.beside(ours + "embedding_proj", ours + "state_proj", theirs + "eh_proj");
-    map_block(table, m, kind, storage, m.num_layers - 1, ours, theirs);
-    table.norm(ours + "final_norm", theirs + "shared_head.norm");
-  }
+  for (std::int64_t module = 0; module < m.mtp_layers; ++module)
+    map_module(table, m, kind, storage, module);
   table.norm("final_norm", "model.norm");
   if (!m.tie_embeddings) table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
   return table.take();
@@ -460,10 +528,13 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage e
 }
 
 // Each module comes with its own copy of the word tables.
-std::vector<std::pair<std::string, std::string>> module_copies(const ModelConfig& m) {
+std::vector<std::pair<std::string, std::string>> module_copies(const HuggingFaceModel& model) {
+  const ModelConfig& m = model.model;
   std::vector<std::pair<std::string, std::string>> copies;
+  if (model.kind->layers.module_apart) return copies;
   for (std::int64_t module = 0; module < m.mtp_layers; ++module) {
-    const std::string name = module_name(m, module), words = "model.embed_tokens.weight";
+    const std::string name = module_name(m, *model.kind, module),
+                      words = "model.embed_tokens.weight";
     copies.emplace_back(name + "embed_tokens.weight", words);
     copies.emplace_back(name + "shared_head.head.weight",
                         m.tie_embeddings ? words : "lm_head.weight");
@@ -473,7 +544,7 @@ std::vector<std::pair<std::string, std::string>> module_copies(const ModelConfig
 
 TensorMapping huggingface_export_mapping(const HuggingFaceModel& model) {
   TensorMapping mapping = huggingface_mapping(model);
-  for (const auto& [copy, original] : module_copies(model.model)) {
+  for (const auto& [copy, original] : module_copies(model)) {
     const auto same = std::ranges::find(mapping.theirs, original, &NamedTensor::name);
     const auto theirs = static_cast<std::size_t>(same - mapping.theirs.begin());
     const RowLink link = *std::ranges::find(mapping.links, theirs, &RowLink::theirs);
@@ -491,8 +562,9 @@ std::string canonical_huggingface_name(const HuggingFaceKind& kind, const std::s
   replace_end("LayerNorm.gamma", "LayerNorm.weight");
   replace_end("LayerNorm.beta", "LayerNorm.bias");
   const std::string prefix = kind.names->prefix;
-  const bool is_head = out.starts_with("lm_head.") || out.starts_with("cls.");
-  return is_head || out.starts_with(prefix) ? out : prefix + out;
+  const bool is_outside =
+      out.starts_with("lm_head.") || out.starts_with("cls.") || out.starts_with("mtp.");
+  return is_outside || out.starts_with(prefix) ? out : prefix + out;
 }
 
 bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view name) {
@@ -507,7 +579,9 @@ std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>
     return std::ranges::any_of(names,
                                [&](const std::string& one) { return one.starts_with(with); });
   };
-  if (model.model.mtp_layers > 0 && !any_begins(module_name(model.model, 0))) {
+  const bool has_module = any_begins(module_name(model.model, *model.kind, 0));
+  if (model.kind->layers.module_apart && has_module) model.model.mtp_layers = 1;
+  if (model.model.mtp_layers > 0 && !has_module) {
     model.model.mtp_layers = 0;
     return "the files contain no multi-token prediction modules although config.json lists some, "
            "as in files saved by transformers (model.mtp_layers = 0)";
@@ -521,7 +595,7 @@ std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>
 }
 
 std::string tied_huggingface_tensor(const HuggingFaceModel& model, std::string_view name) {
-  for (const auto& [copy, original] : module_copies(model.model))
+  for (const auto& [copy, original] : module_copies(model))
     if (copy == name) return original;
   for (const HuggingFaceCopy& one : model.kind->names->copies)
     if (one.copy == name && one.tied == model.model.tie_embeddings)

@@ -26,7 +26,7 @@ TensorMapping huggingface_mapping(const HuggingFaceModel& model,
 TensorMapping huggingface_export_mapping(const HuggingFaceModel& model);
 
 // Copies of word tables in modules of multi-token prediction, each with its original.
-std::vector<std::pair<std::string, std::string>> module_copies(const ModelConfig& model);
+std::vector<std::pair<std::string, std::string>> module_copies(const HuggingFaceModel& model);
 
 // Canonical name of a file's tensor, as used in our tables: without an optional prefix, and with
 // current names for LayerNorm parameters.
@@ -39,8 +39,8 @@ bool is_left_out_of_huggingface(const HuggingFaceModel& model, std::string_view 
 
 // Removes the sentence-order head from a BERT whose tensors (by canonical name) do not include it,
 // since config.json does not record the head; and modules of multi-token prediction that
-// config.json counts, but no tensor is of, since transformers does not save them. Returns a note,
-// or "".
+// config.json counts, but no tensor is of, since transformers does not save them; or adds a module
+// that only tensors tell of (Qwen3-Next). Returns a note, or "".
 std::string fit_to_names(HuggingFaceModel& model, const std::vector<std::string>& names);
 
 // The (canonical) name of the weight that a tensor must be a copy of, for example the embedding for

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/choices.h"
+
 namespace trireme {
 
 // A key without effect on the model's computation, with any value, or only with values in the JSON

@@ -257,6 +257,41 @@ void build_cross_entropy(Graph& g) {
   }
 }
 
+// --- linear attention
+ops::SequenceInputs places(Graph& g, bool packed) {
+  return {.first_visible =
+              packed ? g.batch(BatchInput::first_visible, DType::i32, {rows}) : no_value};
+}
+
+template <bool packed>
+void build_short_conv(Graph& g) {
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
+  const ValueId y =
+      ops::short_conv(g, x, parameter(g, {6, 3}), {{batch, seq}, 6, 3}, places(g, packed));
+  g.set_output(activation_of(g, y, 5));
+}
+
+// Two groups of two heads each.
+template <bool packed>
+void build_delta_rule(Graph& g) {
+  constexpr DeltaRule rule{{batch, seq}, 2, 2, 3, 4};
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId rates =
+      ops::decay_rates(g, activation_of(g, x, 8), parameter(g, {4}), parameter(g, {4}), {2, 2});
+  const ValueId y =
+      ops::delta_rule(g, activation_of(g, x, rule.qkv_cols()), rates, rule, places(g, packed));
+  g.set_output(activation_of(g, y, 5));
+}
+
+template <bool norm>
+void build_gate_heads(Graph& g) {
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId values = activation_of(g, x, 6), gate = activation_of(g, x, 6);
+  const ValueId weight = norm ? parameter(g, {3}) : no_value;
+  g.set_output(activation_of(
+      g, ops::gate_heads(g, values, gate, weight, {{3, norm, norm, norm ? 1e-3 : 0}}), 5));
+}
+
 using enum ActivationKind;
 using enum NormKind;
 
@@ -319,6 +354,12 @@ const std::vector<Case> cases = {
      build_attention<true, true, dropping, false, 0, false, true>},
     {"LatentHeads", build_latent_heads<3>},
     {"LatentHeadsWithWideValues", build_latent_heads<5>},
+    {"ShortConv", build_short_conv<false>},
+    {"ShortConvWithinDocuments", build_short_conv<true>},
+    {"DeltaRule", build_delta_rule<false>},
+    {"DeltaRuleWithinDocuments", build_delta_rule<true>},
+    {"GateHeads", build_gate_heads<false>},
+    {"GateNormalizedHeads", build_gate_heads<true>},
     {"Reorder", build_reorder},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},
