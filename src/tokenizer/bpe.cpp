@@ -1,5 +1,5 @@
-// Two ways to apply merges: arrays that are searched for short sequences, lists per rank for long
-// ones.
+// Three ways to apply merges: keys of which the least is kept by blocks for short sequences, lists
+// per rank for long ones, and a plain search where the tokens of a vocabulary are taken apart.
 #include "tokenizer/bpe.h"
 
 #include <algorithm>
@@ -10,31 +10,117 @@
 namespace trireme {
 
 bool MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
-  if (2 * (size_ + 1) > slots_.size()) {
-    std::vector<Slot> old(2 * slots_.size());
-    old.swap(slots_);
-    mask_ = slots_.size() - 1;
-    for (const Slot& slot : old) {
-      if (slot.pair == kEmpty) continue;
-      std::size_t i = home(slot.pair);
-      while (slots_[i].pair != kEmpty) i = (i + 1) & mask_;
-      slots_[i] = slot;
-    }
-  }
-  const std::uint64_t pair = key(left, right);
-  std::size_t i = home(pair);
-  for (; slots_[i].pair != kEmpty; i = (i + 1) & mask_) {
-    if (slots_[i].pair == pair) return false;
-  }
-  slots_[i] = {pair, merge};
-  ++size_;
   rank_limit_ = std::max(rank_limit_, std::size_t{merge.rank} + 1);
+  if (is_small(left, right)) {
+    if (small_.empty()) small_.resize(std::size_t{kSmall} * kSmall, {kNoRank, -1});
+    Merge& known = small_[small_index(left, right)];
+    if (known.rank != kNoRank) return false;
+    known = merge;
+    ++small_count_;
+    return true;
+  }
+  if (2 * (size_ + 1) > slots_.size()) grow();
+  const std::uint64_t pair = key(left, right);
+  if (!insert({pair, merge})) return false;
+  ++size_;
+  return true;
+}
+
+void MergeTable::grow() {
+  std::vector<Slot> old(2 * slots_.size());
+  old.swap(slots_);
+  mask_ = slots_.size() - 1;
+  filter_.assign(slots_.size() / 16, 0);
+  for (const Slot& slot : old) {
+    if (slot.pair != kEmpty) insert(slot);
+  }
+}
+
+bool MergeTable::insert(const Slot& slot) {
+  const std::uint64_t hash = hash_of(slot.pair);
+  std::size_t i = home(hash);
+  for (; slots_[i].pair != kEmpty; i = (i + 1) & mask_) {
+    if (slots_[i].pair == slot.pair) return false;
+  }
+  slots_[i] = slot;
+  filter_[filter_bit(hash) / 64] |= std::uint64_t{1} << filter_bit(hash) % 64;
   return true;
 }
 
 namespace {
 
-constexpr std::size_t kShort = 96;
+// Short sequences. Each token keeps its first position; where it may merge with the next one, that
+// position has a key of rank and position, so the least key is the next merge. The least of each
+// block of positions is kept, so that a merge compares few keys, and without branches.
+class ShortMerger {
+ public:
+  static constexpr std::size_t kMost = 256;
+  static constexpr std::size_t kRankLimit = std::size_t{1} << 23;
+
+  ShortMerger(const MergeTable& merges, std::int32_t* ids, std::size_t count)
+      : merges_(merges), ids_(ids), count_(count), blocks_((count + kBlock - 1) / kBlock) {
+    for (std::size_t at = 0; at < count; ++at) {
+      next_[at] = static_cast<std::uint16_t>(at + 1);
+      previous_[at] = static_cast<std::uint16_t>(at - 1);
+      look_at(at);
+    }
+    std::fill(keys_ + count, keys_ + blocks_ * kBlock, kNone);
+    for (std::size_t block = 0; block < blocks_; ++block) update(block * kBlock);
+    std::fill(least_ + blocks_, least_ + kBlock, kNone);
+  }
+
+  std::size_t run() {
+    for (std::int32_t key = least(least_); key != kNone; key = least(least_)) {
+      merge_at(static_cast<std::size_t>(key) % kMost);
+    }
+    std::size_t out = 0;
+    for (std::size_t at = 0; at < count_; at = next_[at]) ids_[out++] = ids_[at];
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 16;
+  static constexpr std::int32_t kNone = 0x7FFFFFFF;
+
+  static std::int32_t least(const std::int32_t* keys) {
+    std::int32_t four[4] = {keys[0], keys[1], keys[2], keys[3]};
+    for (std::size_t i = 4; i < kBlock; ++i) four[i % 4] = std::min(four[i % 4], keys[i]);
+    return std::min(std::min(four[0], four[1]), std::min(four[2], four[3]));
+  }
+  void update(std::size_t at) { least_[at / kBlock] = least(keys_ + at / kBlock * kBlock); }
+
+  void look_at(std::size_t at) {
+    keys_[at] = kNone;
+    if (at + 1 >= count_ || next_[at] >= count_) return;
+    const Merge merge = merges_.find(ids_[at], ids_[next_[at]]);
+    if (merge.rank == MergeTable::kNoRank) return;
+    merged_[at] = merge.id;
+    keys_[at] = static_cast<std::int32_t>(merge.rank * kMost + at);
+  }
+
+  void merge_at(std::size_t at) {
+    const std::size_t gone = next_[at], after = next_[gone];
+    ids_[at] = merged_[at];
+    keys_[gone] = kNone;
+    next_[at] = static_cast<std::uint16_t>(after);
+    if (after < count_) previous_[after] = static_cast<std::uint16_t>(at);
+    if (after < count_) merges_.prefetch(ids_[at], ids_[after]);
+    if (at > 0) merges_.prefetch(ids_[previous_[at]], ids_[at]);
+    look_at(at);
+    update(gone);
+    update(at);
+    if (at == 0) return;
+    look_at(previous_[at]);
+    update(previous_[at]);
+  }
+
+  const MergeTable& merges_;
+  std::int32_t* ids_;
+  std::size_t count_, blocks_;
+  std::int32_t keys_[kMost], merged_[kMost], least_[kBlock];
+  std::uint16_t next_[kMost], previous_[kMost];
+};
+static_assert(ShortMerger::kMost * ShortMerger::kRankLimit == std::size_t{1} << 31);
 
 // merge[i] is what ids[i], ids[i+1] may become; the smallest rank is found by looking at all.
 std::size_t apply_by_search(const MergeTable& merges, std::int32_t* ids, Merge* merge,
@@ -200,9 +286,8 @@ class LongMerger {
 
 std::size_t apply_merges(const MergeTable& merges, std::int32_t* ids, std::size_t count) {
   if (count < 2) return count;
-  if (count <= kShort) {
-    Merge merge[kShort];
-    return apply_by_search(merges, ids, merge, count, 1);
+  if (count <= ShortMerger::kMost && merges.rank_limit() < ShortMerger::kRankLimit) {
+    return ShortMerger(merges, ids, count).run();
   }
   if (count >= 0xFFFFFFFF) {
     fail_input("a text of {} bytes has no place where it could be split; 4 GiB is the limit",

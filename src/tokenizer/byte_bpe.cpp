@@ -13,11 +13,15 @@ class IdSink {
  public:
   explicit IdSink(std::vector<std::int32_t>& out) : out_(out) {}
 
-  // Copies kMaxIds ids, of which `count` are meant: a copy of fixed size needs no loop.
-  void put(const std::int32_t* ids, std::size_t count) {
-    std::memcpy(buffer_ + used_, ids, PieceCache::kMaxIds * sizeof *ids);
-    used_ += count;
+  void put(const PieceCache::Entry& entry) {
+    // A copy of fixed size needs no loop.
+    std::memcpy(buffer_ + used_, entry.ids, sizeof entry.ids);
+    used_ += entry.count();
     if (used_ > kSize - PieceCache::kMaxIds) flush();
+  }
+  void put(std::span<const std::int32_t> ids) {
+    flush();
+    out_.insert(out_.end(), ids.begin(), ids.end());
   }
   // The vector itself, with all ids so far in it.
   std::vector<std::int32_t>& flush() {
@@ -92,30 +96,39 @@ void ByteBpe::encode_piece(std::string_view piece, std::vector<std::int32_t>& id
   ids.resize(before + merge_bytes(piece, ids.data() + before));
 }
 
-// `cut` calls its argument with the beginning and the end of each piece.
+// `cut` calls its argument with the beginning and the end of each piece. Pieces are looked up in
+// batches, so that the memory of the cache is there when it is needed.
 template <class Cut>
 void ByteBpe::encode_pieces(std::string_view text, std::vector<std::int32_t>& ids,
                             Cut&& cut) const {
+  constexpr std::size_t kBatch = 32;
   PieceCache& cache = PieceCache::of_this_thread(serial_);
   IdSink sink(ids);
   const char* text_end = text.data() + text.size();
+  PieceCache::Place batch[kBatch];
+  std::size_t count = 0;
+  const auto look_up = [&] {
+    for (std::size_t i = 0; i < count; ++i) {
+      const PieceCache::Place& place = batch[i];
+      if (const PieceCache::Entry* entry = cache.find_short(place)) {
+        sink.put(*entry);
+      } else {
+        sink.put(cache.find_or_make(
+            place, [&](std::vector<std::int32_t>& made) { encode_piece(place.piece, made); }));
+      }
+    }
+    count = 0;
+  };
   cut([&](const char* begin, const char* end) {
-    const auto length = static_cast<std::size_t>(end - begin);
-    if (length > PieceKey::kMaxLength) {
-      encode_piece({begin, length}, sink.flush());
-      return;
+    const std::string_view piece(begin, static_cast<std::size_t>(end - begin));
+    if (!PieceCache::takes(piece)) {
+      look_up();
+      return encode_piece(piece, sink.flush());
     }
-    const PieceKey key = PieceKey::of(begin, length, text_end);
-    if (const PieceCache::Entry* entry = cache.find(key)) {
-      sink.put(entry->ids, entry->count());
-      return;
-    }
-    std::vector<std::int32_t>& out = sink.flush();
-    const std::size_t before = out.size();
-    encode_piece({begin, length}, out);
-    const std::size_t count = out.size() - before;
-    if (count <= PieceCache::kMaxIds) cache.put(key, out.data() + before, count);
+    batch[count++] = cache.locate(piece, text_end);
+    if (count == kBatch) look_up();
   });
+  look_up();
   sink.flush();
 }
 

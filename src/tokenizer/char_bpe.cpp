@@ -62,25 +62,18 @@ void CharBpe::encode(std::string_view piece, std::vector<std::int32_t>& ids) con
 }
 
 void CharBpe::encode_part(std::string_view part, std::vector<std::int32_t>& ids) const {
-  const bool brief = part.size() <= PieceKey::kMaxLength;
-  PieceCache* cache = brief ? &PieceCache::of_this_thread(serial_) : nullptr;
-  const PieceKey key =
-      brief ? PieceKey::of(part.data(), part.size(), part.data() + part.size()) : PieceKey{};
-  if (cache) {
-    if (const PieceCache::Entry* entry = cache->find(key)) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count());
-      return;
-    }
-  }
-  const std::size_t before = ids.size();
+  if (!PieceCache::takes(part)) return append_part(part, ids);
+  PieceCache& cache = PieceCache::of_this_thread(serial_);
+  const auto found =
+      cache.ids_of(part, part.data() + part.size(),
+                   [&](std::vector<std::int32_t>& made) { append_part(part, made); });
+  ids.insert(ids.end(), found.begin(), found.end());
+}
+
+void CharBpe::append_part(std::string_view part, std::vector<std::int32_t>& ids) const {
   const std::int32_t whole = vocabulary_.find(part);
-  if (whole >= 0 && whole_[static_cast<std::size_t>(whole)]) {
-    ids.push_back(whole);
-  } else {
-    append_merged(part, ids);
-  }
-  const std::size_t count = ids.size() - before;
-  if (cache && count <= PieceCache::kMaxIds) cache->put(key, ids.data() + before, count);
+  if (whole >= 0 && whole_[static_cast<std::size_t>(whole)]) return ids.push_back(whole);
+  append_merged(part, ids);
 }
 
 bool CharBpe::append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const {

@@ -35,6 +35,7 @@ class CharBpe {
 
  private:
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
+  void append_part(std::string_view part, std::vector<std::int32_t>& ids) const;
   void append_merged(std::string_view part, std::vector<std::int32_t>& ids) const;
   bool append_bytes(std::string_view character, std::vector<std::int32_t>& ids) const;
 

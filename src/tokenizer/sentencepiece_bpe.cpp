@@ -205,20 +205,14 @@ void SentencePieceBpe::encode_stretch(std::string_view stretch, PieceCache& cach
   const char* const end = stretch.data() + stretch.size();
   while (!stretch.empty()) {
     const std::string_view word = take_word(stretch);
-    if (word.size() > PieceKey::kMaxLength) {
+    if (!PieceCache::takes(word)) {
       merge_word(word, output);
       continue;
     }
-    const PieceKey key = PieceKey::of(word.data(), word.size(), end);
-    if (const PieceCache::Entry* entry = cache.find(key)) {
-      for (std::size_t i = 0; i < entry->count(); ++i) output.add(entry->ids[i]);
-      continue;
-    }
-    thread_local std::vector<std::int32_t> ids;
-    ids.clear();
-    Output found(ids, unknown_);
-    merge_word(word, found);
-    if (ids.size() <= PieceCache::kMaxIds) cache.put(key, ids.data(), ids.size());
+    const auto ids = cache.ids_of(word, end, [&](std::vector<std::int32_t>& made) {
+      Output found(made, unknown_);
+      merge_word(word, found);
+    });
     for (const std::int32_t id : ids) output.add(id);
   }
 }

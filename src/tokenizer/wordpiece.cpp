@@ -20,23 +20,18 @@ WordPiece::WordPiece(Vocabulary vocabulary, Options options, const std::string& 
 }
 
 void WordPiece::encode(std::string_view word, std::vector<std::int32_t>& ids) const {
-  const bool brief = !word.empty() && word.size() <= PieceKey::kMaxLength;
-  PieceCache* cache = brief ? &PieceCache::of_this_thread(serial_) : nullptr;
-  const PieceKey key =
-      brief ? PieceKey::of(word.data(), word.size(), word.data() + word.size()) : PieceKey{};
-  if (cache) {
-    if (const PieceCache::Entry* entry = cache->find(key)) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count());
-      return;
-    }
-  }
+  if (!PieceCache::takes(word)) return append(word, ids);
+  PieceCache& cache = PieceCache::of_this_thread(serial_);
+  const auto found = cache.ids_of(word, word.data() + word.size(),
+                                  [&](std::vector<std::int32_t>& made) { append(word, made); });
+  ids.insert(ids.end(), found.begin(), found.end());
+}
+
+void WordPiece::append(std::string_view word, std::vector<std::int32_t>& ids) const {
   const std::size_t before = ids.size();
-  if (!spell(word, ids)) {
-    ids.resize(before);
-    ids.push_back(unknown_);
-  }
-  const std::size_t count = ids.size() - before;
-  if (cache && count <= PieceCache::kMaxIds) cache->put(key, ids.data() + before, count);
+  if (spell(word, ids)) return;
+  ids.resize(before);
+  ids.push_back(unknown_);
 }
 
 bool WordPiece::spell(std::string_view word, std::vector<std::int32_t>& ids) const {

@@ -30,6 +30,7 @@ class WordPiece {
   std::int32_t unknown() const { return unknown_; }
 
  private:
+  void append(std::string_view word, std::vector<std::int32_t>& ids) const;
   bool spell(std::string_view word, std::vector<std::int32_t>& ids) const;
 
   Vocabulary vocabulary_;

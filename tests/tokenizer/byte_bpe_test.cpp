@@ -69,6 +69,8 @@ TEST(ApplyMerges, EqualsThePlainDefinitionAtEveryLength) {
   for (int round = 0; round < 200; ++round) {
     MergeTable merges;
     std::uint32_t rank = 0;
+    // The table keeps pairs of ids below 256 apart from others.
+    const std::int32_t first = round % 3 == 0 ? 0 : round % 3 == 1 ? 240 : 1000;
     // Merges in random order, so that a later token may have a lower rank.
     std::vector<std::uint32_t> ranks(60);
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -78,10 +80,10 @@ TEST(ApplyMerges, EqualsThePlainDefinitionAtEveryLength) {
       const auto any = [&] {
         return static_cast<std::int32_t>(random.below(static_cast<std::size_t>(id)));
       };
-      merges.add(any(), any(), {ranks[rank++], id});
+      merges.add(first + any(), first + any(), {ranks[rank++], first + id});
     }
     Ids ids(1 + random.below(round % 2 ? 90 : 400));
-    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random.below(4));
+    for (std::int32_t& id : ids) id = first + static_cast<std::int32_t>(random.below(4));
     const Ids expected = merge_plainly(merges, ids);
     ids.resize(apply_merges(merges, ids.data(), ids.size()));
     ASSERT_EQ(ids, expected);
@@ -101,6 +103,42 @@ TEST_F(ByteBpeTest, RandomTextComesBack) {
   for (int i = 0; i < 2000; ++i) {
     const std::string text = random.next(200);
     ASSERT_EQ(tokenizer_->decode(encode(*tokenizer_, text)), text);
+  }
+}
+
+// The cache forgets long pieces when its memory is full; ids stay the same.
+TEST_F(ByteBpeTest, ManyLongPiecesHaveTheSameIdsAgain) {
+  const auto piece = [](RandomText& random) {
+    std::string text(" ");
+    for (std::size_t left = 16 + random.below(400); left > 0; --left) {
+      text.push_back(static_cast<char>('a' + random.below(26)));
+    }
+    return text;
+  };
+  RandomText random(7);
+  std::vector<Ids> first;
+  for (int i = 0; i < 6000; ++i) {
+    const std::string text = piece(random);
+    first.push_back(encode(*tokenizer_, text));
+    ASSERT_EQ(first.back(), encode(*tokenizer_, text));  // remembered
+    ASSERT_EQ(tokenizer_->decode(first.back()), text);
+  }
+  RandomText again(7);
+  for (const Ids& ids : first) ASSERT_EQ(encode(*tokenizer_, piece(again)), ids);
+}
+
+// Pieces of every length, short ones with many ids too, at the end of the text and before its end.
+TEST_F(ByteBpeTest, PiecesHaveTheSameIdsWhereverTheyStand) {
+  for (std::size_t length = 1; length < 40; ++length) {
+    for (const char* letter : {"a", "q", "\u4e00"}) {
+      std::string piece;
+      while (piece.size() < length) piece += letter;
+      const Ids alone = encode(*tokenizer_, piece);
+      const Ids before = encode(*tokenizer_, piece + "\n12345678901234567890");
+      ASSERT_LE(alone.size(), before.size());
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(), before.begin())) << piece;
+      EXPECT_EQ(tokenizer_->decode(alone), piece);
+    }
   }
 }
 

@@ -118,5 +118,15 @@ TEST(BertNormalizer, LeavesOutTheIdeographsThatTheReferenceLeavesOut) {
   EXPECT_EQ(hugging_face.apply(text), some);
 }
 
+TEST(BertWords, BreakAtAsciiCharactersAsUnicodeSays) {
+  for (char32_t c = 0; c < 0x80; ++c) {
+    const BertBreak kind = bert_ascii_breaks[c];
+    EXPECT_EQ(kind == BertBreak::space, is_white_space(c)) << static_cast<int>(c);
+    for (const UnicodeRules* rules : {&newest_unicode, &hf_unicode}) {
+      EXPECT_EQ(kind == BertBreak::punctuation, rules->is_punctuation(c)) << static_cast<int>(c);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme
