@@ -43,8 +43,8 @@ void add_experts(List& list, const ModelConfig& m, const std::string& mlp) {
   if (m.moe.shared_gate) list.add(mlp + "shared.gate.weight", {1, h});
 }
 
-void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
-  const std::string layer = fmt::format("layers.{}.", number);
+// A block like those of layer `number`; `layer` begins its names.
+void add_block(List& list, const ModelConfig& m, std::int64_t number, const std::string& layer) {
   const std::int64_t h = m.hidden_size, queries = m.num_heads * m.head_dim;
   const std::int64_t all_heads = queries + 2 * m.num_kv_heads * m.head_dim;
   const bool both = m.norm_placement == NormPlacement::both,
@@ -71,6 +71,16 @@ void add_layer(List& list, const ModelConfig& m, std::int64_t number) {
   if (post) list.norm(layer + "output_norm");
 }
 
+void add_module(List& list, const ModelConfig& m, const std::string& module) {
+  const std::int64_t h = m.hidden_size;
+  list.norm(module + "embedding_norm");
+  list.norm(module + "state_norm");
+  list.linear(module + "embedding_proj", h, h, false);
+  list.linear(module + "state_proj", h, h, false);
+  add_block(list, m, m.num_layers - 1, module);
+  list.norm(module + "final_norm");
+}
+
 }  // namespace
 
 std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
@@ -83,7 +93,10 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
     list.add("embedding.position.weight", {m.max_positions, h});
   if (bert && m.token_types) list.add("embedding.token_type.weight", {2, h});
   if (m.embedding_norm || m.norm_placement == NormPlacement::post) list.norm("embedding.norm");
-  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) add_layer(list, m, layer);
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    add_block(list, m, layer, fmt::format("layers.{}.", layer));
+  for (std::int64_t module = 0; module < m.mtp_layers; ++module)
+    add_module(list, m, fmt::format("mtp.{}.", module));
   if (m.norm_placement != NormPlacement::post) list.norm("final_norm");
   if (!m.tie_embeddings) list.add("head.weight", {m.vocab_size, h});
   if (!bert) return list.take();
@@ -95,12 +108,6 @@ std::vector<NamedTensor> model_tensors(const ModelConfig& m) {
     list.linear("order_head", 2, h, true);
   }
   return list.take();
-}
-
-TensorMapping same_tensors(const ModelConfig& model) {
-  TensorMapping mapping;
-  for (const NamedTensor& tensor : model_tensors(model)) mapping.add(tensor, tensor);
-  return mapping;
 }
 
 }  // namespace trireme

@@ -10,7 +10,4 @@ namespace trireme {
 
 std::vector<NamedTensor> model_tensors(const ModelConfig& model);
 
-// Mapping for a format whose tensors, once joined, equal ours under the same names.
-TensorMapping same_tensors(const ModelConfig& model);
-
 }  // namespace trireme

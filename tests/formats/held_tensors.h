@@ -8,13 +8,14 @@
 
 #include "config/config.h"
 #include "formats/assembled.h"
-#include "tensors/model_tensors.h"
+#include "formats/megatron/mapping.h"
 
 namespace trireme {
 
 class HeldTensors : public TensorSource {
  public:
-  explicit HeldTensors(const ModelConfig& model) : mapping_(same_tensors(model)) {
+  explicit HeldTensors(const ModelConfig& model) : HeldTensors(megatron_mapping(model)) {}
+  explicit HeldTensors(TensorMapping mapping) : mapping_(std::move(mapping)) {
     float next = 1;
     for (const NamedTensor& tensor : mapping_.ours) {
       std::vector<float>& values = tensors_[tensor.name];

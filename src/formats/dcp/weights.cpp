@@ -5,13 +5,14 @@
 
 namespace trireme {
 
-DcpWeights::DcpWeights(std::shared_ptr<const DcpFolder> folder, IsStacked is_stacked)
-    : DcpWeights(folder, places(*folder), is_stacked) {}
+DcpWeights::DcpWeights(std::shared_ptr<const DcpFolder> folder, Views views)
+    : DcpWeights(folder, places(*folder), views) {}
 
 DcpWeights::DcpWeights(std::shared_ptr<const DcpFolder> folder, std::vector<Place> places,
-                       IsStacked is_stacked)
-    : WeightFile(folder->where(), entries(places, is_stacked)),
+                       const Views& views)
+    : WeightFile(folder->where(), entries(places, views)),
       folder_(std::move(folder)),
+      views_(views),
       places_(std::move(places)) {
   for (std::size_t i = 0; i < places_.size(); ++i) first_.emplace(places_[i].tensor, i);
 }
@@ -24,15 +25,14 @@ std::vector<DcpWeights::Place> DcpWeights::places(const DcpFolder& folder) {
   return places;
 }
 
-std::vector<WeightEntry> DcpWeights::entries(const std::vector<Place>& places,
-                                             IsStacked is_stacked) {
+std::vector<WeightEntry> DcpWeights::entries(const std::vector<Place>& places, const Views& views) {
   std::vector<WeightEntry> out;
   for (const auto& [tensor, chunk] : places) {
-    const bool one_layer = is_stacked && is_stacked(*tensor) && !chunk->sizes.empty();
-    out.push_back({tensor->name,
-                   tensor->type->name,
-                   tensor->type->ours,
-                   {chunk->sizes.begin() + (one_layer ? 1 : 0), chunk->sizes.end()}});
+    const auto skipped = chunk->sizes.empty() ? 0 : views.skipped(*tensor);
+    std::vector<std::int64_t> shape(chunk->sizes.begin() + static_cast<std::ptrdiff_t>(skipped),
+                                    chunk->sizes.end());
+    if (views.flattens(*tensor)) shape = {chunk->count()};
+    out.push_back({tensor->name, tensor->type->name, tensor->type->ours, std::move(shape)});
   }
   return out;
 }
@@ -44,10 +44,19 @@ void DcpWeights::require_whole(const DcpTensor& tensor) const {
   }
 }
 
-// Views the tensor as a matrix whose columns are the last dimension.
+std::vector<std::int64_t> DcpWeights::shape_of(const DcpTensor& tensor, std::size_t skipped) const {
+  std::vector<std::int64_t> shape(tensor.shape.begin() + static_cast<std::ptrdiff_t>(skipped),
+                                  tensor.shape.end());
+  if (!views_.flattens(tensor)) return shape;
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return {count};
+}
+
+// Views the tensor as a matrix whose columns are the last dimension, or as a vector.
 TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t skipped) const {
   const DcpChunk& chunk = tensor.chunks[i];
-  const std::size_t rank = tensor.shape.size();
+  const std::size_t rank = tensor.shape.size() + (views_.flattens(tensor) ? 1 : 0);
   TensorPart part{this, &tensors()[first_.at(&tensor) + i]};
   if (rank > skipped) part.row = chunk.offsets[skipped];
   bool is_one = rank > skipped && chunk.sizes[skipped] == 1;  // in the skipped dimensions
@@ -61,13 +70,13 @@ TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t 
     part.row = part.row * tensor.shape[axis] + chunk.offsets[axis];
     is_one = is_one && chunk.sizes[axis] == 1;
   }
-  if (rank > skipped + 1) part.column = chunk.offsets[rank - 1];
+  if (rank > skipped + 1 && !views_.flattens(tensor)) part.column = chunk.offsets[rank - 1];
   return part;
 }
 
 JoinedTensor DcpWeights::whole(const DcpTensor& tensor, const std::string& name) const {
   require_whole(tensor);
-  JoinedTensor joined{name, tensor.shape, {}};
+  JoinedTensor joined{name, shape_of(tensor, 0), {}};
   for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
     const TensorPart one = part(tensor, i, 0);
     if (tensor.chunks[i].count() > 0 || tensor.count() == 0) joined.parts.push_back(one);
@@ -86,8 +95,7 @@ std::vector<JoinedTensor> DcpWeights::layers(const DcpTensor& tensor,
                this->name(), tensor.name, shape_text(tensor.shape), names.size());
   }
   std::vector<JoinedTensor> joined;
-  for (const std::string& name : names)
-    joined.push_back({name, {tensor.shape.begin() + 1, tensor.shape.end()}, {}});
+  for (const std::string& name : names) joined.push_back({name, shape_of(tensor, 1), {}});
   for (std::size_t i = 0; i < tensor.chunks.size(); ++i) {
     const DcpChunk& chunk = tensor.chunks[i];
     if (chunk.count() == 0) continue;

@@ -12,9 +12,20 @@ namespace trireme {
 
 class DcpWeights : public WeightFile {
  public:
-  // `is_stacked` identifies tensors to be read with layers(); null: there are none.
-  using IsStacked = bool (*)(const DcpTensor&);
-  explicit DcpWeights(std::shared_ptr<const DcpFolder> folder, IsStacked is_stacked = nullptr);
+  // Which tensors are to be read with layers(), and which as one vector though they have several
+  // dimensions; null: none.
+  struct Views {
+    bool (*is_stacked)(const DcpTensor&) = nullptr;
+    bool (*is_vector)(const DcpTensor&) = nullptr;
+
+    std::size_t skipped(const DcpTensor& tensor) const {
+      return is_stacked && is_stacked(tensor) ? 1 : 0;
+    }
+    bool flattens(const DcpTensor& tensor) const { return is_vector && is_vector(tensor); }
+  };
+  explicit DcpWeights(std::shared_ptr<const DcpFolder> folder, Views views);
+  explicit DcpWeights(std::shared_ptr<const DcpFolder> folder)
+      : DcpWeights(std::move(folder), Views{}) {}
 
   const DcpFolder& folder() const { return *folder_; }
   // A tensor under another name. Refused (exit code 2): parts that overlap or leave gaps, or that
@@ -34,14 +45,17 @@ class DcpWeights : public WeightFile {
     const DcpChunk* chunk;
   };
   static std::vector<Place> places(const DcpFolder& folder);
-  static std::vector<WeightEntry> entries(const std::vector<Place>& places, IsStacked is_stacked);
+  static std::vector<WeightEntry> entries(const std::vector<Place>& places, const Views& views);
   DcpWeights(std::shared_ptr<const DcpFolder> folder, std::vector<Place> places,
-             IsStacked is_stacked);
+             const Views& views);
   void require_whole(const DcpTensor& tensor) const;
+  // Shape without the first `skipped` dimensions.
+  std::vector<std::int64_t> shape_of(const DcpTensor& tensor, std::size_t skipped) const;
   // A chunk within its tensor's matrix, ignoring the first `skipped` dimensions.
   TensorPart part(const DcpTensor& tensor, std::size_t chunk, std::size_t skipped) const;
 
   std::shared_ptr<const DcpFolder> folder_;
+  Views views_;
   std::vector<Place> places_;                      // by entry
   std::map<const DcpTensor*, std::size_t> first_;  // entry of a tensor
 };

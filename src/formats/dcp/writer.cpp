@@ -37,29 +37,6 @@ void put_properties(PickleText& text, const TorchTensor& tensor) {
   text.build();
 }
 
-// Describes the whole tensor as one chunk.
-void put_tensor(PickleText& text, const TorchTensor& tensor) {
-  text.put_object(classes, "TensorStorageMetadata");
-  text.begin_dict();
-  text.put("properties");
-  put_properties(text, tensor);
-  text.put("size");
-  put_size(text, tensor.shape);
-  text.put("chunks");
-  text.begin_list();
-  text.put_object(classes, "ChunkStorageMetadata");
-  text.begin_dict();
-  text.put("offsets");
-  put_size(text, std::vector<std::int64_t>(tensor.shape.size(), 0));
-  text.put("sizes");
-  put_size(text, tensor.shape);
-  text.end_dict();
-  text.build();
-  text.end_list();
-  text.end_dict();
-  text.build();
-}
-
 }  // namespace
 
 std::string dcp_name(const DcpPath& path) {
@@ -77,51 +54,120 @@ DcpWriter::DcpWriter(const fs::path& folder, std::uint64_t max_file_bytes)
 
 DcpWriter::~DcpWriter() = default;
 
-void DcpWriter::begin_item(const DcpPath& path, const TorchValue& value, std::uint64_t bytes) {
-  end_item();
+// Starts a part of the last item in the current file.
+void DcpWriter::begin_file_part(Part part, const TorchValue& value, std::uint64_t bytes) {
   if (at_ > 0 && at_ + bytes > max_file_bytes_) end_file();
   if (!file_) {
     file_name_ = fmt::format("__0_{}.distcp", files_++);
     file_.emplace(folder_ / file_name_);
   }
-  items_.push_back({path, file_name_, at_, 0, std::nullopt});
-  item_.emplace(*file_, at_, value);
+  part.file = file_name_;
+  part.begin = at_;
+  items_.back().parts.push_back(std::move(part));
+  part_.emplace(*file_, at_, value);
   written_ = 0;
 }
 
+void DcpWriter::begin_parts(const DcpPath& path, const TorchTensor& tensor) {
+  end_part();
+  items_.push_back({path, tensor, {}});
+}
+
+void DcpWriter::begin_part(const std::vector<std::int64_t>& offsets,
+                           const std::vector<std::int64_t>& sizes) {
+  end_part();
+  TRIREME_CHECK(items_.back().tensor);
+  const TorchTensor part{items_.back().tensor->dtype, sizes};
+  begin_file_part({offsets, sizes, {}, 0, 0}, {part}, part.bytes());
+}
+
 void DcpWriter::begin(const DcpPath& path, const TorchTensor& tensor) {
-  begin_item(path, {tensor}, tensor.bytes());
-  items_.back().tensor = tensor;
+  begin_parts(path, tensor);
+  begin_part(std::vector<std::int64_t>(tensor.shape.size(), 0), tensor.shape);
 }
 
 void DcpWriter::write(const void* bytes, std::uint64_t count) {
-  item_->write(0, written_, bytes, count);
+  part_->write(0, written_, bytes, count);
   written_ += count;
 }
 
 void DcpWriter::add(const DcpPath& path, const TorchValue& value) {
-  begin_item(path, value, 0);
+  end_part();
+  items_.push_back({path, std::nullopt, {}});
+  begin_file_part({}, value, 0);
 }
 
 void DcpWriter::add_copy(const DcpPath& path) {
-  end_item();
+  end_part();
   TRIREME_CHECK(items_.back().tensor);
   Item copy = items_.back();
   copy.path = path;
   items_.push_back(std::move(copy));
 }
 
-void DcpWriter::end_item() {
-  if (!item_) return;
-  items_.back().bytes = item_->finish();
-  at_ += items_.back().bytes;
-  item_.reset();
+void DcpWriter::end_part() {
+  if (!part_) return;
+  Part& part = items_.back().parts.back();
+  part.bytes = part_->finish();
+  at_ += part.bytes;
+  part_.reset();
 }
 
 void DcpWriter::end_file() {
   file_->keep();
   file_.reset();
   at_ = 0;
+}
+
+void DcpWriter::put_tensor(PickleText& text, const Item& item) {
+  text.put_object(classes, "TensorStorageMetadata");
+  text.begin_dict();
+  text.put("properties");
+  put_properties(text, *item.tensor);
+  text.put("size");
+  put_size(text, item.tensor->shape);
+  text.put("chunks");
+  text.begin_list();
+  for (const Part& part : item.parts) {
+    text.put_object(classes, "ChunkStorageMetadata");
+    text.begin_dict();
+    text.put("offsets");
+    put_size(text, part.offsets);
+    text.put("sizes");
+    put_size(text, part.sizes);
+    text.end_dict();
+    text.build();
+  }
+  text.end_list();
+  text.end_dict();
+  text.build();
+}
+
+// The key of a part, and its location.
+void DcpWriter::put_place(PickleText& text, const Item& item, std::size_t number) {
+  const Part& part = item.parts[number];
+  text.put_object(classes, "MetadataIndex");
+  text.begin_dict();
+  text.put("fqn");
+  text.put(dcp_name(item.path));
+  if (item.tensor) {
+    text.put("offset");
+    put_size(text, part.offsets);
+    text.put("index");
+    text.put(static_cast<std::int64_t>(number));
+  }
+  text.end_dict();
+  text.build();
+  text.put_object(files, "_StorageInfo");
+  text.begin_dict();
+  text.put("relative_path");
+  text.put(part.file);
+  text.put("offset");
+  text.put(static_cast<std::int64_t>(part.begin));
+  text.put("length");
+  text.put(static_cast<std::int64_t>(part.bytes));
+  text.end_dict();
+  text.build();
 }
 
 std::string DcpWriter::metadata() const {
@@ -133,7 +179,7 @@ std::string DcpWriter::metadata() const {
   for (const Item& item : items_) {
     text.put(dcp_name(item.path));
     if (item.tensor) {
-      put_tensor(text, *item.tensor);
+      put_tensor(text, item);
     } else {
       text.put_object(classes, "BytesStorageMetadata");
     }
@@ -150,30 +196,8 @@ std::string DcpWriter::metadata() const {
   text.end_dict();
   text.put("storage_data");
   text.begin_dict();
-  for (const Item& item : items_) {
-    text.put_object(classes, "MetadataIndex");
-    text.begin_dict();
-    text.put("fqn");
-    text.put(dcp_name(item.path));
-    if (item.tensor) {
-      text.put("offset");
-      put_size(text, std::vector<std::int64_t>(item.tensor->shape.size(), 0));
-      text.put("index");
-      text.put(std::int64_t{0});
-    }
-    text.end_dict();
-    text.build();
-    text.put_object(files, "_StorageInfo");
-    text.begin_dict();
-    text.put("relative_path");
-    text.put(item.file);
-    text.put("offset");
-    text.put(static_cast<std::int64_t>(item.begin));
-    text.put("length");
-    text.put(static_cast<std::int64_t>(item.bytes));
-    text.end_dict();
-    text.build();
-  }
+  for (const Item& item : items_)
+    for (std::size_t part = 0; part < item.parts.size(); ++part) put_place(text, item, part);
   text.end_dict();
   text.put("version");
   text.put("1.0.0");
@@ -183,7 +207,7 @@ std::string DcpWriter::metadata() const {
 }
 
 void DcpWriter::finish() {
-  end_item();
+  end_part();
   if (file_) end_file();
   write_file_durably(folder_ / dcp_metadata_file, metadata());
 }

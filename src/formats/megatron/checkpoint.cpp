@@ -120,6 +120,7 @@ JoinedTensor join_megatron_parts(const std::string& name, MegatronCut cut, const
 }
 
 std::string full_name(const MegatronName& name, std::int64_t first_layer) {
+  if (name.is_module) return fmt::format("mtp.{}.{}", name.layer, name.ours);
   return name.layer < 0 ? name.ours
                         : fmt::format("layers.{}.{}", first_layer + name.layer, name.ours);
 }

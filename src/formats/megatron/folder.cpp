@@ -156,8 +156,15 @@ void MegatronFolder::find_chunks() {
 void MegatronFolder::count_layers() {
   std::int64_t next = 0;
   for (Chunk& chunk : chunks_) {
-    for (const WeightEntry& entry : chunk.ranks[0]->tensors())
-      chunk.layers = std::max(chunk.layers, megatron_name(entry.name).layer + 1);
+    for (const WeightEntry& entry : chunk.ranks[0]->tensors()) {
+      const MegatronName name = megatron_name(entry.name);
+      if (!name.is_module) chunk.layers = std::max(chunk.layers, name.layer + 1);
+      if (!name.is_module || chunks_.size() == 1) continue;
+      fail_input(
+          "'{}' holds the tensor '{}' of a module of multi-token prediction: of several stages "
+          "they are read from Megatron-Core's distributed format alone (--ckpt-format torch_dist)",
+          chunk.ranks[0]->name(), entry.name);
+    }
     chunk.first_layer = next;
     next += chunk.layers;
   }

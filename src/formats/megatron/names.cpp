@@ -1,7 +1,10 @@
 // Two tables, for names inside and outside of layers, used in both directions.
 #include "formats/megatron/names.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
+#include <optional>
 
 namespace trireme {
 namespace {
@@ -16,6 +19,7 @@ enum Kinds : std::uint8_t {
   old = 4,         // MegatronKind::legacy, inside language_model
   old_apart = 8,   // ... outside of it
   has_state = 16,  // with extra state of fp8 formats
+  apart = 32,      // in the distributed format
 };
 
 struct Module {
@@ -45,13 +49,33 @@ constexpr Module in_layers[] = {
     {"mlp.dense_4h_to_h", "mlp.down", columns, none, old},
     {"mlp.linear_fc2", "mlp.down", columns, none, core | has_state},
     // Names in the distributed format.
-    {"mlp.router", "mlp.router", none, none},
-    {"mlp.router.expert", "mlp.router", none, none},
-    {"mlp.experts.experts.linear_fc1", "mlp.experts.up", none, none},
-    {"mlp.experts.experts.linear_fc2", "mlp.experts.down", none, none},
-    {"mlp.shared_experts.linear_fc1", "mlp.shared.up", none, none},
-    {"mlp.shared_experts.linear_fc2", "mlp.shared.down", none, none},
-    {"mlp.shared_experts.gate", "mlp.shared.gate", none, none},
+    {"mlp.router", "mlp.router", none, none, apart},
+    {"mlp.experts.experts.linear_fc1", "mlp.experts.up", none, none, apart},
+    {"mlp.experts.experts.linear_fc2", "mlp.experts.down", none, none, apart},
+    {"mlp.shared_experts.linear_fc1", "mlp.shared.up", none, none, apart},
+    {"mlp.shared_experts.linear_fc2", "mlp.shared.down", none, none, apart},
+};
+
+// Tensors in layers that are not the weight and the bias of a module.
+struct Single {
+  std::string_view theirs, ours;
+  MegatronCut cut;
+  unsigned kinds = 0;
+};
+
+constexpr Single singles[] = {
+    {"mlp.router.expert_bias", "mlp.router.bias", none, apart},
+    {"mlp.router.bias", "mlp.router.logit_bias", none, apart},
+    {"mlp.shared_experts.gate_weight", "mlp.shared.gate.weight", none, apart},
+    {"self_attention.core_attention.softmax_offset", "attention.sinks", rows, core},
+};
+
+// Of modules of multi-token prediction, besides those of their layer.
+constexpr Module in_modules[] = {
+    {"enorm", "embedding_norm", none, none, core},
+    {"hnorm", "state_norm", none, none, core},
+    {"eh_proj", "projection", rows, none, core | has_state},
+    {"final_layernorm", "final_norm", none, none, core},
 };
 
 constexpr Module outside[] = {
@@ -86,13 +110,14 @@ MegatronName look_up(const Module (&table)[N], std::string_view module, bool is_
   for (const Module& row : table) {
     if (row.theirs != module) continue;
     const std::string ours = std::string(row.ours) + (is_weight ? ".weight" : ".bias");
-    return {ours, -1, is_weight ? row.weight : row.bias};
+    return {ours, -1, false, is_weight ? row.weight : row.bias};
   }
   return {};
 }
 
 unsigned kinds_of(MegatronKind kind) {
   if (kind == MegatronKind::transformer_engine) return engine;
+  if (kind == MegatronKind::distributed) return engine | apart;
   return kind == MegatronKind::local ? own : old | old_apart;
 }
 
@@ -103,6 +128,10 @@ std::string stack(MegatronKind kind, bool bert) {
 
 std::string prefix_of(std::int64_t layer, MegatronKind kind, bool bert) {
   return layer < 0 ? "" : stack(kind, bert) + "layers." + std::to_string(layer) + ".";
+}
+std::string prefix_of(const MegatronName& name, MegatronKind kind, bool bert) {
+  return name.is_module ? fmt::format("mtp.layers.{}.transformer_layer.", name.layer)
+                        : prefix_of(name.layer, kind, bert);
 }
 
 // Some modules are named as part of the layer stack that precedes them.
@@ -132,19 +161,40 @@ std::vector<std::string> states(const Module (&table)[N], const std::string& pre
 
 }  // namespace
 
-std::string megatron_name_of(std::string_view ours, std::int64_t layer, MegatronKind kind,
-                             bool bert) {
-  const bool is_old = kind == MegatronKind::legacy;
+MegatronName split_name(std::string_view ours) {
+  MegatronName name{std::string(ours)};
+  name.is_module = ours.starts_with("mtp.");
+  if (!name.is_module && !ours.starts_with("layers.")) return name;
+  const char* const begin = ours.data() + ours.find('.') + 1;
+  const char* const end = ours.data() + ours.size();
+  const char* const dot = std::from_chars(begin, end, name.layer).ptr;
+  name.ours = std::string(dot + 1, end);
+  return name;
+}
+
+std::string megatron_name_of(const MegatronName& name, MegatronKind kind, bool bert) {
+  const std::string_view ours = name.ours;
+  const bool is_old = kind == MegatronKind::legacy, in_layer = name.layer >= 0;
+  const std::string prefix = prefix_of(name, kind, bert);
+  for (const Single& row : singles) {
+    if (in_layer && row.ours == ours && (row.kinds & kinds_of(kind)) != 0)
+      return prefix + std::string(row.theirs);
+  }
   if (ours == "masked_head.bias") return is_old ? "lm_head.bias" : "output_layer.bias";
   const std::size_t dot = ours.rfind('.');
   const std::string_view module = ours.substr(0, dot), parameter = ours.substr(dot + 1);
-  const Module* row = layer < 0 ? find_module(outside, module, kind, bert)
-                                : find_module(in_layers, module, kind, bert);
-  if (!row) return "";
+  if (parameter != "weight" && parameter != "bias") return "";
+  if (name.is_module) {
+    if (const Module* row = find_module(in_modules, module, kind, bert))
+      return fmt::format("mtp.layers.{}.{}.{}", name.layer, row->theirs, parameter);
+  }
+  const Module* row = in_layer ? find_module(in_layers, module, kind, bert)
+                               : find_module(outside, module, kind, bert);
+  if (!row || (name.is_module && is_old)) return "";
   // Fused norms are parameters of the linear layers that follow them.
-  const char* const between = row->theirs.ends_with(".layer_norm") && layer >= 0 ? "_" : ".";
-  return (is_old && (row->kinds & old_apart) == 0 ? "language_model." : "") +
-         prefix_of(layer, kind, bert) + std::string(row->theirs) + between + std::string(parameter);
+  const char* const between = row->theirs.ends_with(".layer_norm") && in_layer ? "_" : ".";
+  return (is_old && (row->kinds & old_apart) == 0 ? "language_model." : "") + prefix +
+         std::string(row->theirs) + between + std::string(parameter);
 }
 
 std::string megatron_copy_name(MegatronKind kind) {
@@ -157,43 +207,90 @@ std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, 
   return layer < 0 ? states(outside, prefix) : states(in_layers, prefix);
 }
 
+std::vector<std::string> megatron_module_states(std::int64_t module) {
+  const std::string prefix = fmt::format("mtp.layers.{}.", module);
+  std::vector<std::string> names = states(in_modules, prefix);
+  for (std::string& name : states(in_layers, prefix + "transformer_layer."))
+    names.push_back(std::move(name));
+  return names;
+}
+
+namespace {
+
+// A place among the layers or the modules of multi-token prediction, and the rest of the name.
+struct LayerPlace {
+  std::int64_t number = -1;  // -1: none that is valid
+  bool is_module = false;
+  std::string_view rest;
+};
+
+std::optional<LayerPlace> place_of(std::string_view name) {
+  LayerPlace place;
+  place.is_module = take_prefix(name, "mtp.layers.");
+  const bool inside = place.is_module || take_prefix(name, "encoder.layers.") ||
+                      take_prefix(name, "transformer.layers.") ||
+                      take_prefix(name, "decoder.layers.");
+  if (!inside) return std::nullopt;
+  std::int64_t number = -1;
+  const char* const end = name.data() + name.size();
+  const auto [dot, error] = std::from_chars(name.data(), end, number);
+  constexpr std::int64_t most_layers = 1'000'000;
+  if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
+    return place;
+  place.number = number;
+  place.rest = std::string_view(dot + 1, end);
+  return place;
+}
+
+// The module that a tensor is the weight or the bias of; "": neither.
+struct WeightOrBias {
+  std::string_view module;
+  bool is_weight = false;
+};
+
+WeightOrBias parameter_of(std::string_view tensor) {
+  for (const std::string_view ending : {".weight", "_weight", ".bias", "_bias"}) {
+    if (tensor.ends_with(ending))
+      return {tensor.substr(0, tensor.size() - ending.size()), ending.ends_with("weight")};
+  }
+  return {};
+}
+
+MegatronName name_in_layer(std::string_view tensor) {
+  for (const Single& row : singles)
+    if (row.theirs == tensor) return {std::string(row.ours), -1, false, row.cut};
+  const auto [module, is_weight] = parameter_of(tensor);
+  // Routers have their biases under other names, and shared experts have none.
+  const bool has_none = module.starts_with("mlp.router") || module.starts_with("mlp.shared_expert");
+  return has_none && !is_weight ? MegatronName{} : look_up(in_layers, module, is_weight);
+}
+
+MegatronName name_in_module(std::string_view tensor) {
+  if (take_prefix(tensor, "transformer_layer.") || take_prefix(tensor, "mtp_model_layer."))
+    return name_in_layer(tensor);
+  const auto [module, is_weight] = parameter_of(tensor);
+  return look_up(in_modules, module, is_weight);
+}
+
+}  // namespace
+
 MegatronName megatron_name(std::string_view theirs) {
   std::string_view rest = theirs;
   while (take_prefix(rest, "module.") || take_prefix(rest, "language_model.")) {
   }
   // Bias over the vocabulary of the masked-word head.
-  if (rest == "lm_head.bias" || rest == "output_layer.bias") return {"masked_head.bias", -1, words};
-  bool is_weight = false, has_ending = false;
-  for (const std::string_view ending : {".weight", "_weight", ".bias", "_bias"}) {
-    if (!rest.ends_with(ending)) continue;
-    rest.remove_suffix(ending.size());
-    is_weight = ending.ends_with("weight");
-    has_ending = true;
-    break;
-  }
-  if (!has_ending) return {};
-  std::string_view layer = rest;
-  const bool inside = take_prefix(layer, "encoder.layers.") ||
-                      take_prefix(layer, "transformer.layers.") ||
-                      take_prefix(layer, "decoder.layers.");
-  if (!inside) {
-    MegatronName name = look_up(outside, rest, is_weight);
-    name.is_copy = rest == "word_embeddings_for_head" || rest == "word_embeddings";
+  if (rest == "lm_head.bias" || rest == "output_layer.bias")
+    return {"masked_head.bias", -1, false, words};
+  if (const auto place = place_of(rest)) {
+    if (place->number < 0) return {};
+    MegatronName name = place->is_module ? name_in_module(place->rest) : name_in_layer(place->rest);
+    name.layer = place->number;
+    name.is_module = place->is_module;
     return name;
   }
-  std::int64_t number = -1;
-  const char* const end = layer.data() + layer.size();
-  const auto [dot, error] = std::from_chars(layer.data(), end, number);
-  constexpr std::int64_t most_layers = 1'000'000;
-  if (error != std::errc() || dot == end || *dot != '.' || number < 0 || number > most_layers)
-    return {};
-  const std::string_view module(dot + 1, end);
-  // Experts have no biases here; the router's balancing bias is called expert_bias.
-  const bool of_experts = module.starts_with("mlp.router") || module.starts_with("mlp.experts.") ||
-                          module.starts_with("mlp.shared_experts.");
-  if (of_experts && !is_weight && module != "mlp.router.expert") return {};
-  MegatronName name = look_up(in_layers, module, is_weight);
-  name.layer = number;
+  const auto [module, is_weight] = parameter_of(rest);
+  MegatronName name = look_up(outside, module, is_weight);
+  name.is_copy = module == "word_embeddings_for_head" || module == "word_embeddings";
   return name;
 }
 

@@ -21,6 +21,8 @@ enum class MegatronCut : std::uint8_t {
 struct MegatronName {
   std::string ours;         // without the layer number: "attention.qkv.weight"; "": unknown
   std::int64_t layer = -1;  // within the file; -1: outside of layers
+  // Whether `layer` is the number of a module of multi-token prediction instead.
+  bool is_module = false;
   MegatronCut cut = MegatronCut::none;
   bool is_copy = false;  // copy of `ours` on the last pipeline stage
 };
@@ -32,17 +34,21 @@ enum class MegatronKind : std::uint8_t {
   transformer_engine,  // Megatron-Core with Transformer Engine layers, the default
   local,               // Megatron-Core with its own layers (--transformer-impl local)
   legacy,              // legacy models (--use-legacy-models)
+  distributed,         // Megatron-Core's distributed format, whose names suit either of its layers
 };
 
-// Inverse mapping: a model kind's name of a tensor of ours, which is named as in MegatronName; ""
-// if it has none. `layer` is the number in the file, -1 outside of layers.
-std::string megatron_name_of(std::string_view ours, std::int64_t layer, MegatronKind kind,
-                             bool bert);
+// Splits "layers.3.mlp.up.weight" or "mtp.0.mlp.up.weight", names of ours; cut is not set.
+MegatronName split_name(std::string_view ours);
+
+// Inverse mapping: a model kind's name of a tensor of ours; "" if it has none.
+std::string megatron_name_of(const MegatronName& name, MegatronKind kind, bool bert);
 // Name of the copy of the word embedding on the last of several stages.
 std::string megatron_copy_name(MegatronKind kind);
 // Modules of a layer (layer >= 0), or outside of layers, that store an fp8 extra state next to
 // their weights, which is None without fp8.
 std::vector<std::string> megatron_states(std::int64_t layer, MegatronKind kind, bool bert);
+// Same for a module of multi-token prediction of Megatron-Core.
+std::vector<std::string> megatron_module_states(std::int64_t module);
 
 // Whether only Megatron-Core models have a tensor of that name.
 bool is_of_megatron_core(std::string_view theirs);

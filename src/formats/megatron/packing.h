@@ -19,7 +19,8 @@ struct MegatronParameter {
   std::vector<std::int64_t> shape;  // of the whole parameter
 };
 
-// Parameters of a model: those outside of layers, and those of one layer.
+// Parameters of a model: those outside of layers, and those of one layer. Models with modules of
+// multi-token prediction have an order that is not known.
 struct MegatronParameters {
   std::vector<MegatronParameter> outside, layer;
   std::int64_t layers = 0;

@@ -36,10 +36,24 @@ bool is_stacked(const DcpTensor& tensor) {
   return stacked_at(tensor.name).has_value();
 }
 
+// Biases of experts are one vector in ours.
+bool is_vector(const DcpTensor& tensor) {
+  const std::string_view name = tensor.name;
+  return name.find(".mlp.experts.") != name.npos && name.ends_with(".bias");
+}
+
 MegatronName name_of(const DcpTensor& tensor) {
   std::string name = tensor.name;
   if (const auto at = stacked_at(name)) name.insert(*at, "0.");
   return megatron_name(name);
+}
+
+// Whether two names stand for the same elements of the same files.
+bool is_second_name(const DcpTensor& one, const DcpTensor& other) {
+  const auto same = [](const DcpChunk& a, const DcpChunk& b) {
+    return a.item.file == b.item.file && a.item.begin == b.item.begin && a.offsets == b.offsets;
+  };
+  return std::ranges::equal(one.chunks, other.chunks, same);
 }
 
 constexpr std::uint64_t most_backend_bytes = std::uint64_t{1} << 20;
@@ -81,7 +95,7 @@ TorchDistFolder::TorchDistFolder(const fs::path& folder)
   check_layers(layers_);
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
   weights_ = static_cast<const DcpWeights*>(
-      &joined_->keep(std::make_unique<DcpWeights>(dcp_, is_stacked)));
+      &joined_->keep(std::make_unique<DcpWeights>(dcp_, DcpWeights::Views{is_stacked, is_vector})));
   find_states();
 }
 
@@ -118,8 +132,14 @@ void TorchDistFolder::find_tensors() {
     const Found found{&tensor, name_of(tensor), is_stacked(tensor)};
     if (found.how.ours.empty())
       refuse_megatron_tensor(where_, tensor.name, shape_text(tensor.shape));
+    const auto is_same = [&](const Found& one) {
+      return one.how.ours == found.how.ours && one.how.layer == found.how.layer &&
+             one.how.is_module == found.how.is_module && is_second_name(*one.tensor, tensor);
+    };
+    if (std::ranges::any_of(found_, is_same)) continue;
     const bool has_layers = found.stacked && !tensor.shape.empty();
-    layers_ = std::max(layers_, has_layers ? tensor.shape[0] : found.how.layer + 1);
+    if (!found.how.is_module)
+      layers_ = std::max(layers_, has_layers ? tensor.shape[0] : found.how.layer + 1);
     found_.push_back(found);
   }
 }

@@ -194,7 +194,7 @@ MegatronParameters TorchDistFolder::megatron_parameters(const ModelConfig& model
     if (is_copy(found, model)) continue;
     MegatronParameter one{found.how, found.tensor->shape};
     if (found.stacked) one.shape.erase(one.shape.begin());
-    if (one.how.layer < 0)
+    if (one.how.layer < 0 || one.how.is_module)
       out.outside.push_back(std::move(one));
     else if (one.how.layer == 0)
       out.layer.push_back(std::move(one));

@@ -2,7 +2,6 @@
 #include "formats/megatron/writer.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "config/families.h"
@@ -11,9 +10,6 @@
 
 namespace trireme {
 namespace {
-
-// A bias that excludes a word from predictions, representable in 16 bits.
-constexpr float never_predicted = -10'000;
 
 struct StageItem {
   std::string name;  // theirs
@@ -36,6 +32,12 @@ void check_layout(const ModelConfig& m, const MegatronLayout& layout) {
   require_division(m.num_kv_heads, "num_kv_heads", layout.tp, "--tp");
   require_division(m.ffn_hidden_size, "ffn_hidden_size", layout.tp, "--tp");
   require_division(m.num_layers, "num_layers", layout.pp, "--pp");
+  if (m.mtp_layers > 0 && layout.pp > 1) {
+    fail_input(
+        "--pp {}: a model with modules of multi-token prediction (model.mtp_layers = {}) is written "
+        "for one stage; --to torch_dist writes it for any layout",
+        layout.pp, m.mtp_layers);
+  }
 }
 
 RankCut rank_cut(MegatronCut cut, const ModelConfig& model, int tp) {
@@ -54,16 +56,6 @@ RankCut rank_cut(MegatronCut cut, const ModelConfig& model, int tp) {
       break;
   }
   return {.along = rows};
-}
-
-// Splits "layers.3.mlp.up.weight" into 3 and "mlp.up.weight"; -1: outside of layers.
-std::pair<std::int64_t, std::string_view> layer_and_name(std::string_view name) {
-  constexpr std::string_view prefix = "layers.";
-  if (!name.starts_with(prefix)) return {-1, name};
-  std::int64_t layer = 0;
-  const char* const begin = name.data() + prefix.size();
-  const char* const dot = std::from_chars(begin, name.data() + name.size(), layer).ptr;
-  return {layer, std::string_view(dot + 1, name.data() + name.size())};
 }
 
 class MegatronFiles {
@@ -111,18 +103,19 @@ class MegatronFiles {
   }
 
   void place(std::size_t target) {
-    const auto [layer, name] = layer_and_name(assembler_.targets()[target].name);
+    MegatronName name = split_name(assembler_.targets()[target].name);
+    const std::int64_t layer = name.layer;
     const std::int64_t per_stage = layers_of_stage();
-    const std::int64_t local = layer < 0 ? -1 : layer % per_stage;
-    const std::string theirs =
-        megatron_name_of(name, local, options_.layout.kind, is_encoder(model_));
+    if (layer >= 0 && !name.is_module) name.layer = layer % per_stage;
+    const std::string theirs = megatron_name_of(name, options_.layout.kind, is_encoder(model_));
     if (theirs.empty()) {
       fail_input(
           "cannot write a checkpoint of Megatron-LM: its models have no name for the tensor '{}'",
           assembler_.targets()[target].name);
     }
-    const std::size_t end = name.starts_with("embedding.") ? 0 : stages_.size() - 1;
-    add(layer < 0 ? end : static_cast<std::size_t>(layer / per_stage), theirs, target);
+    const std::size_t end = name.ours.starts_with("embedding.") ? 0 : stages_.size() - 1;
+    const bool in_stage = layer >= 0 && !name.is_module;
+    add(in_stage ? static_cast<std::size_t>(layer / per_stage) : end, theirs, target);
   }
 
   void place_copy() {
@@ -141,12 +134,16 @@ class MegatronFiles {
              {TorchTensor{dtype(target), part_shape(assembler_.targets()[target].shape, item.cut,
                                                     options_.layout.tp)}});
     }
+    const auto add_all = [&](std::vector<std::string> names) {
+      for (std::string& name : names) model.push_back({std::move(name), {}});
+    };
     const auto add_states = [&](std::int64_t layer) {
-      for (std::string& name : megatron_states(layer, options_.layout.kind, is_encoder(model_)))
-        model.push_back({std::move(name), {}});
+      add_all(megatron_states(layer, options_.layout.kind, is_encoder(model_)));
     };
     for (std::int64_t layer = 0; layer < layers_of_stage(); ++layer) add_states(layer);
     if (stage + 1 == stages_.size()) add_states(-1);
+    for (std::int64_t module = 0; module < model_.mtp_layers; ++module)
+      add_all(megatron_module_states(module));
     return {{"args", {TorchObject{"argparse", "Namespace", options_.arguments}}},
             {"checkpoint_version", {3.0}},
             {"iteration", {options_.iteration}},

@@ -12,6 +12,9 @@
 
 namespace trireme {
 
+// A bias that excludes a word of the padding from predictions, representable in 16 bits.
+inline constexpr float never_predicted = -10'000;
+
 struct MegatronLayout {
   int tp = 1, pp = 1;
   MegatronKind kind = MegatronKind::transformer_engine;
@@ -30,7 +33,7 @@ struct MegatronFolderOptions {
 };
 
 // Writes `to`/release and latest_checkpointed_iteration.txt, which names it: Megatron starts at
-// step 0 from such weights. The assembler provides the tensors of same_tensors(model). Refused
+// step 0 from such weights. The assembler provides the tensors of megatron_mapping(model). Refused
 // (exit code 2): layouts that do not divide the model, tensors without a name in this model kind.
 void write_megatron_folder(const fs::path& to, const MegatronFolderOptions& options,
                            const TensorAssembler& assembler);

@@ -43,6 +43,14 @@ class ValuePickle {
     }
     text.end_dict();
   }
+  void put(const TorchNumbered& numbered) {
+    text.begin_dict();
+    for (std::size_t i = 0; i < numbered.values.size(); ++i) {
+      text.put(static_cast<std::int64_t>(i));
+      put(numbered.values[i]);
+    }
+    text.end_dict();
+  }
   void put(const TorchObject& object) {
     text.put_object(object.module, object.name);
     put(object.attributes);

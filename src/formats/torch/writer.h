@@ -28,6 +28,10 @@ using TorchList = std::vector<TorchValue>;
 struct TorchTuple {
   TorchList items;
 };
+// A dictionary whose keys are the positions of its values: 0, 1, ...
+struct TorchNumbered {
+  TorchList values;
+};
 // An object constructed without arguments, such as argparse.Namespace, which
 // torch.load(weights_only=True) refuses.
 struct TorchObject {
@@ -37,7 +41,7 @@ struct TorchObject {
 
 struct TorchValue {
   std::variant<std::monostate, bool, std::int64_t, double, std::string, TorchTensor, TorchList,
-               TorchTuple, TorchDict, TorchObject>
+               TorchTuple, TorchDict, TorchNumbered, TorchObject>
       value;  // std::monostate: None
 };
 

@@ -21,6 +21,7 @@
 #include "formats/megatron/torch_dist_folder.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/checkpoint.h"
+#include "importers/megatron/saved_run.h"
 
 namespace trireme {
 namespace {
@@ -89,6 +90,22 @@ ConversionReport write_megatron(const ExportRequest& request) {
                          megatron::arguments_of(request.config, request.layout), request.options);
 }
 
+ConversionReport write_torch_dist(const ExportRequest& request) {
+  const MegatronLayout whole{.kind = MegatronKind::distributed};
+  const TorchDict arguments = megatron::arguments_of(request.config, whole);
+  std::string unsaid;
+  ConversionReport report = export_torch_dist(
+      request.checkpoint, request.to,
+      [&](const Config& config, const CheckpointState& state, bool with_states) {
+        if (!with_states) return megatron::saved_release(arguments);
+        unsaid = megatron::unsaid_of_run(config);
+        return megatron::saved_run(arguments, config, state);
+      },
+      request.options);
+  add_note(report.note, unsaid);
+  return report;
+}
+
 ConversionReport write_llama(const ExportRequest& request) {
   return export_llama(request.checkpoint, request.to, request.layout.tp, request.options);
 }
@@ -111,6 +128,10 @@ const std::vector<WrittenFormat>& written_formats() {
        "Megatron-LM (--ckpt-format torch): release/mp_rank_TT[_PPP]/model_optim_rng.pt",
        write_megatron,
        {"--tp", "--pp", "--megatron-names"}},
+      {"torch_dist",
+       "Megatron-Core (--ckpt-format torch_dist), loaded on any layout, with the states of AdamW",
+       write_torch_dist,
+       {"--max-file-size"}},
       {"llama",
        "Meta's Llama: params.json and consolidated.NN.pth, one file per rank of --tp",
        write_llama,

@@ -22,7 +22,7 @@ struct Argument {
 };
 
 // Arguments that determine the model's computation.
-constexpr std::array<Argument, 55> arguments{{
+constexpr std::array<Argument, 56> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -78,6 +78,7 @@ constexpr std::array<Argument, 55> arguments{{
     {"embed_layernorm", "--embed-layernorm", Word::when_true},
     {"embedding_weights_in_fp32", "--embedding-weights-in-fp32", Word::when_true},
     {"mtp_num_layers", "--mtp-num-layers"},
+    {"mtp_loss_scaling_factor", "--mtp-loss-scaling-factor"},
     {"bert_binary_head", "--bert-no-binary-head", Word::when_false},
     {"num_key_value_heads", "--num-key-value-heads"},
     {"spec", "--spec"},
@@ -111,7 +112,7 @@ constexpr std::array<Argument, 19> expert_arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 22> refused_arguments{{
+constexpr std::array<Refused, 26> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is in the second half of the rows"},
@@ -121,7 +122,11 @@ constexpr std::array<Refused, 22> refused_arguments{{
     {"attention_output_gate", "its attention has an output gate"},
     {"experimental_attention_variant", "its attention is of a different kind"},
     {"multi_latent_attention", "models with multi-head latent attention are not supported"},
-    {"mtp_num_layers", "multi-token prediction is not supported", "0"},
+    {"mtp_use_repeated_layer", "its multi-token prediction modules share one layer"},
+    {"mtp_detach_heads", "its multi-token prediction modules do not train the model"},
+    {"mtp_standalone", "its multi-token prediction modules are in a stage of their own"},
+    {"mtp_hsm", "its multi-token prediction modules read other hidden states"},
+    {"mtp_hybrid_override_pattern", "not all of its layers are attention"},
     {"linear_attention_type", "its attention is of a different kind"},
     {"mrope_section", "its position ids have several components"},
     {"use_mup", "its outputs are scaled by widths"},

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "config/fields.h"
+#include "formats/megatron/torch_dist_writer.h"
 #include "formats/same_model.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/flags.h"
@@ -109,12 +110,64 @@ void add_layers(TorchDict& args, const ModelConfig& m) {
       {"qk_layernorm", {m.qk_norm}},
       {"hidden_dropout", {m.hidden_dropout}},
       {"attention_dropout", {m.attention_dropout}},
-      {"init_method_std", {m.init_std}},
-      {"num_experts", {}}};
+      {"init_method_std", {m.init_std}}};
   args.insert(args.end(), layers.begin(), layers.end());
   TorchValue window;
   if (m.attention_window > 0) window = {TorchTuple{{{m.attention_window - 1}, {std::int64_t{0}}}}};
   args.push_back({"window_size", std::move(window)});
+}
+
+TorchValue whole_or_none(std::int64_t value) {
+  return value > 0 ? TorchValue{value} : TorchValue{};
+}
+
+// Layers with experts: every layer, or a list of zeros and ones.
+TorchValue layer_pattern(const ModelConfig& m) {
+  if (stacks_layers(m)) return {std::int64_t{1}};
+  TorchList layers;
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    layers.push_back({std::int64_t{m.moe.in_layer(layer)}});
+  return {layers};
+}
+
+const char* theirs(BalanceScope scope) {
+  switch (scope) {
+    case BalanceScope::sequence:
+      return "seq_aux_loss";
+    case BalanceScope::batch:
+      return "aux_loss";
+    case BalanceScope::global:
+      break;
+  }
+  return "global_aux_loss";
+}
+
+void add_experts(TorchDict& args, const ModelConfig& m) {
+  const ExpertConfig& e = m.moe;
+  const bool limits = e.top_groups != e.num_groups;
+  const TorchDict experts{
+      {"num_experts", {e.num_experts}},
+      {"moe_ffn_hidden_size", {e.ffn_hidden_size}},
+      {"moe_layer_freq", layer_pattern(m)},
+      {"moe_router_topk", {e.top_k}},
+      {"moe_router_score_function", {fmt::format("{}", e.score)}},
+      {"moe_router_pre_softmax", {e.score == RouterScore::softmax && !e.normalize_weights}},
+      {"moe_router_topk_scaling_factor",
+       e.scaling_factor == 1 ? TorchValue{} : TorchValue{e.scaling_factor}},
+      {"moe_router_num_groups", limits ? TorchValue{e.num_groups} : TorchValue{}},
+      {"moe_router_group_topk", limits ? TorchValue{e.top_groups} : TorchValue{}},
+      {"moe_router_enable_expert_bias", {e.expert_bias}},
+      {"moe_router_bias_update_rate", {e.bias_update_rate}},
+      {"moe_router_load_balancing_type", text_value(theirs(e.aux_loss))},
+      {"moe_aux_loss_coeff", {e.aux_loss_coeff}},
+      {"moe_z_loss_coeff", e.z_loss_coeff > 0 ? TorchValue{e.z_loss_coeff} : TorchValue{}},
+      {"moe_shared_expert_intermediate_size", whole_or_none(e.shared_ffn_hidden_size)},
+      {"moe_shared_expert_gate", {e.shared_gate}},
+      {"moe_expert_capacity_factor",
+       e.capacity_factor > 0 ? TorchValue{e.capacity_factor} : TorchValue{}},
+      {"moe_token_drop_policy",
+       text_value(e.drop_policy == DropPolicy::position ? "position" : "probs")}};
+  args.insert(args.end(), experts.begin(), experts.end());
 }
 
 TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
@@ -122,6 +175,15 @@ TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
   TorchDict args;
   add_layers(args, m);
   add_positions(args, m);
+  // Only the distributed format has names for experts.
+  if (layout.kind == MegatronKind::distributed && m.moe.num_experts > 0) {
+    add_experts(args, m);
+  } else {
+    args.push_back({"num_experts", {}});
+  }
+  const bool is_legacy = layout.kind == MegatronKind::legacy;
+  args.push_back({"mtp_num_layers", whole_or_none(is_legacy ? 0 : m.mtp_layers)});
+  args.push_back({"mtp_loss_scaling_factor", {m.mtp_loss_scale}});
   const TorchDict rest{
       {"untie_embeddings_and_output_weights", {!m.tie_embeddings}},
       {"make_vocab_size_divisible_by", {m.vocab_multiple}},
@@ -132,9 +194,10 @@ TorchDict all_arguments(const Config& config, const MegatronLayout& layout) {
       {"pipeline_model_parallel_size", {std::int64_t{layout.pp}}},
       {"virtual_pipeline_model_parallel_size", {}},
       {"use_legacy_models", {layout.kind == MegatronKind::legacy}},
-      {"transformer_impl",
-       text_value(layout.kind == MegatronKind::transformer_engine ? "transformer_engine"
-                                                                  : "local")},
+      {"transformer_impl", text_value(layout.kind == MegatronKind::transformer_engine ||
+                                              layout.kind == MegatronKind::distributed
+                                          ? "transformer_engine"
+                                          : "local")},
       {"consumed_train_samples", {std::int64_t{0}}},
       {"consumed_valid_samples", {std::int64_t{0}}}};
   args.insert(args.end(), rest.begin(), rest.end());
@@ -149,12 +212,12 @@ std::optional<std::string> shown(const TorchValue& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value.value))
     return fmt::format("{}", *number);
   if (const auto* number = std::get_if<double>(&value.value)) return toml_number(*number);
-  if (const auto* tuple = std::get_if<TorchTuple>(&value.value)) {
-    std::vector<std::string> items;
-    for (const TorchValue& item : tuple->items) items.push_back(shown(item).value_or("None"));
-    return fmt::format("({})", fmt::join(items, ","));
-  }
-  return std::nullopt;
+  const auto* tuple = std::get_if<TorchTuple>(&value.value);
+  const TorchList* list = tuple ? &tuple->items : std::get_if<TorchList>(&value.value);
+  if (!list) return std::nullopt;
+  std::vector<std::string> items;
+  for (const TorchValue& item : *list) items.push_back(shown(item).value_or("None"));
+  return fmt::format("({})", fmt::join(items, ","));
 }
 
 [[noreturn]] void refuse_key(const std::string& key, const std::string& why) {
@@ -208,7 +271,9 @@ TorchDict arguments_of(const Config& config, const MegatronLayout& layout) {
       if (key == name) return shown(value);
     return std::nullopt;
   };
-  ModelConfig said = model_of_arguments("the checkpoint to write", is_bert(config.model), look_up);
+  ModelConfig said = model_of_arguments(
+      "the checkpoint to write", is_bert(config.model), look_up,
+      layout.kind == MegatronKind::distributed ? Experts::read : Experts::refused);
   said.vocab_size = config.model.vocab_size;
   resolve(said);
   if (const auto unsaid = differences(config.model, said); !unsaid.empty()) {

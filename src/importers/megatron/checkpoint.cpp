@@ -5,10 +5,10 @@
 #include "formats/deepspeed/folder.h"
 #include "formats/megatron/checkpoint.h"
 #include "formats/megatron/folder.h"
+#include "formats/megatron/mapping.h"
 #include "formats/megatron/torch_dist_folder.h"
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/unknown_arguments.h"
-#include "tensors/model_tensors.h"
 #include "tensors/optimizer_states.h"
 
 namespace trireme::megatron {
@@ -129,7 +129,7 @@ ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
   add_note(out.note, activation_note(folder, out.model));
   add_note(out.note, note_of_unknown_arguments(folder.arguments()));
   validate(out.model);
-  out.mapping = same_tensors(out.model);
+  out.mapping = megatron_mapping(out.model);
   auto weights = folder.join(out.model);
   if (const auto progress = folder.progress()) {
     add_moments(out.mapping, moment_name);

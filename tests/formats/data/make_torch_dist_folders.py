@@ -70,7 +70,8 @@ def make_model(args, tp, pp, chunks=None, chunk=None, **more):
     from megatron.core.models.bert.bert_layer_specs import bert_layer_local_spec
     from megatron.core.models.bert.bert_model import BertModel
     from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_decoder_block_spec, get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_layer_specs import (get_gpt_decoder_block_spec, get_gpt_layer_local_spec,
+                                                           get_gpt_mtp_block_spec)
     from megatron.core.transformer.transformer_config import TransformerConfig
     llama = args["swiglu"]
     config = TransformerConfig(
@@ -95,6 +96,8 @@ def make_model(args, tp, pp, chunks=None, chunk=None, **more):
     else:
         spec = (get_gpt_decoder_block_spec(config, use_transformer_engine=False) if args["num_experts"] else
                 get_gpt_layer_local_spec(normalization=args["normalization"], qk_layernorm=more.get("qk_layernorm", False)))
+        if config.mtp_num_layers and is_last:
+            ends["mtp_block_spec"] = get_gpt_mtp_block_spec(config, spec, use_transformer_engine=False)
         model = GPTModel(config, spec,
                          position_embedding_type=args["position_embedding_type"], **ends)
     # Parameters that several ranks share must be equal on all of them, such as the tied embedding of the last stage.

@@ -121,6 +121,22 @@ TEST_F(MegatronWriter, WhatIsWrittenIsReadAgain) {
   }
 }
 
+TEST_F(MegatronWriter, ModulesOfMultiTokenPredictionAndSinksAreReadAgain) {
+  const ModelConfig llama = model("llama", [](ModelConfig& m) {
+    m.mtp_layers = 2;
+    m.attention_sinks = true;
+  });
+  for (const MegatronKind kind : {MegatronKind::transformer_engine, MegatronKind::local}) {
+    const HeldTensors held(llama);
+    const ForeignModel back = open_megatron_folder(write(llama, {2, 1, kind}));
+    EXPECT_THAT(held.missing_in(back), IsEmpty());
+    EXPECT_EQ(back.model.mtp_layers, 2);
+  }
+  EXPECT_THAT(refusal(llama, {1, 2, MegatronKind::local}),
+              AllOf(HasSubstr("--pp 2"), HasSubstr("model.mtp_layers = 2")));
+  EXPECT_THAT(refusal(llama, {1, 1, MegatronKind::legacy}), HasSubstr("model."));
+}
+
 // The tensors of a rank by their names in the file.
 std::map<std::string, std::string> tensors_of(const fs::path& file) {
   const auto torch = std::make_shared<const TorchFile>(file);
@@ -163,7 +179,7 @@ TEST_F(MegatronWriter, AFolderOfMegatronIsWrittenBackAsItWas) {
     const fs::path source = fs::path(TRIREME_TESTS) / "formats/data/torch" / name;
     const ForeignModel model = open_megatron_folder(source);
     Reread tensors(model);
-    const TensorMapping mapping = same_tensors(model.model);
+    const TensorMapping mapping = megatron_mapping(model.model);
     const TensorAssembler assembler(mapping, Direction::to_theirs, tensors);
     fs::remove_all(folder_ / "back");
     write_megatron_folder(folder_ / "back", {model.model, layout, {}, 0, {}}, assembler);
