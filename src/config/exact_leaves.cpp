@@ -60,9 +60,9 @@ void check_exact_leaves(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t leaves = p.exact_leaves;
   if (leaves == 0) return;
-  if (p.numerics != Numerics::exact) {
+  if (!p.exact()) {
     fail_input(
-        "parallel.exact_leaves = {} goes with parallel.numerics = \"exact\" only: set that or "
+        "parallel.exact_leaves = {} goes with parallel.numerics = \"exact\" or \"portable\" only: set that or "
         "leave exact_leaves out",
         leaves);
   }

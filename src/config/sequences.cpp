@@ -30,12 +30,12 @@ void check_ring(const Config& config) {
   constexpr std::int64_t drawn = 8;
   const ParallelConfig& p = config.parallel;
   if (p.cp_attention != ContextAttention::ring) return;
-  if (p.numerics == Numerics::exact) {
+  if (p.exact()) {
     fail_input(
         "parallel.cp_attention = \"ring\" adds up keys in another order on each rank, and "
-        "parallel.numerics = \"exact\" wants one that does not depend on parallel.cp = {}: use "
+        "parallel.numerics = {:?} wants one that does not depend on parallel.cp = {}: use "
         "cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
-        p.cp);
+        p.numerics, p.cp);
   }
   if (config.model.attention_dropout == 0) return;
   for (const auto& [name, positions] : lengths_of(config)) {
@@ -76,14 +76,14 @@ void check_context(const Config& config) {
 // number of ranks.
 void check_exact_context(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  if (p.cp == 1 || p.numerics != Numerics::exact) return;
+  if (p.cp == 1 || !p.exact()) return;
   for (const auto& [name, positions] : lengths_of(config)) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that "
+        "parallel.numerics = {:?} with parallel.cp = {} sums over blocks of tokens that "
         "divide its chunks, {} / {} = {} positions of {}: set parallel.exact_block to {} (now {})",
-        p.cp, positions, 2 * p.cp, chunk, name,
+        p.numerics, p.cp, positions, 2 * p.cp, chunk, name,
         divisors_near(chunk, p.exact_block > 0 ? p.exact_block : chunk), p.exact_block);
   }
 }
@@ -92,9 +92,9 @@ void check_exact_block(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t block = p.exact_block;
   if (block == 0) return;
-  if (p.numerics != Numerics::exact) {
+  if (!p.exact()) {
     fail_input(
-        "parallel.exact_block = {} goes with parallel.numerics = \"exact\" only: set that or leave "
+        "parallel.exact_block = {} goes with parallel.numerics = \"exact\" or \"portable\" only: set that or leave "
         "exact_block out",
         block);
   }
