@@ -53,7 +53,7 @@ std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) 
   }
   text += fmt::format("; {} of {} steps differ in total", report.differing_steps, report.steps);
   const ParallelConfig& parallel = plan.config.parallel;
-  const bool exact = parallel.numerics == Numerics::exact;
+  const bool exact = parallel.exact();
   if (!exact && (plan.other_layout || plan.other_micro_batch)) {
     text +=
         ". With parallel.numerics = \"fast\" sums are rounded differently on another layout, so "

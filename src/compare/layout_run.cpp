@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/portable_math.h"
 #include "base/random.h"
 #include "comm/local.h"
 #include "compare/step_observer.h"
@@ -61,6 +62,7 @@ LayoutRun::LayoutRun(int ranks, int number_of_steps)
 void run_rank(const Config& config, Transport& transport, LayoutRun& run,
               const std::function<void()>& before_step) {
   const int rank = transport.place().rank, size = transport.place().size;
+  const math::Use numerics{config.parallel.numerics == Numerics::portable};
   const BuildOptions build = build_options(config);
   Engine engine(config, build, {.poison = true}, {rank, size});
   engine.allocate(&transport);
@@ -106,6 +108,7 @@ LayoutRun run_layout(const Config& config, int ranks, int steps) {
 }
 
 std::int64_t bytes_of_layout(const Config& config, int ranks) {
+  const math::Use numerics{config.parallel.numerics == Numerics::portable};
   const auto schedules = std::make_shared<PlannedSchedules>();
   std::int64_t bytes = 0;
   for (int rank = 0; rank < ranks; ++rank)

@@ -62,10 +62,10 @@ void check_exact_leaves(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t leaves = p.exact_leaves;
   if (leaves == 0) return;
-  if (p.numerics != Numerics::exact) {
+  if (!p.exact()) {
     fail_input(
-        "parallel.exact_leaves = {} requires parallel.numerics = \"exact\": set numerics, or "
-        "remove exact_leaves",
+        "parallel.exact_leaves = {} requires parallel.numerics = \"exact\" or \"portable\": set "
+        "numerics, or remove exact_leaves",
         leaves);
   }
   check_covered(config);

@@ -188,24 +188,24 @@ void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const Parall
         "experts on each rank: increase parallel.ep instead",
         p.expert_tp);
   }
-  if (p.ep * p.expert_tp == 1 || p.numerics != Numerics::exact) return;
+  if (p.ep * p.expert_tp == 1 || !p.exact()) return;
   const std::int64_t inner = moe.ffn_hidden_size / p.expert_tp;
   for (const Count& count : counts_of(moe)) {
     const std::int64_t experts = count.number / p.ep, columns = experts * model.hidden_size;
     const std::int64_t biases = (has_gate(model) ? 2 : 1) * inner + model.hidden_size;
     if (moe.linear_bias && experts * biases % block != 0) {
       fail_input(
-          "parallel.numerics = \"exact\" with parallel.ep = {} and moe.linear_bias requires the "
+          "parallel.numerics = {:?} with parallel.ep = {} and moe.linear_bias requires the "
           "biases on each rank to be a multiple of {} elements, but {} experts have {} each: "
           "change ep or the widths, or use numerics = \"fast\"",
-          p.ep, block, experts, biases);
+          p.numerics, p.ep, block, experts, biases);
     }
     if (columns * inner % block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.ep = {} and expert_tp = {} requires the "
+        "parallel.numerics = {:?} with parallel.ep = {} and expert_tp = {} requires the "
         "weights on each rank to be a multiple of {} elements, but {} experts of {} x {} are not: "
         "make moe.ffn_hidden_size a multiple of {}, or use numerics = \"fast\"",
-        p.ep, p.expert_tp, block, experts, model.hidden_size, inner,
+        p.numerics, p.ep, p.expert_tp, block, experts, model.hidden_size, inner,
         p.expert_tp * block / std::gcd(block, columns));
   }
 }

@@ -152,11 +152,11 @@ void check_narrow_states(const Config& config) {
         "64 bits: use fp32",
         gradients ? "run.gradient_dtype" : "optimizer.moment_dtype");
   }
-  if (gradients && config.parallel.numerics == Numerics::exact) {
+  if (gradients && config.parallel.exact()) {
     fail_input(
-        "run.gradient_dtype = {:?} conflicts with parallel.numerics = \"exact\", which sums "
+        "run.gradient_dtype = {:?} conflicts with parallel.numerics = {:?}, which sums "
         "gradients as 64-bit integers: use numerics = \"fast\", or gradient_dtype = \"fp32\"",
-        config.run.gradient_dtype);
+        config.run.gradient_dtype, config.parallel.numerics);
   }
 }
 

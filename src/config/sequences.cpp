@@ -30,12 +30,12 @@ void check_ring(const Config& config) {
   constexpr std::int64_t drawn = 8;
   const ParallelConfig& p = config.parallel;
   if (p.cp_attention != ContextAttention::ring) return;
-  if (p.numerics == Numerics::exact) {
+  if (p.exact()) {
     fail_input(
         "parallel.cp_attention = \"ring\" sums over keys in a different order on each rank, but "
-        "parallel.numerics = \"exact\" requires an order that does not depend on parallel.cp = {}: "
+        "parallel.numerics = {:?} requires an order that does not depend on parallel.cp = {}: "
         "use cp_attention = \"all_gather\" or \"ulysses\", or numerics = \"fast\"",
-        p.cp);
+        p.numerics, p.cp);
   }
   if (config.model.attention_dropout == 0) return;
   for (const auto& [name, positions] : lengths_of(config)) {
@@ -81,15 +81,15 @@ void check_context(const Config& config) {
 // number of ranks.
 void check_exact_context(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  if (p.cp == 1 || p.numerics != Numerics::exact) return;
+  if (p.cp == 1 || !p.exact()) return;
   for (const auto& [name, positions] : lengths_of(config)) {
     const std::int64_t chunk = positions / (2 * p.cp);
     if (p.exact_block > 0 && chunk % p.exact_block == 0) continue;
     fail_input(
-        "parallel.numerics = \"exact\" with parallel.cp = {} sums over blocks of tokens that must "
+        "parallel.numerics = {:?} with parallel.cp = {} sums over blocks of tokens that must "
         "divide its chunks of {} / {} = {} positions of {}: set parallel.exact_block to {} (now "
         "{})",
-        p.cp, positions, 2 * p.cp, chunk, name,
+        p.numerics, p.cp, positions, 2 * p.cp, chunk, name,
         divisors_near(chunk, p.exact_block > 0 ? p.exact_block : chunk), p.exact_block);
   }
 }
@@ -98,10 +98,10 @@ void check_exact_block(const Config& config) {
   const ParallelConfig& p = config.parallel;
   const std::int64_t block = p.exact_block;
   if (block == 0) return;
-  if (p.numerics != Numerics::exact) {
+  if (!p.exact()) {
     fail_input(
-        "parallel.exact_block = {} requires parallel.numerics = \"exact\": set numerics, or remove "
-        "exact_block",
+        "parallel.exact_block = {} requires parallel.numerics = \"exact\" or \"portable\": set "
+        "numerics, or remove exact_block",
         block);
   }
   for (const auto& [name, positions] : lengths_of(config)) {

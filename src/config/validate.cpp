@@ -130,13 +130,18 @@ void check_run_section(const Config& config) {
 }
 
 void check_numerics(const Config& config) {
-  if (config.parallel.numerics == Numerics::portable)
-    fail_input("parallel.numerics = \"portable\" is not implemented yet");
-  if (config.parallel.numerics != Numerics::exact || config.run.precision != Precision::fp64)
-    return;
+  const Numerics numerics = config.parallel.numerics;
+  if (config.parallel.exact() && config.run.precision == Precision::fp64) {
+    fail_input(
+        "parallel.numerics = {:?} sums 32-bit gradients and does not support run.precision = "
+        "\"fp64\": use fast",
+        numerics);
+  }
+  if (numerics != Numerics::portable || config.run.device == DeviceKind::cpu) return;
   fail_input(
-      "parallel.numerics = \"exact\" sums 32-bit gradients and does not support run.precision = "
-      "\"fp64\": use fast");
+      "parallel.numerics = \"portable\" gives the same bits on every x86 processor with AVX2, and "
+      "run.device = {:?} sums in another order: use run.device = \"cpu\", or numerics = \"exact\"",
+      config.run.device);
 }
 
 }  // namespace

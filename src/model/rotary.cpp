@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 #include "config/rotary.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ namespace {
 double pair_of_turns(const ModelConfig& m, double turns) {
   const double length = static_cast<double>(m.rope_original_length);
   return static_cast<double>(rotary_dimensions(m)) *
-         std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(m.rope_base));
+         math::log(length / (turns * 2 * std::numbers::pi)) / (2 * math::log(m.rope_base));
 }
 
 // Share of pair i's original frequency that YaRN keeps, from 1 to 0.
@@ -61,7 +62,7 @@ std::vector<double> rotary_frequencies(const ModelConfig& model) {
   std::vector<double> frequencies(static_cast<std::size_t>(rotary_dimensions(model) / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(frequencies.size());
-    const double frequency = std::pow(model.rope_base, -share);
+    const double frequency = math::pow(model.rope_base, -share);
     frequencies[i] = frequency * scale(model, frequency, i);
   }
   return frequencies;
@@ -75,13 +76,13 @@ ModelConfig with_local_rotation(ModelConfig model) {
 
 double query_factor(const ModelConfig& model, std::int64_t position) {
   const auto rounds = static_cast<double>(position / model.rope_original_length);
-  return 1 + model.rope_query_beta * std::log1p(rounds);
+  return 1 + model.rope_query_beta * math::log1p(rounds);
 }
 
 double rotary_amplitude(const ModelConfig& model) {
   if (model.rope_scaling != RopeScaling::yarn) return 1;
   if (model.rope_attention_factor > 0) return model.rope_attention_factor;
-  return 0.1 * std::log(model.rope_scaling_factor) + 1;
+  return 0.1 * math::log(model.rope_scaling_factor) + 1;
 }
 
 }  // namespace trireme

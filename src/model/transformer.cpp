@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "model/builder.h"
@@ -315,10 +316,10 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
     const auto rotate = [&](ConstantInput cos, ConstantInput sin, const ModelConfig& as) {
       const double amplitude = rotary_amplitude(as);
       write(cos, [&](A* table) {
-        fill_rotary(table, as, positions, [=](double a) { return amplitude * std::cos(a); });
+        fill_rotary(table, as, positions, [=](double a) { return amplitude * math::cos(a); });
       });
       write(sin, [&](A* table) {
-        fill_rotary(table, as, positions, [=](double a) { return amplitude * std::sin(a); });
+        fill_rotary(table, as, positions, [=](double a) { return amplitude * math::sin(a); });
       });
     };
     rotate(ConstantInput::rope_cos, ConstantInput::rope_sin, model);

@@ -7,6 +7,7 @@
 
 #include "backend/device.h"
 #include "base/hash.h"
+#include "base/portable_math.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
 
@@ -50,7 +51,9 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
       double value = 0;  // padding and biases
       if (global >= 0 && spec.init == ParameterSpec::Init::ones) value = 1;
       if (global >= 0 && spec.init == ParameterSpec::Init::normal) {
-        value = spec.init_std * normal(seed, stream, static_cast<std::uint64_t>(global));
+        const auto index = static_cast<std::uint64_t>(global);
+        value = spec.init_std * (math::is_portable() ? math::own_normal(seed, stream, index)
+                                                     : normal(seed, stream, index));
       }
       if (global >= 0 && spec.init == ParameterSpec::Init::log_uniform) {
         value = std::log(0.01 + 15.99 * uniform(seed, stream, static_cast<std::uint64_t>(global)));
@@ -311,8 +314,8 @@ void Optimizer::for_each_slice(const Body& body) {
 void Optimizer::describe_next_step(StepBlock& block) const {
   block.updates = static_cast<std::uint64_t>(steps_ + 1);
   const double t = static_cast<double>(steps_ + 1);
-  block.bias_correction1 = 1 - std::pow(config_.beta1, t);
-  block.bias_correction2 = 1 - std::pow(config_.beta2, t);
+  block.bias_correction1 = 1 - math::pow(config_.beta1, t);
+  block.bias_correction2 = 1 - math::pow(config_.beta2, t);
 }
 
 // Does nothing if expect_step() has already done it.

@@ -24,11 +24,20 @@ class OpNames : public Observer {
   Record& record_;
 };
 
+// Portable numerics use the kernels of AVX2 on every processor.
+Target target_with_numerics(const Config& config, Target target) {
+  if (config.parallel.numerics == Numerics::portable) {
+    target.isa = cpu::Isa::avx2;
+    target.bf16_dot_products = false;
+  }
+  return target;
+}
+
 }  // namespace
 
 RecordedRank::RecordedRank(const Config& config, const Target& target, RankOf rank,
                            const std::shared_ptr<PlannedSchedules>& schedules)
-    : device(target),
+    : device(target_with_numerics(config, target)),
       transport(make_recording_transport(rank.rank, rank.size, device.record())),
       engine(config, build_options(config), {.device = &device}, rank, schedules) {}
 

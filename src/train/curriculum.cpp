@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/portable_math.h"
+
 namespace trireme {
 
 Curriculum::Curriculum(const Config& config)
@@ -21,7 +23,7 @@ std::int64_t Curriculum::length(std::int64_t steps) const {
                             : 1;
   const double range = static_cast<double>(full_ - config_.min_length);
   const double grown =
-      std::floor(std::pow(progress, 1 / degree) * range + static_cast<double>(config_.min_length));
+      std::floor(math::pow(progress, 1 / degree) * range + static_cast<double>(config_.min_length));
   if (grown >= static_cast<double>(full_ + config_.length_step)) return full_;
   const auto length = static_cast<std::int64_t>(grown);
   return std::min(full_, length - length % config_.length_step);

@@ -68,7 +68,7 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
     options.expert_rank = index_of(sharing, rank);
   }
   options.zero = options.degree > 1 || options.expert_degree > 1 ? zero : 0;
-  options.exact = p.numerics == Numerics::exact;
+  options.exact = p.exact();
   options.exact_blocks = p.exact_block > 0;
   options.narrow_gradients = config.run.gradient_dtype == StateType::bf16;
   options.split_weight_grad = split;
@@ -124,7 +124,7 @@ BuildOptions build_on(const BuildOptions& build, const Config& config, const Mes
   local.expert.size = mesh.degrees().expert_ranks();
   local.expert.tensor_size = mesh.degrees().expert_tp;
   local.expert.rank = index_of(mesh.expert_group(rank), rank);
-  local.expert.exact = config.parallel.numerics == Numerics::exact;
+  local.expert.exact = config.parallel.exact();
   local.expert.apart = mesh.degrees().experts_apart();
   return local;
 }

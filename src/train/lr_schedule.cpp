@@ -6,19 +6,20 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace trireme {
 namespace {
 
 double cosine_fall(double ratio) {
-  return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0);
+  return 0.5 * (math::cos(std::numbers::pi * ratio) + 1.0);
 }
 
 // Annealing factor: 1 at ratio 0, 0 at ratio 1.
 double anneal_fall(AnnealStyle anneal, double ratio) {
   switch (anneal) {
     case AnnealStyle::exponential:
-      return 2.0 * std::pow(0.5, ratio) - 1.0;
+      return 2.0 * math::pow(0.5, ratio) - 1.0;
     case AnnealStyle::linear:
       return 1.0 - ratio;
     case AnnealStyle::cosine:

@@ -11,6 +11,7 @@
 #include "backend/cpu/gemm_bench.h"
 #include "backend/cpu/kernels.h"
 #include "backend/device.h"
+#include "base/portable_math.h"
 #include "runtime/devices.h"
 #include "train/device_products.h"
 #include "train/engine.h"
@@ -88,6 +89,7 @@ StepBench bench_step(const Config& config, int steps, bool products_alone,
   const auto say = [&](const std::string& what) {
     if (tell) tell(what);
   };
+  const math::Use numerics{config.parallel.numerics == Numerics::portable};
   const BuildOptions build = build_options(config);
   Device& device = device_of(config.run.device);
   const bool on_cpu = device.target().device == DeviceKind::cpu;

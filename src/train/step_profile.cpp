@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backend/device.h"
+#include "base/portable_math.h"
 #include "comm/wait_time.h"
 #include "runtime/devices.h"
 #include "train/active_trace.h"
@@ -87,6 +88,7 @@ class Profiler {
  public:
   Profiler(const Config& config, Transport& transport)
       : transport_(transport),
+        numerics_(config.parallel.numerics == Numerics::portable),
         build_(build_options(config)),
         device_(device_of(config.run.device)),
         batch_(random_batch(config, build_)),
@@ -175,6 +177,7 @@ class Profiler {
   }
 
   Transport& transport_;
+  const math::Use numerics_;
   const BuildOptions build_;
   Device& device_;
   const Batch batch_;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/portable_math.h"
 #include "data/loader.h"
 #include "train/active_trace.h"
 #include "train/batch_schedule.h"
@@ -141,6 +142,7 @@ struct Trainer::Parts : RunState {
   const TrainerOptions options;
   std::optional<InterruptGuard> guard;  // declared early: opening the data may take long
   Config config;
+  const math::Use numerics{config.parallel.numerics == Numerics::portable};
   Transport* transport;  // null: a single rank
   RankOf rank;
   // File activity of this rank, for ranks that wait for it; shared with the transport.

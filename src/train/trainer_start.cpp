@@ -36,7 +36,7 @@ RankOf rank_of(const Transport* transport) {
 // A GPU collective library chooses the summation order separately for each group of ranks.
 bool sums_are_the_same_on_all_ranks(const Config& config) {
   const ParallelConfig& p = config.parallel;
-  return config.run.device == DeviceKind::cpu || p.numerics == Numerics::exact ||
+  return config.run.device == DeviceKind::cpu || p.exact() ||
          (p.tp == 1 && p.ep * p.expert_tp == 1);
 }
 

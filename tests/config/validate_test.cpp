@@ -30,6 +30,21 @@ TEST(Validate, CheckpointsToGoOnFromStay) {
   EXPECT_THAT(refused({"checkpoint.local_dir=/tmp/local", "checkpoint.local_interval=2",
                        "checkpoint.async=true"}),
               HasSubstr("conflicts with checkpoint.async"));
+  EXPECT_THAT(refused({"checkpoint.local_copies=1"}),
+              AllOf(HasSubstr("checkpoint.local_copies = 1"), HasSubstr("checkpoint.local_dir")));
+  EXPECT_EQ(refused({"checkpoint.local_copies=1", "checkpoint.local_dir=/tmp/local",
+                     "checkpoint.local_interval=2"}),
+            "accepted");
+}
+
+TEST(Validate, PortableNumbersAreThoseOfTheCpu) {
+  EXPECT_EQ(refused({"parallel.numerics=portable"}), "accepted");
+  for (const char* device : {"emulated", "cuda"}) {
+    EXPECT_THAT(refused({"parallel.numerics=portable", std::string("run.device=") + device}),
+                AllOf(HasSubstr("\"portable\""), HasSubstr(device)));
+  }
+  EXPECT_THAT(refused({"parallel.numerics=portable", "run.precision=fp64"}),
+              AllOf(HasSubstr("\"portable\""), HasSubstr("fp64")));
 }
 
 TEST(Validate, AcceptsWhatWorks) {

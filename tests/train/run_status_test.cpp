@@ -27,7 +27,7 @@ class RunStatusFile : public testing::Test {
 TEST_F(RunStatusFile, OnlyARunningRunBecomesAFailedOne) {
   mark_failed(folder_, "killed");
   EXPECT_FALSE(fs::exists(folder_ / "status.json"));
-  write_status(folder_ / "status.json", {"running", 7, 20, 5, "", 4, 6}, false);
+  write_status(folder_ / "status.json", {"running", 7, 20, 5, "", 4, 6, 3}, false);
   mark_failed(folder_, "killed");
   EXPECT_EQ(read()["state"], "failed");
   EXPECT_EQ(read()["reason"], "killed");
@@ -36,6 +36,7 @@ TEST_F(RunStatusFile, OnlyARunningRunBecomesAFailedOne) {
   EXPECT_EQ(read()["saved_step"], 5);
   EXPECT_EQ(read()["ranks"], 4);
   EXPECT_EQ(read()["locally_saved_step"], 6);
+  EXPECT_EQ(read()["locally_copied_step"], 3);
   for (const char* state : {"done", "stopped", "interrupted", "failed"}) {
     write_status(folder_ / "status.json", {state, 7, 20, 5, "as it was"}, false);
     mark_failed(folder_, "killed");

@@ -10,6 +10,7 @@
 #include "backend/cpu/grouped.h"
 #include "backend/cpu/isa.h"
 #include "base/held_memory.h"
+#include "base/portable_math.h"
 
 namespace trireme::cpu {
 namespace {
@@ -33,10 +34,11 @@ class CpuDevice final : public Device {
       : Device({&cpu::kernels<float>(), &cpu::kernels<bf16>(), &cpu::kernels<f16>(),
                 &cpu::kernels<double>()},
                cpu::state_kernels()),
-        target_(this_machine()) {}
+        target_(this_machine()),
+        numbers_(math::is_portable() ? "portable" : name_of(target_.isa)) {}
 
-  std::string name() const override { return fmt::format("the CPU ({})", name_of(target_.isa)); }
-  std::string signature() const override { return fmt::format("cpu {}", name_of(target_.isa)); }
+  std::string name() const override { return fmt::format("the CPU ({})", numbers_); }
+  std::string signature() const override { return fmt::format("cpu {}", numbers_); }
   const Target& target() const override { return target_; }
   Queue& queue(QueueRole) override { return queue_; }
 
@@ -76,13 +78,19 @@ class CpuDevice final : public Device {
   }
 
   Target target_;
+  std::string numbers_;  // what its results depend on
   CpuQueue queue_;
 };
 
 }  // namespace
 
+// Devices must outlive all blocks of their memory.
 Device& device() {
-  static CpuDevice* const device = new CpuDevice;  // must outlive all blocks of its memory
+  if (math::is_portable()) {
+    static CpuDevice* const portable = new CpuDevice;
+    return *portable;
+  }
+  static CpuDevice* const device = new CpuDevice;
   return *device;
 }
 

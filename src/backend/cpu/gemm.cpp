@@ -17,6 +17,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/workspace.h"
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace trireme::cpu {
 namespace {
@@ -136,11 +137,12 @@ void Linear<T>::run(void* dst, const T* a, const T* b, const T* bias, bool accum
 template <class T>
 std::shared_ptr<const Linear<T>> shared_linear(Product product, const LinearShape& shape) {
   static std::mutex mutex;
-  static std::map<std::tuple<Product, std::int64_t, std::int64_t, std::int64_t>,
+  static std::map<std::tuple<bool, Product, std::int64_t, std::int64_t, std::int64_t>,
                   std::weak_ptr<const Linear<T>>>
       made;
   const std::scoped_lock lock(mutex);
-  std::weak_ptr<const Linear<T>>& known = made[{product, shape.rows, shape.in, shape.out}];
+  std::weak_ptr<const Linear<T>>& known =
+      made[{math::is_portable(), product, shape.rows, shape.in, shape.out}];
   std::shared_ptr<const Linear<T>> linear = known.lock();
   if (!linear) known = linear = std::make_shared<const Linear<T>>(product, shape);
   return linear;

@@ -13,7 +13,7 @@ namespace trireme::cpu {
 template <class T>
 class Avx2Gemm : public GemmEngine<T> {
  public:
-  // Requires has_known_order(problem).
+  // Requires has_known_order(problem), or portable numerics, which are not compared with oneDNN.
   explicit Avx2Gemm(const GemmProblem& problem);
   // Non-decreasing in the number of rows.
   static std::int64_t workspace_bytes(const GemmProblem& problem);

@@ -8,6 +8,7 @@
 #include "backend/cpu/gemm_avx2.h"
 #include "backend/cpu/gemm_dnnl.h"
 #include "base/error.h"
+#include "base/portable_math.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -40,6 +41,7 @@ void FloatGemm::run(void* c, const float* a, const float* b, const float* bias, 
 
 bool runs_on_avx2_gemm(const GemmProblem& problem, Isa set) {
   static const bool only_onednn = std::getenv("TRIREME_ONEDNN") != nullptr;
+  if (math::is_portable()) return true;
   return set == Isa::avx2 && !only_onednn && has_known_order(problem);
 }
 

@@ -22,8 +22,9 @@ class FloatGemm : public GemmEngine<float> {
   Tiling tiling_;
 };
 
-// Returns whether a product of this instruction set runs on Avx2Gemm. With TRIREME_ONEDNN in the
-// environment none does: oneDNN computes the same bits, and other programs can watch its calls.
+// Returns whether a product of this instruction set runs on Avx2Gemm. With portable numerics all
+// do. With TRIREME_ONEDNN in the environment none does: oneDNN computes the same bits, and other
+// programs can watch its calls.
 bool runs_on_avx2_gemm(const GemmProblem& problem, Isa set);
 
 // Creates the float engine that suits the instruction set.

@@ -15,6 +15,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/workspace.h"
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace trireme::cpu {
 namespace {
@@ -138,12 +139,13 @@ void Grouped<T>::run_each(Queue&, void* made, const void* a, const void* b,
 template <class T>
 std::shared_ptr<const GroupedProduct> shared_grouped(Product product, const GroupedShape& shape) {
   static std::mutex mutex;
-  static std::map<
-      std::tuple<Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>,
-      std::weak_ptr<const GroupedProduct>>
+  static std::map<std::tuple<bool, Product, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                             std::int64_t>,
+                  std::weak_ptr<const GroupedProduct>>
       made;
   const std::scoped_lock lock(mutex);
-  auto& known = made[{product, shape.rows, shape.in, shape.out, shape.groups, shape.blocks}];
+  auto& known = made[{math::is_portable(), product, shape.rows, shape.in, shape.out, shape.groups,
+                      shape.blocks}];
   std::shared_ptr<const GroupedProduct> grouped = known.lock();
   if (!grouped) known = grouped = std::make_shared<const Grouped<T>>(product, shape);
   return grouped;

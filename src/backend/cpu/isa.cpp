@@ -11,6 +11,7 @@
 
 #include "backend/cpu/amx_code.h"
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace trireme::cpu {
 namespace {
@@ -127,7 +128,7 @@ Isa best_isa() {
 
 Isa isa() {
   static const Isa chosen = choose();
-  return chosen;
+  return math::is_portable() ? Isa::avx2 : chosen;
 }
 
 Target this_machine(Isa set) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -19,7 +20,7 @@ constexpr std::int64_t rows_per_task = 64;
 template <class A>
 struct SoftmaxStats {
   A largest, sum;
-  A log_sum_exp() const { return largest + std::log(sum); }
+  A log_sum_exp() const { return largest + math::log(sum); }
 };
 
 // p = exp(logits - largest).
@@ -28,14 +29,14 @@ SoftmaxStats<A> exponentials(A* p, const A* logits, std::int64_t count) {
   A largest = logits[0];
   for (std::int64_t e = 1; e < count; ++e) largest = std::max(largest, logits[e]);
   A sum = 0;
-  for (std::int64_t e = 0; e < count; ++e) sum += p[e] = std::exp(logits[e] - largest);
+  for (std::int64_t e = 0; e < count; ++e) sum += p[e] = math::exp(logits[e] - largest);
   return {largest, sum};
 }
 
 template <class A>
 void make_scores(const RouterShape& shape, A* scores, const A* logits) {
   if (shape.sigmoid) {
-    for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] = 1 / (1 + std::exp(-logits[e]));
+    for (std::int64_t e = 0; e < shape.experts; ++e) scores[e] = 1 / (1 + math::exp(-logits[e]));
     return;
   }
   const A sum = exponentials(scores, logits, shape.experts).sum;

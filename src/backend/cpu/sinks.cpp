@@ -3,6 +3,7 @@
 // the new context and lse', and the sink's gradient is the sum of -exp(sink - lse') times the dot
 // product of the context and its gradient.
 #include "backend/cpu/sinks.h"
+#include "base/portable_math.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,8 +54,8 @@ void attention_sink(const AttentionShape& s, T* ctx, Acc<T>* lse, const T* sinks
   for_rows_and_heads(s, [&](std::int64_t row, std::int64_t head) {
     A& own = lse[rows.statistic(row, head)];
     const A sink = static_cast<A>(sinks[head]), largest = std::max(own, sink);
-    const A all = largest + std::log(std::exp(own - largest) + std::exp(sink - largest));
-    const A keeps = std::exp(own - all);
+    const A all = largest + math::log(math::exp(own - largest) + math::exp(sink - largest));
+    const A keeps = math::exp(own - all);
     own = all;
     T* const to = ctx + row * s.ctx_cols() + head * s.head_dim;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
@@ -72,7 +73,7 @@ void attention_sink_terms(const AttentionShape& s, Acc<T>* terms, const T* ctx, 
     A product = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
       product += static_cast<A>(ctx[at + d]) * static_cast<A>(dctx[at + d]);
-    const A weight = std::exp(static_cast<A>(sinks[head]) - lse[rows.statistic(row, head)]);
+    const A weight = math::exp(static_cast<A>(sinks[head]) - lse[rows.statistic(row, head)]);
     terms[row * s.heads() + head] = -weight * product;
   });
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/exact_sum.h"
+#include "base/portable_math.h"
 #include "base/thread_pool.h"
 
 namespace trireme::cpu {
@@ -51,7 +52,7 @@ template <class A>
 void softmax_rescale(A* sums, const A* sum, const A* target_logit, const A* local_largest,
                      const A* largest, std::int64_t rows) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    sums[r] = sum[r] * std::exp(local_largest[r] - largest[r]);
+    sums[r] = sum[r] * math::exp(local_largest[r] - largest[r]);
     sums[rows + r] = target_logit[r];
   }
 }
@@ -60,7 +61,7 @@ template <class A>
 void token_loss(A* loss, A* lse, const A* largest, const A* sum, const A* target_logit,
                 std::int64_t rows) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    lse[r] = largest[r] + std::log(sum[r]);
+    lse[r] = largest[r] + math::log(sum[r]);
     loss[r] = lse[r] - target_logit[r];
   }
 }

@@ -29,8 +29,7 @@ const Kernels<T>& kernels(Isa set) {
 
 template <class T>
 const Kernels<T>& kernels() {
-  static const Kernels<T>& chosen = kernels<T>(isa());
-  return chosen;
+  return kernels<T>(isa());
 }
 
 template const Kernels<float>& kernels<float>(Isa);
