@@ -148,17 +148,7 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-// Expert choice counts must stay in one shard: no boundary between ranks or between offloaded
-// blocks may split them (ShardOptions::grain).
-void check_choice_counts(const ExpertConfig& moe) {
-  constexpr std::int64_t most = 256;
-  const Count largest = most_of(moe);
-  const auto check_number = [&](const char* key) {
-    if (largest.number > most)
-      fail_input("{} supports at most {} experts, and {} = {}", key, most, largest.name,
-                 largest.number);
-  };
-  if (moe.keeps_load()) check_number("moe.aux_loss = \"global\"");
+void check_bias(const ExpertConfig& moe) {
   if (!moe.expert_bias) return;
   if (moe.score != RouterScore::sigmoid) {
     fail_input(
@@ -166,7 +156,6 @@ void check_choice_counts(const ExpertConfig& moe) {
         "with moe.aux_loss_coeff",
         moe.score);
   }
-  check_number("moe.expert_bias");
 }
 
 // Experts of a layer are distributed evenly. Exact numerics sum squared gradients in blocks
@@ -261,7 +250,7 @@ void check_experts(const ModelConfig& model) {
         "moe.residual mixes what experts make with what a shared expert makes: set "
         "moe.shared_ffn_hidden_size, and leave moe.shared_gate out");
   }
-  check_choice_counts(moe);
+  check_bias(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
         "moe.capacity_factor = {} is below 1: experts could not take all tokens even with an even "
