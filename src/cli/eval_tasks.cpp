@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/error.h"
 #include "base/stop.h"
 #include "generate/tasks.h"
 
@@ -40,6 +42,26 @@ std::string text_of(const std::string& file, const TaskResult& result) {
 std::string task_files_help() {
   return fmt::format("The rows of a task file have one of these sets of keys: {}.",
                      fmt::join(task_shapes(), "; "));
+}
+
+std::function<std::vector<TaskScore>(const fs::path& checkpoint)> task_evaluation(
+    const std::vector<std::string>& files) {
+  std::map<std::string, TaskFile> tasks;
+  for (const std::string& file : files) {
+    if (!tasks.emplace(task_name(file), read_task_file(file)).second)
+      fail_input(
+          "train.eval_tasks names two files '{}': rename one, since metrics have these names",
+          task_name(file));
+  }
+  return [tasks = std::move(tasks)](const fs::path& checkpoint) {
+    TrainedModel model(checkpoint);
+    std::vector<TaskScore> scores;
+    for (const auto& [name, task] : tasks) {
+      for (const TaskMetric& metric : evaluate_task(model, task, name).metrics)
+        scores.push_back({fmt::format("{}_{}", name, metric.name), metric.value});
+    }
+    return scores;
+  };
 }
 
 void evaluate_task_files(TrainedModel& model, const std::vector<std::string>& files, bool json) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/eval_tasks.h"
 #include "cli/job.h"
 #include "cli/launch.h"
 #include "cli/supervise.h"
@@ -46,6 +47,8 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
   TrainerOptions options = arguments.options;
   options.peak_flops = peak_of_device(device_of(config.run.device).name(), config.run.precision);
   options.original_signal = signal_of_job;
+  if (!config.train.eval_tasks.empty())
+    options.evaluate_tasks = task_evaluation(config.train.eval_tasks);
   Trainer trainer(config, out, options, &transport);
   if (!arguments.dump_graph.empty()) {
     trainer.dump_graphs(arguments.dump_graph);

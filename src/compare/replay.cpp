@@ -122,6 +122,8 @@ void only_steps(Config& config, const fs::path& checkpoint) {
   config.checkpoint.async = false;
   config.checkpoint.export_format = plain.export_format;
   config.train.eval_interval = 0;
+  config.train.eval_tasks.clear();
+  config.train.eval_tasks_interval = 0;
   config.train.exit_interval = 0;
   config.train.exit_duration_minutes = 0;
   config.train.trace_steps.clear();

@@ -151,17 +151,7 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-// Expert choice counts must stay in one shard: no boundary between ranks or between offloaded
-// blocks may split them (ShardOptions::grain).
-void check_choice_counts(const ExpertConfig& moe) {
-  constexpr std::int64_t most = 256;
-  const Count largest = most_of(moe);
-  const auto check_number = [&](const char* key) {
-    if (largest.number > most)
-      fail_input("{} supports at most {} experts, but {} = {}", key, most, largest.name,
-                 largest.number);
-  };
-  if (moe.keeps_load()) check_number("moe.aux_loss = \"global\"");
+void check_bias(const ExpertConfig& moe) {
   if (!moe.expert_bias) return;
   if (moe.score != RouterScore::sigmoid) {
     fail_input(
@@ -169,7 +159,6 @@ void check_choice_counts(const ExpertConfig& moe) {
         "moe.aux_loss_coeff",
         moe.score);
   }
-  check_number("moe.expert_bias");
 }
 
 // Experts of a layer are distributed evenly. Exact numerics sum squared gradients in blocks
@@ -263,7 +252,7 @@ void check_experts(const ModelConfig& model) {
         "moe.residual mixes the output of the experts with that of a shared expert: set "
         "moe.shared_ffn_hidden_size, and remove moe.shared_gate");
   }
-  check_choice_counts(moe);
+  check_bias(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
         "moe.capacity_factor = {} is below 1, so experts would drop tokens even with a balanced "

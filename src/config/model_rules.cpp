@@ -217,6 +217,24 @@ void check_idle_keys(const ModelConfig& m) {
         "segments: set order_head to false too");
 }
 
+// Maximal-update parametrization.
+void check_width(const ModelConfig& m) {
+  if (m.mup_base_hidden_size == 0) {
+    if (m.mup_base_head_dim > 0)
+      fail_input("model.mup_base_head_dim = {} does nothing without model.mup_base_hidden_size",
+                 m.mup_base_head_dim);
+    return;
+  }
+  const auto refuse = [&](bool set, const std::string& what) {
+    if (set)
+      fail_input("model.mup_base_hidden_size = {} conflicts with {}: leave one of them out",
+                 m.mup_base_hidden_size, what);
+  };
+  refuse(family_of(m).architecture != Architecture::decoder,
+         fmt::format("model.family = {:?}", m.family));
+  refuse(!m.linear_layers.empty(), "model.linear_layers");
+}
+
 void check_mtp(const ModelConfig& m) {
   if (m.mtp_layers == 0) {
     if (m.mtp_loss_scale != ModelConfig{}.mtp_loss_scale)
@@ -377,6 +395,7 @@ void validate(const ModelConfig& model) {
   check_rope_scaling(model);
   check_yarn(model);
   check_idle_keys(model);
+  check_width(model);
   check_mtp(model);
   check_linear(model);
   check_norms(model);

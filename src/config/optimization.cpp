@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "config/families.h"
 
 namespace trireme {
 namespace {
@@ -160,25 +161,40 @@ void check_narrow_states(const Config& config) {
   }
 }
 
-// Keys whose features do not exist yet.
-void refuse_unfinished(const Config& config) {
-  const auto refuse = [](bool set, const char* key) {
-    if (set) fail_input("{} is not supported yet: leave it out", key);
+// Keys that scale or decay weights of attention.
+void check_attention_weights(const Config& config) {
+  const ModelConfig& m = config.model;
+  const OptimizerConfig& o = config.optimizer;
+  if (o.decay_qk_norms && !m.qk_norm)
+    fail_input("optimizer.decay_qk_norms does nothing without model.qk_norm: leave it out");
+  if (o.qk_clip_threshold == 0) {
+    if (o.qk_clip_alpha != OptimizerConfig{}.qk_clip_alpha)
+      fail_input("optimizer.qk_clip_alpha = {} does nothing without optimizer.qk_clip_threshold",
+                 o.qk_clip_alpha);
+    return;
+  }
+  const auto refuse = [&](bool set, const char* what, const char* why) {
+    if (set)
+      fail_input("optimizer.qk_clip_threshold = {} conflicts with {}, {}: leave one of them out",
+                 o.qk_clip_threshold, what, why);
   };
-  refuse(config.optimizer.decay_qk_norms, "optimizer.decay_qk_norms");
-  refuse(config.optimizer.qk_clip_threshold > 0, "optimizer.qk_clip_threshold");
-  refuse(config.model.mup_base_hidden_size > 0, "model.mup_base_hidden_size");
-  refuse(!config.train.eval_tasks.empty(), "train.eval_tasks");
+  refuse(m.qk_norm, "model.qk_norm", "which undoes what scales queries and keys");
+  refuse(m.attention_soft_cap > 0, "model.attention_soft_cap", "which bounds the logits itself");
+  refuse(m.position == PositionEncoding::alibi, "model.position = \"alibi\"",
+         "whose slopes do not shrink with queries and keys");
+  if (family_of(m).architecture != Architecture::decoder)
+    fail_input("optimizer.qk_clip_threshold = {} conflicts with model.family = {:?}: leave it out",
+               o.qk_clip_threshold, m.family);
 }
 
 }  // namespace
 
 void check_optimization(const Config& config) {
-  refuse_unfinished(config);
   check_rates(config.run, config.optimizer);
   check_moments(config.run, config.optimizer);
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);
+  check_attention_weights(config);
 }
 
 }  // namespace trireme

@@ -1,8 +1,10 @@
 // Fills in family defaults and derived sizes of a model.
 #include <algorithm>
+#include <cmath>
 
 #include "config/families.h"
 #include "config/rotary.h"
+#include "config/width.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +19,15 @@ void imply(const ModelConfig& model, const char* key, T& to, T default_value, T 
 template <Choice T>
 void imply(T& to, T family) {
   if (to == T::by_family) to = family;
+}
+
+// Multipliers of maximal-update parametrization.
+void resolve_width(ModelConfig& model) {
+  const double base =
+      model.mup_base_head_dim > 0 ? static_cast<double>(model.mup_base_head_dim) : 1;
+  imply(model, "attention_scale", model.attention_scale, 0.0,
+        std::sqrt(base) / static_cast<double>(model.head_dim));
+  imply(model, "logit_multiplier", model.logit_multiplier, 1.0, 1 / width_ratio(model));
 }
 
 std::int64_t default_ffn(const ModelConfig& model) {
@@ -84,6 +95,7 @@ void resolve(ModelConfig& model) {
   }
   if (model.is_latent() && model.v_head_dim == 0) model.v_head_dim = model.qk_nope_head_dim;
   if (model.linear_value_head_dim == 0) model.linear_value_head_dim = model.linear_key_head_dim;
+  if (model.mup_base_hidden_size > 0 && model.head_dim > 0) resolve_width(model);
   if (model.ffn_hidden_size == 0 && model.hidden_size > 0)
     model.ffn_hidden_size = default_ffn(model);
   if (ExpertConfig& moe = model.moe; moe.num_experts == 0 && !moe.experts_by_layer.empty())

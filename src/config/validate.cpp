@@ -109,6 +109,30 @@ void check_sources(const Config& config) {
   }
 }
 
+void check_tasks(const Config& config) {
+  const TrainConfig& t = config.train;
+  if (t.eval_tasks.empty()) {
+    if (t.eval_tasks_interval > 0)
+      fail_input("train.eval_tasks_interval = {} does nothing without train.eval_tasks",
+                 t.eval_tasks_interval);
+    return;
+  }
+  if (family_of(config.model).architecture == Architecture::encoder) {
+    fail_input(
+        "train.eval_tasks scores the text that follows, and model.family = {:?} does not predict "
+        "it: leave it out",
+        config.model.family);
+  }
+  if (config.data.tokenizer.empty())
+    fail_input("train.eval_tasks needs data.tokenizer and its files: tasks are texts");
+  if (config.run.device != DeviceKind::cpu) {
+    fail_input(
+        "train.eval_tasks evaluates on the devices of run.device = \"cpu\" only, not {:?}: leave it "
+        "out, and evaluate checkpoints with `trireme eval --tasks`",
+        config.run.device);
+  }
+}
+
 void check_run_section(const Config& config) {
   if (config.run.dir.empty())
     fail_input("run.dir is empty: set it, for example to \"runs/my-run\"");
@@ -162,6 +186,12 @@ void validate(const Config& config) {
   validate(config.model);
   refuse_for_family(config);
   refuse_for_device(config);
+  if (config.optimizer.qk_clip_threshold > 0 && config.run.device != DeviceKind::cpu) {
+    fail_input(
+        "optimizer.qk_clip_threshold = {} needs the largest attention logits, which only run.device "
+        "= \"cpu\" reports, not {:?}: leave it out",
+        config.optimizer.qk_clip_threshold, config.run.device);
+  }
   check_experts(config);
   check_fp8(config);
   check_run_section(config);
@@ -172,6 +202,7 @@ void validate(const Config& config) {
   check_offload(config);
   check_data(config.data);
   check_sources(config);
+  check_tasks(config);
   check_curriculum(config);
 }
 

@@ -12,10 +12,20 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 12> training_keys{
-    "model.seq_length", "model.vocab_multiple", "model.hidden_dropout", "model.attention_dropout",
-    "model.init_std",   "moe.bias_update_rate", "moe.aux_loss",         "moe.aux_loss_coeff",
-    "moe.z_loss_coeff", "moe.capacity_factor",  "moe.drop_policy",      "model.mtp_loss_scale"};
+constexpr std::array<std::string_view, 14> training_keys{"model.mup_base_hidden_size",
+                                                         "model.mup_base_head_dim",
+                                                         "model.seq_length",
+                                                         "model.vocab_multiple",
+                                                         "model.hidden_dropout",
+                                                         "model.attention_dropout",
+                                                         "model.init_std",
+                                                         "moe.bias_update_rate",
+                                                         "moe.aux_loss",
+                                                         "moe.aux_loss_coeff",
+                                                         "moe.z_loss_coeff",
+                                                         "moe.capacity_factor",
+                                                         "moe.drop_policy",
+                                                         "model.mtp_loss_scale"};
 
 void simplify_positions(ModelConfig& m) {
   const ModelConfig plain;

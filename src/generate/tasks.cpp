@@ -141,6 +141,10 @@ std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
   return {std::move(given), std::move(whole)};
 }
 
+std::string task_name(const std::string& file) {
+  return fs::path(file).stem().string();
+}
+
 TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name) {
   model.require_next_token();
   const ModelConfig& m = model.config().model;

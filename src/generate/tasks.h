@@ -33,6 +33,9 @@ std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
     const Tokenizer& tokenizer, const std::string& context, const std::string& continuation,
     const std::string& where);
 
+// Name of a task in metrics: that of its file, without folder and extension.
+std::string task_name(const std::string& file);
+
 // Scores all rows. Refuses (exit code 2) a model that does not predict the next token and
 // continuations that are longer than its window; `name` begins the message.
 TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name);

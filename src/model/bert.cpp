@@ -22,11 +22,11 @@ class BertBuilder final : public Builder {
             type_table = no_value;
     if (m_.position == PositionEncoding::learned) {
       positions = rows_input(g, BatchInput::positions);
-      position_table = normal(g, "embedding.position.weight", {m_.max_positions, h});
+      position_table = Builder::table(g, "embedding.position.weight", {m_.max_positions, h});
     }
     if (m_.token_types) {
       types = rows_input(g, BatchInput::segments);
-      type_table = normal(g, "embedding.token_type.weight", {2, h});
+      type_table = Builder::table(g, "embedding.token_type.weight", {2, h});
     }
     ValueId x =
         VocabEmbedding{words}(g, tp_, tokens, table, positions, position_table, types, type_table);

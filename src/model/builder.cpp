@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "config/families.h"
 #include "config/rotary.h"
+#include "config/width.h"
 
 namespace trireme {
 
@@ -71,6 +72,7 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
     const Init init = a.zero_centered ? Init::zeros : Init::ones;
     ParameterSpec spec{name + which, {m_.head_dim}, {m_.head_dim}, init, 0, false};
     spec.partial_gradient = tp_.size > 1;  // of this rank's heads
+    spec.is_qk_norm = true;
     return g.parameter(std::move(spec));
   };
   const ValueId query_weight = weight(".query_norm.weight");
@@ -80,7 +82,7 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
 ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const {
   const std::int64_t head_dim = m_.head_dim;
   const ValueId qkv = HeadProjection{name + ".qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
-                                     head_dim,      m_.qkv_bias,    m_.init_std}(g, tp_, x);
+                                     head_dim,      m_.qkv_bias,    hidden_std()}(g, tp_, x);
   return m_.qk_norm ? normed_heads(g, qkv, own, name) : qkv;
 }
 
@@ -137,6 +139,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);
   a.context_ranks = options_.context.size;
+  a.reports_scores = options_.reports_scores && dropout_;
   const ValueId scored = sinks(g, a.heads(), name);
   const auto lengths = [&] { return g.batch(BatchInput::lengths, DType::i32, {options_.batch}); };
   ValueId context;
@@ -174,7 +177,7 @@ ValueId Builder::mlp(Graph& g, ValueId x, const std::string& name) const {
   const ActivationRule rule = activation_rule();
   const int blocks = is_gated(rule.kind) ? 2 : 1;
   const ValueId up = ColumnLinear{name + ".up", m_.hidden_size, blocks * m_.ffn_hidden_size,
-                                  m_.bias,      m_.init_std,    blocks}(g, tp_, x);
+                                  m_.bias,      hidden_std(),   blocks}(g, tp_, x);
   return RowLinear{name + ".down", m_.ffn_hidden_size, m_.hidden_size, m_.bias, deep_std()}(
       g, tp_, ops::activation(g, up, rule));
 }
@@ -218,6 +221,12 @@ Builder::Norm Builder::norm_parameters(Graph& g, const std::string& name, bool o
 
 ValueId Builder::normal(Graph& g, const std::string& name, Shape shape) const {
   return g.parameter({name, shape, shape, ParameterSpec::Init::normal, m_.init_std, true});
+}
+
+ValueId Builder::table(Graph& g, const std::string& name, Shape shape) const {
+  ParameterSpec spec{name, shape, shape, ParameterSpec::Init::normal, m_.init_std, true};
+  spec.is_table = true;
+  return g.parameter(std::move(spec));
 }
 
 ValueId Builder::zeros(Graph& g, const std::string& name, Shape shape) const {
@@ -281,8 +290,12 @@ ActivationKind activation_of(MlpActivation activation) {
   fail("internal error: the activation of the model is not resolved");
 }
 
+double Builder::hidden_std() const {
+  return m_.init_std / std::sqrt(width_ratio(m_));
+}
+
 double Builder::deep_std() const {
-  return m_.init_std / std::sqrt(2.0 * m_.num_layers);
+  return hidden_std() / std::sqrt(2.0 * m_.num_layers);
 }
 
 std::int64_t Builder::rope_positions() const {

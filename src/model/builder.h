@@ -91,6 +91,7 @@ class Builder {
   VocabTable head_table() const;  // the same if they are tied
   Norm norm_parameters(Graph& g, const std::string& name, bool of_all_rows) const;
   ValueId normal(Graph& g, const std::string& name, Shape shape) const;
+  ValueId table(Graph& g, const std::string& name, Shape shape) const;  // of positions or segments
   ValueId zeros(Graph& g, const std::string& name, Shape shape) const;
 
   ValueId sample_ids(Graph& g) const;
@@ -103,6 +104,8 @@ class Builder {
   DropoutRule site(std::uint32_t where) const;
   NormKind norm_kind() const;
   ActivationRule activation_rule() const;
+  // Standard deviation of initial matrices of blocks.
+  double hidden_std() const;
   // Matrices that write into the residual stream start smaller (Megatron, after GPT-2).
   double deep_std() const;
   std::int64_t rope_positions() const;

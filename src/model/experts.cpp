@@ -70,7 +70,7 @@ std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t count, std::int64
 
 ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out) const {
   const Shape shape = {out, m_.hidden_size};
-  ParameterSpec spec{name, shape, shape, Init::normal, m_.init_std, true};
+  ParameterSpec spec{name, shape, shape, Init::normal, hidden_std(), true};
   spec.partial_gradient = tp_.splits_rows();
   return g.parameter(std::move(spec));
 }
@@ -133,7 +133,7 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   if (dispatch.capacity > 0) taken = std::min(taken, options_.batch * dispatch.capacity * count);
 
   const ExpertParallel& ep = options_.expert;
-  const ValueId up = ExpertWeights{"mlp.experts.up.weight", inner, hidden, blocks, m_.init_std}(
+  const ValueId up = ExpertWeights{"mlp.experts.up.weight", inner, hidden, blocks, hidden_std()}(
       g, ep, count, true);
   const ValueId down =
       ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
@@ -156,8 +156,8 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   if (moe.shared_ffn_hidden_size == 0) return made;
 
   const std::int64_t shared = moe.shared_ffn_hidden_size;
-  const ValueId gated =
-      ColumnLinear{"mlp.shared.up", hidden, blocks * shared, false, m_.init_std, blocks}(g, tp_, x);
+  const ValueId gated = ColumnLinear{"mlp.shared.up", hidden,       blocks * shared,
+                                     false,           hidden_std(), blocks}(g, tp_, x);
   ValueId all = RowLinear{"mlp.shared.down", shared, hidden, false, deep_std()}(
       g, tp_, ops::activation(g, gated, rule));
   if (moe.shared_gate)

@@ -14,7 +14,8 @@ ValueId GptBuilder::embed(Graph& g, ValueId tokens, ValueId table) const {
   ValueId positions = no_value, position_table = no_value;
   if (m_.position == PositionEncoding::learned) {
     positions = rows_input(g, BatchInput::positions);
-    position_table = normal(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
+    position_table =
+        Builder::table(g, "embedding.position.weight", {m_.max_positions, m_.hidden_size});
   }
   ValueId x = VocabEmbedding{word_table()}(g, tp_, tokens, table, positions, position_table);
   const double width = static_cast<double>(m_.hidden_size);

@@ -26,7 +26,7 @@ ValueId Builder::latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                               const std::string& name) const {
   const std::int64_t hidden = m_.hidden_size, queries = m_.num_heads * m_.head_dim;
   const std::int64_t up = m_.num_heads * (m_.qk_nope_head_dim + m_.v_head_dim);
-  const double std = m_.init_std;
+  const double std = hidden_std();
   const auto down = [&](const char* which, std::int64_t out) {
     return SharedLinear{name + which, hidden, out, std}(g, tp_, x);
   };
@@ -36,10 +36,25 @@ ValueId Builder::latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
     query_in = m_.q_lora_rank;
     query = latent_norm(g, down(".query_down", query_in), name + ".query_norm", query_in);
   }
-  query = ColumnLinear{name + ".query", query_in, queries, false, std}(g, tp_, query);
+  using Clip = ParameterSpec::Clip;
+  query = ColumnLinear{name + ".query",
+                       query_in,
+                       queries,
+                       false,
+                       std,
+                       1,
+                       {{Clip::query_and_key, own.rope_dim}, {Clip::query, own.plain_dim()}}}(
+      g, tp_, query);
   const ValueId latent =
       latent_norm(g, down(".kv_down", m_.kv_lora_rank), name + ".kv_norm", m_.kv_lora_rank);
-  const ValueId kv = ColumnLinear{name + ".kv", m_.kv_lora_rank, up, false, std}(g, tp_, latent);
+  const ValueId kv =
+      ColumnLinear{name + ".kv",
+                   m_.kv_lora_rank,
+                   up,
+                   false,
+                   std,
+                   1,
+                   {{Clip::key, own.plain_dim()}, {Clip::nothing, own.value_dim}}}(g, tp_, latent);
   const ValueId key_rope = all_rows(g, tp_, down(".key_rope", m_.qk_rope_head_dim));
   return ops::latent_heads(g, query, kv, key_rope, own);
 }

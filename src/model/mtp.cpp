@@ -14,7 +14,7 @@ ValueId GptBuilder::next_state(Graph& g, ValueId state, ValueId tokens, ValueId 
   own.first_site_ = static_cast<std::uint32_t>(module) * sites_of_layer;
   // A projection of both side by side, whose halves are added.
   const auto half = [&](ValueId x, const char* which) {
-    return SharedLinear{name + which + "_proj", m_.hidden_size, m_.hidden_size, m_.init_std}(
+    return SharedLinear{name + which + "_proj", m_.hidden_size, m_.hidden_size, hidden_std()}(
         g, tp_, norm(g, x, name + which + "_norm"));
   };
   const ValueId embedded = half(own.embed(g, tokens, words), "embedding");

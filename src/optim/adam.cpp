@@ -12,9 +12,10 @@ void update_by_adam(Device& device, DType compute, const OptimizerConfig& config
     const AdamStep step{.block = range.block,
                         .beta1 = config.beta1,
                         .beta2 = config.beta2,
-                        .eps = config.eps,
+                        .eps = config.eps * range.eps_ratio,
                         .weight_decay = range.decay,
-                        .decoupled = decoupled};
+                        .decoupled = decoupled,
+                        .lr_ratio = range.lr_ratio};
     device.kernels<T>().adam(device.queue(), step, static_cast<A*>(range.master),
                              static_cast<A*>(range.moments[0]), static_cast<A*>(range.moments[1]),
                              static_cast<const A*>(range.gradient), static_cast<T*>(range.copy),

@@ -8,7 +8,8 @@ void update_by_lion(Device& device, DType compute, const OptimizerConfig& config
                     const UpdateRange& range) {
   with_compute_type(compute, [&]<class T>(T) {
     using A = Acc<T>;
-    const LionStep step{range.block, config.lion_beta1, config.lion_beta2, range.decay};
+    const LionStep step{range.block, config.lion_beta1, config.lion_beta2, range.decay,
+                        range.lr_ratio};
     device.kernels<T>().lion(
         device.queue(), step, static_cast<A*>(range.master), static_cast<A*>(range.moments[0]),
         static_cast<const A*>(range.gradient), static_cast<T*>(range.copy), range.count);

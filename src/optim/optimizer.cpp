@@ -67,7 +67,7 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
 
 Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
                      const Gradients& gradients, const OptimizerConfig& config,
-                     const OffloadOptions& offload)
+                     const OffloadOptions& offload, double width)
     : stage_(stage),
       layout_(layout),
       parameters_(parameters),
@@ -75,8 +75,13 @@ Optimizer::Optimizer(const Stage& stage, const StateLayout& layout, Parameters& 
       config_(config),
       entry_(entry_of(config.name)),
       rest_(entry_.whole_matrices ? entry_of(rule_of(entry_.kind).rest) : entry_),
+      width_(width),
       moment_dtype_(config.moment_dtype == StateType::bf16 ? DType::bf16 : dtype()),
       states_(layout, state_kinds(), offload) {
+  layer_of_.assign(stage.definition().parameters.size(), -1);
+  for (const SegmentInstance& segment : stage.definition().segments)
+    for (const int parameter : segment.parameters)
+      layer_of_[static_cast<std::size_t>(parameter)] = segment.layer;
   memory_ = states_.memory();
   const int narrow_states =
       (gradients.dtype() == DType::bf16 ? 1 : 0) +
@@ -238,7 +243,8 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
   const UpdateRule& rule = rule_of(entry_for(slice.parameter).kind);
   UpdateRange range{};
   range.block = step;
-  range.decay = spec(slice).decay || config_.decay_vectors ? config_.weight_decay : 0;
+  range.decay = decay_of(spec(slice));
+  scale_by_width(range, slice.parameter);
   const bool needs_master = phase == Phase::update;
   if (needs_master) range.master = master(slice);
   if (needs_master && states_.kinds().masters) {
@@ -253,12 +259,59 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
     range.moments[m] = wide(moment_dtype_, moment(slice, m));
   const DType compute = stage_.definition().compute;
   (phase == Phase::direct ? rule.direct : rule.update)(device, compute, config_, range);
+  if (clip_ && phase == Phase::update) clip_rows(slice);
   if (has_moments && moment_dtype_ == DType::bf16) store_moments(slice, step, range.moments);
   if (phase == Phase::direct && gradients_.dtype() == DType::bf16) {
     device.kernels<bf16>().cast_from_master(
         queue, reinterpret_cast<bf16*>(const_cast<std::byte*>(gradient(slice))),
         static_cast<const float*>(range.gradient), count);
   }
+}
+
+double Optimizer::decay_of(const ParameterSpec& spec) const {
+  const bool decays =
+      spec.decay || config_.decay_vectors || (config_.decay_qk_norms && spec.is_qk_norm);
+  return decays ? config_.weight_decay : 0;
+}
+
+// Maximal-update parametrization (Yang et al. 2022, table 8, and appendix B.3 on epsilon) as in
+// Megatron-Core: whole matrices keep their rate, whose own scales depend on shapes.
+void Optimizer::scale_by_width(UpdateRange& range, int parameter) const {
+  const ParameterSpec& spec = stage_.definition().parameters[parameter].spec;
+  const bool is_hidden = spec.saved_shape.rank() > 1 && !spec.is_table;
+  if (config_.name == OptimizerKind::sgd) {
+    if (!is_hidden) range.lr_ratio = width_;
+  } else if (is_hidden && !is_matrix(parameter)) {
+    range.lr_ratio = 1 / width_;
+    if (is_adam(config_.name)) range.eps_ratio = 1 / width_;
+  }
+}
+
+// Scales rows of a query or key projection, and writes the compute copy again.
+void Optimizer::clip_rows(const OwnedSlice& slice) {
+  const ParameterSpec& s = spec(slice);
+  if (s.clip_rows.empty()) return;
+  const GlobalElement element(s);
+  const std::int64_t columns = s.shape[1];
+  with_compute_type(stage_.definition().compute, [&]<class T>(T) {
+    using A = Acc<T>;
+    Device& device = stage_.device();
+    auto* const kept = reinterpret_cast<A*>(master(slice));
+    bool changed = false;
+    for (std::int64_t i = slice.begin, end = 0; i < slice.end; i = end) {
+      end = std::min(slice.end, (i / columns + 1) * columns);
+      const double factor = clip_->factor(s, layer_of_[static_cast<std::size_t>(slice.parameter)],
+                                          element(i) / s.saved_shape[1]);
+      if (factor == 1) continue;
+      A* const row = kept + (i - slice.begin);
+      device.kernels<A>().scale(device.queue(), row, row, end - i, factor);
+      changed = true;
+    }
+    if (!changed || !states_.kinds().masters) return;
+    device.kernels<T>().cast_from_master(
+        device.queue(), reinterpret_cast<T*>(parameters_.part(slice.bucket)) + slice.offset, kept,
+        slice.count());
+  });
 }
 
 void Optimizer::store_moments(const OwnedSlice& slice, const StepBlock* step, void* const* values) {
@@ -334,8 +387,9 @@ void Optimizer::expect_step() {
   expected_ = true;
 }
 
-void Optimizer::step(const StepBlock* block) {
+void Optimizer::step(const StepBlock* block, const QkClip* clip) {
   ++steps_;
+  clip_ = clip;
   if (matrices_) {
     begin_phase(Phase::direct);
     for (const OwnedSlice& slice : layout_.owned())

@@ -7,6 +7,7 @@
 
 #include "base/exact_sum.h"
 #include "config/config.h"
+#include "optim/qk_clip.h"
 #include "optim/rules.h"
 #include "optim/states.h"
 #include "optim/whole_matrices.h"
@@ -18,9 +19,10 @@ namespace trireme {
 class Optimizer {
  public:
   // Plans without allocating. All arguments except the configuration must outlive the optimizer.
+  // `width`: width_ratio() of the model.
   Optimizer(const Stage& stage, const StateLayout& layout, Parameters& parameters,
             const Gradients& gradients, const OptimizerConfig& config,
-            const OffloadOptions& offload = {});
+            const OffloadOptions& offload = {}, double width = 1);
 
   // Master weights (if the compute type is not the accumulation type), moments, and buffers of
   // unsharded 2-D parameters.
@@ -41,8 +43,9 @@ class Optimizer {
   // Runs one step: updates master weights, moments and compute copies, here and on the ranks that
   // share them. `block` is in device memory, with describe_next_step()'s values, the learning rate,
   // the gradient multiplier (clipping and inverse loss scale), and the seed of stochastic rounding
-  // of bf16 moments, which is the same for every layout with equal tensor parallelism.
-  void step(const StepBlock* block);
+  // of bf16 moments, which is the same for every layout with equal tensor parallelism. Then scales
+  // query and key projections if `clip` is given.
+  void step(const StepBlock* block, const QkClip* clip = nullptr);
 
   // Initializes masters and compute copies: a pure function of (seed, name, element), independent
   // of the layout.
@@ -95,6 +98,9 @@ class Optimizer {
   void balance(const OwnedSlice& piece);
   void update(const OwnedSlice& slice, const StepBlock* block, Phase phase);
   void update_block(const OwnedSlice& slice, const StepBlock* block, Phase phase);
+  double decay_of(const ParameterSpec& spec) const;
+  void scale_by_width(UpdateRange& range, int parameter) const;
+  void clip_rows(const OwnedSlice& slice);
   void store_moments(const OwnedSlice& slice, const StepBlock* block, void* const* values);
   // Runs body(slice) over all slices and publishes each bucket when it is done.
   template <class Body>
@@ -107,6 +113,7 @@ class Optimizer {
   OptimizerConfig config_;
   const OptimizerEntry& entry_;  // of the configuration
   const OptimizerEntry& rest_;   // for parameters that the rule does not handle
+  double width_;
   DType moment_dtype_;
   States states_;
   std::unique_ptr<WholeMatrices> matrices_;
@@ -115,7 +122,9 @@ class Optimizer {
   MemoryBlock widened_;  // one block of each state stored as bf16
   MemoryBlock whole_;    // of matrices_
   std::int64_t steps_ = 0;
-  bool expected_ = false;  // the first phase of the step has started to read
+  const QkClip* clip_ = nullptr;        // of the current step
+  std::vector<std::int32_t> layer_of_;  // by parameter
+  bool expected_ = false;               // the first phase of the step has started to read
 };
 
 }  // namespace trireme

@@ -13,7 +13,8 @@ namespace trireme {
 // A range of states in the arithmetic type (Acc of the compute type), in device memory.
 struct UpdateRange {
   const StepBlock* block;
-  double decay;  // of weights
+  double decay;                        // of weights
+  double lr_ratio = 1, eps_ratio = 1;  // to the block's learning rate and the rule's epsilon
   void* master;
   void* moments[2];
   void* gradient;

@@ -18,7 +18,7 @@ constexpr std::int64_t most_elements = 1 << 20;
 // Number of 2-byte elements per transfer alignment unit.
 constexpr std::int64_t unit = TransferStore::alignment / 2;
 // Blocks begin at possible rank boundaries: data that ranks never split lies in a single block.
-static_assert(unit % ShardOptions{}.grain == 0 && most_elements % unit == 0);
+static_assert(unit % (4 * ShardOptions{}.grain) == 0 && most_elements % unit == 0);
 
 constexpr TransferUse use_of_states = {"the optimizer's states",
                                        "choose a folder on another disk",

@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 using Init = ParameterSpec::Init;
+using Clip = ParameterSpec::Clip;
 
 // Enters a region where every rank has all rows: the backward pass sums the ranks' gradients. With
 // leaves, the following layer makes that sum.
@@ -75,6 +76,7 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
                        Init::normal,     init_std,        true};
   ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
   weight.matrix_rows = {queries, head_dim, head_dim};
+  weight.clip_rows = {{Clip::query, queries}, {Clip::key, head_dim}, {Clip::nothing, head_dim}};
   for (ParameterSpec* spec : {&weight, &shift}) {
     spec->split = tp.size > 1;
     cut_row_squares(*spec, tp, out);
@@ -98,6 +100,7 @@ ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
   const std::int64_t width = heads * head_dim;
   const Init init = zero_centered ? Init::zeros : Init::ones;
   ParameterSpec spec{name + ".query_norm.weight", {tp.share(width)}, {width}, init, 0, false};
+  spec.is_qk_norm = true;
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = pieces_of_blocks(tp, width, 1);
   return g.parameter(std::move(spec));
@@ -108,6 +111,7 @@ ValueId HeadWeights::keys(Graph& g, const TensorParallel& tp) const {
   const std::int64_t width = kv_heads * head_dim, local = own.groups * head_dim;
   const Init init = zero_centered ? Init::zeros : Init::ones;
   ParameterSpec spec{name + ".key_norm.weight", {local}, {width}, init, 0, false};
+  spec.is_qk_norm = true;
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = {{0, tp.rank / own.copies * local, local}};
   if (own.copies > 1) {
@@ -134,6 +138,7 @@ ValueId ColumnLinear::operator()(Graph& g, const TensorParallel& tp, ValueId x) 
   ParameterSpec weight{name + ".weight", {local, in}, {out, in}, Init::normal, init_std, true};
   ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
   weight.matrix_rows = std::vector<std::int64_t>(blocks, out / blocks);
+  weight.clip_rows = clip_rows;
   if (tp.size > 1) {
     weight.split = shift.split = true;
     weight.pieces = shift.pieces = pieces_of_blocks(tp, out, blocks);
@@ -178,6 +183,7 @@ std::int64_t VocabTable::local_ids(const TensorParallel& tp) const {
 ValueId VocabTable::parameter(Graph& g, const TensorParallel& tp) const {
   ParameterSpec spec{name, {tp.share(padded(tp)), hidden}, {vocab, hidden}, Init::normal, init_std,
                      true};
+  spec.is_table = true;
   cut(spec, tp);
   return g.parameter(std::move(spec));
 }

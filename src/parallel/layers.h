@@ -88,6 +88,7 @@ struct ColumnLinear {
   double init_std;
   int blocks =
       1;  // the outputs are this many equal blocks (gate and up); each is partitioned by itself
+  std::vector<ParameterSpec::ClipRows> clip_rows = {};  // of the weight
 
   ValueId operator()(Graph& g, const TensorParallel& tp, ValueId x) const;
 };

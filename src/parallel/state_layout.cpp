@@ -68,8 +68,10 @@ StateLayout::StateLayout(const StageDefinition& definition, const StateOptions& 
   listed.reserve(order.size());
   for (const int p : order) listed.push_back({parameters[p].spec.shape.count(), unit_of[p]});
   // The same buckets, split for either group of ranks.
-  const ShardPlan plan(listed, {.degree = options.degree, .keep_units = true});
-  const ShardPlan of_experts(listed, {.degree = options.expert_degree, .keep_units = true});
+  const auto plan_for = [&](int degree) {
+    return ShardPlan(listed, {.degree = degree, .keep_units = true, .grain = options.grain});
+  };
+  const ShardPlan plan = plan_for(options.degree), of_experts = plan_for(options.expert_degree);
 
   bucket_of_.resize(parameters.size());
   offsets_.resize(parameters.size());

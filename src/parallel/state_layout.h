@@ -24,6 +24,7 @@ struct StateOptions {
   bool split_weight_grad = false;     // see StageOptions
   bool matrices_apart = false;        // unsharded 2-D parameters do not share buckets with others
   bool parameters_elsewhere = false;  // offloaded, even if not shared with other ranks
+  std::int64_t grain = ShardOptions{}.grain;  // the same for all stages
   // Name of a parameter with a copy on another stage: it gets its own bucket, so that both stages
   // cut it identically.
   std::string tied;

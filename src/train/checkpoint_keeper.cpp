@@ -14,6 +14,7 @@
 #include "checkpoint/tidy.h"
 #include "config/fields.h"
 #include "config/optimizers.h"
+#include "train/left_out_weights.h"
 #include "train/ranks.h"
 
 namespace trireme {
@@ -198,6 +199,7 @@ void CheckpointKeeper::load_from(const fs::path& path, bool resume, RunState& ru
   }
   if (wanted.moments) refuse_states_of_another_optimizer(saved.config_toml, reader.folder());
   refuse_counts_that_were_not_kept(reader);
+  leave_no_weights_out(reader, resume);
   read_states(reader, wanted);
   warn_of_another_model(saved.config_toml, reader.folder());
   if (!resume) {
@@ -260,6 +262,17 @@ void CheckpointKeeper::refuse_counts_that_were_not_kept(const CheckpointReader& 
         "that setting as it was, or begin a new run with it",
         reader.folder().string(), setting);
   }
+}
+
+// A run that continues must have all weights; one that starts from weights is warned.
+void CheckpointKeeper::leave_no_weights_out(const CheckpointReader& reader, bool resume) {
+  const std::string left_out = left_out_weights(reader, job_.config);
+  if (left_out.empty()) return;
+  if (!resume) return job_.console.warn(left_out);
+  fail_input(
+      "{}; resume with the model that was saved, or set checkpoint.finetune = true and another "
+      "run.dir to start from the weights that are left",
+      left_out);
 }
 
 // Weights of another model with matching shapes are loaded with a warning only: the user is

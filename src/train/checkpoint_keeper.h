@@ -85,6 +85,7 @@ class CheckpointKeeper {
   void refuse_damage(const std::string& damage, const fs::path& path);
   void refuse_states_of_another_optimizer(const std::string& saved, const fs::path& folder);
   void refuse_counts_that_were_not_kept(const CheckpointReader& reader);
+  void leave_no_weights_out(const CheckpointReader& reader, bool resume);
   void warn_of_another_model(const std::string& saved, const fs::path& folder);
   void note_save(const SaveReport& report);
   bool finish_copying();

@@ -8,6 +8,7 @@
 #include "config/batch_sizes.h"
 #include "config/offload.h"
 #include "config/optimizers.h"
+#include "config/width.h"
 #include "train/curriculum.h"
 
 namespace trireme {
@@ -74,6 +75,10 @@ StateOptions state_options(const Config& config, const Mesh& mesh, int rank, boo
   options.split_weight_grad = split;
   options.matrices_apart = entry_of(config.optimizer.name).whole_matrices;
   options.parameters_elsewhere = leaves_memory(config, config.offload.parameters);
+  // Counts of the choices of a layer's experts stay whole.
+  const ExpertConfig& moe = config.model.moe;
+  while ((moe.expert_bias || moe.keeps_load()) && options.grain < moe.num_experts)
+    options.grain *= 2;
   options.tied = word_table;
   return options;
 }
@@ -145,6 +150,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
       seq_(build.seq > 0 ? build.seq : config.model.seq_length),
       seed_(static_cast<std::uint64_t>(config.run.seed)),
       model_(config.model),
+      optimizer_(config.optimizer),
       places_{offload_options(config, config.offload.optimizer).place,
               offload_options(config, config.offload.parameters).place,
               offload_options(config, config.offload.activations).place},
@@ -177,7 +183,7 @@ Engine::Engine(const Config& config, const BuildOptions& build, const StageOptio
     chunk->gradients = std::make_unique<Gradients>(*chunk->stage, *chunk->layout);
     chunk->optimizer = std::make_unique<Optimizer>(
         *chunk->stage, *chunk->layout, *chunk->parameters, *chunk->gradients, config.optimizer,
-        offload_options(config, config.offload.optimizer));
+        offload_options(config, config.offload.optimizer), width_ratio(config.model));
     chunk->activations = windows_of(config, *chunk->stage, buffers_.slots);
     parts.push_back({chunk->stage.get(), chunk->parameters.get(), chunk->gradients.get(),
                      chunk->activations.get()});
@@ -241,7 +247,8 @@ MemoryPlan Engine::memory() const {
   }
   plan.merge(slots_->plan());
   plan.merge(runner_->memory());
-  plan.add("scalars and totals of a step", align_up(sizeof(StepMemory)) + expert_bytes());
+  plan.add("scalars and totals of a step",
+           align_up(sizeof(StepMemory)) + expert_bytes() + score_bytes());
   const auto [tensor, gradients] = sum_bytes();
   plan.add(sums_in_order, tensor + gradients);
   return plan;
@@ -303,7 +310,7 @@ void Engine::allocate_all(Transport* transport) {
     expert_group_ = std::make_unique<TensorGroup>(*groups_.expert, TensorGroup::of_experts);
     graph_groups[GroupKind::expert] = expert_group_.get();
   }
-  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)) + expert_bytes(),
+  step_memory_ = MemoryBlock(device_, align_up(sizeof(StepMemory)) + expert_bytes() + score_bytes(),
                              "scalars and totals of a step");
   slots_->allocate(device_);
   for (auto& chunk : chunks_) {

@@ -55,13 +55,14 @@ struct ExpertLoad {
 
 // The same on every rank.
 struct StepResult {
-  LossSum loss;          // of all ranks
-  ExpertLoad experts;    // of all ranks; empty where the model has none
-  double grad_norm = 0;  // before clipping; not finite on gradient overflow
-  bool finite = true;    // false: loss or gradients overflowed and no step was taken
-  bool taken = false;    // the weights were updated
-  bool stop = false;     // a rank wants to stop
-  bool saving = false;   // a rank still writes a checkpoint
+  LossSum loss;              // of all ranks
+  ExpertLoad experts;        // of all ranks; empty where the model has none
+  double grad_norm = 0;      // before clipping; not finite on gradient overflow
+  double largest_score = 0;  // of attention, with QK-clip
+  bool finite = true;        // false: loss or gradients overflowed and no step was taken
+  bool taken = false;        // the weights were updated
+  bool stop = false;         // a rank wants to stop
+  bool saving = false;       // a rank still writes a checkpoint
 };
 
 // Rank and number of ranks.
@@ -184,6 +185,14 @@ class Engine {
     return reinterpret_cast<ExpertTotals*>(step_memory_.data() + align_up(sizeof(StepMemory)));
   }
   std::vector<std::byte> read_expert_totals();
+  // The same for the largest attention logits of heads, located after those; 0 without QK-clip.
+  std::int64_t score_bytes() const;
+  double* largest_scores() const {
+    return reinterpret_cast<double*>(step_memory_.data() + align_up(sizeof(StepMemory)) +
+                                     expert_bytes());
+  }
+  // Of all ranks. Collective.
+  std::vector<double> read_largest_scores();
   ExpertLoad load_of(const std::vector<std::byte>& totals, std::int64_t samples) const;
   void write_block();
   void clear_totals();
@@ -210,6 +219,7 @@ class Engine {
   std::uint64_t seed_;
   StepBlock step_block_;  // as last written to the device
   const ModelConfig model_;
+  const OptimizerConfig optimizer_;
   const struct { OffloadPlace states, parameters, activations; } places_;
   int zero_;
   // Declared before members that communicate: pending operations must not outlive the groups.

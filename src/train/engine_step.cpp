@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "train/engine.h"
 #include "train/not_finite.h"
@@ -155,6 +156,7 @@ void Engine::write_block() {
 void Engine::clear_totals() {
   device_.queue().fill(totals(), 0, sizeof(StepTotals));
   if (expert_bytes() > 0) device_.queue().fill(expert_totals(), 0, expert_bytes());
+  if (score_bytes() > 0) device_.queue().fill(largest_scores(), 0, score_bytes());
 }
 
 std::int64_t Engine::expert_bytes() const {
@@ -162,6 +164,24 @@ std::int64_t Engine::expert_bytes() const {
   if (experts == 0) return 0;
   return align_up(static_cast<std::int64_t>(
       sizeof(ExpertTotals) + counted_layers() * (experts + 1) * sizeof(std::int64_t)));
+}
+
+std::int64_t Engine::score_bytes() const {
+  if (optimizer_.qk_clip_threshold == 0) return 0;
+  return align_up(counted_layers() * model_.num_heads * static_cast<std::int64_t>(sizeof(double)));
+}
+
+// Those of layers only: Megatron-Core does not clip modules of multi-token prediction.
+std::vector<double> Engine::read_largest_scores() {
+  std::vector<double> read(static_cast<std::size_t>(model_.num_layers * model_.num_heads));
+  const auto count = std::ssize(read);
+  device_.read(
+      largest_scores(), count * static_cast<std::int64_t>(sizeof(double)),
+      [&](const std::byte* host) { std::memcpy(read.data(), host, read.size() * sizeof(double)); });
+  groups_.world
+      ->all_reduce(read.data(), count, DType::f64, Reduction::max, "largest attention logits")
+      .wait();
+  return read;
 }
 
 // The modules of multi-token prediction count as one more layer.
@@ -218,6 +238,10 @@ void Engine::run_micro_batches(const StepInput& input, Client& client, Observer*
   if (expert_bytes() > 0) {
     step_block_.experts = expert_totals();
     step_block_.most_experts = model_.moe.num_experts;
+  }
+  if (score_bytes() > 0) {
+    step_block_.largest_scores = largest_scores();
+    step_block_.score_heads = model_.num_heads;
   }
   write_block();
   clear_totals();
@@ -301,7 +325,11 @@ StepResult Engine::update(const StepInput& input) {
   step_block_.update_scale = scale;
   optimizer().describe_next_step(step_block_);
   write_block();
-  for (auto& chunk : chunks_) chunk->optimizer->step(block());
+  std::optional<QkClip> clip;
+  if (score_bytes() > 0) clip.emplace(optimizer_, model_, read_largest_scores());
+  if (clip) result.largest_score = clip->largest();
+  for (auto& chunk : chunks_)
+    chunk->optimizer->step(block(), clip && clip->scales() ? &*clip : nullptr);
   result.taken = true;
   return result;
 }

@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/file.h"
 #include "comm/transport.h"
 #include "config/config.h"
 #include "data/dataset.h"
@@ -41,6 +43,12 @@ struct LrPlace {
   double configured = 0;     // value from the configuration at this position
 };
 
+// A metric of an evaluation task: "hellaswag_acc".
+struct TaskScore {
+  std::string name;
+  double value = 0;
+};
+
 struct TrainerOptions {
   // Gives every value separate memory and fills scratch with NaN before each phase: slower, but
   // bitwise identical. A difference indicates a bug of the memory planner.
@@ -61,6 +69,8 @@ struct TrainerOptions {
   // train.exit_duration_minutes; "": continue.
   std::function<std::string(std::int64_t step, double seconds)> reason_to_end;
   std::shared_ptr<const Dataset> train_data, valid_data;
+  // Evaluates a checkpoint on train.eval_tasks, which needs it; called on rank 0.
+  std::function<std::vector<TaskScore>(const fs::path& checkpoint)> evaluate_tasks;
 };
 
 class Trainer {

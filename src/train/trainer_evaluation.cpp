@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/layout.h"
 #include "config/batch_sizes.h"
 #include "data/dataset_builder.h"
 #include "train/trainer_parts.h"
@@ -67,6 +68,44 @@ void Trainer::Parts::evaluate() {
   folder.write_metrics(step, line);
   folder.write_scalars(step, consumed_samples, scalars);
   console.print_now(fmt::format("step {}: validation loss {}", step, loss_text(sum, evaluated)));
+}
+
+bool Trainer::Parts::tasks_are_due() const {
+  const TrainConfig& t = config.train;
+  if (t.eval_tasks.empty()) return false;
+  const std::int64_t every = t.eval_tasks_interval > 0 ? t.eval_tasks_interval : t.eval_interval;
+  return step == total_steps || (every > 0 && step % every == 0);
+}
+
+// From the checkpoint, so that the numbers are those of `trireme eval --tasks` on any layout. The
+// other ranks wait in short turns, however long it takes.
+void Trainer::Parts::evaluate_tasks() {
+  checkpoints.finish();
+  const fs::path saved = fs::path(config.run.dir) / "checkpoints" / step_folder(step);
+  std::vector<TaskScore> scores;
+  std::exception_ptr failure;
+  open_first([&] { scores = options.evaluate_tasks(saved); }, [](Opened&) {}, failure);
+  if (!leads()) return;
+  if (failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      console.warn_now(
+          fmt::format("step {}: no results of train.eval_tasks: {}", step, error.what()));
+    }
+    return;
+  }
+  std::vector<Metric> line;
+  std::vector<Scalar> scalars;
+  std::vector<std::string> texts;
+  for (const TaskScore& score : scores) {
+    line.push_back({score.name, score.value});
+    scalars.push_back({score.name, score.value});
+    texts.push_back(fmt::format("{} {:.4f}", score.name, score.value));
+  }
+  folder.write_metrics(step, line);
+  folder.write_scalars(step, consumed_samples, scalars);
+  console.print_now(fmt::format("step {}: {}", step, fmt::join(texts, ", ")));
 }
 
 bool Trainer::Parts::has_test() const {

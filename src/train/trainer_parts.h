@@ -121,6 +121,9 @@ struct Trainer::Parts : RunState {
   void name_slow_ranks();
   void log(std::span<const Metric> metrics);
   void evaluate();
+  bool tasks_are_due() const;
+  // Evaluates the checkpoint of this step on train.eval_tasks.
+  void evaluate_tasks();
   void test();
   bool has_test() const;
   // Samples of one evaluation, and its loss from that sample on.

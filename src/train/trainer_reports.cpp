@@ -123,6 +123,8 @@ void Trainer::Parts::after_step() {
       {"consumed_samples", consumed_samples},
       {"consumed_tokens", consumed_tokens}};
   if (curriculum.active()) line.push_back({"seq_length", engine.length()});
+  if (config.optimizer.qk_clip_threshold > 0 && last.taken)
+    line.push_back({"largest_attention_logit", last.largest_score});
   for (std::size_t i = first_reported(losses); i < losses.size(); ++i)
     line.push_back({losses[i].metric, last.finite ? mean_of(last.loss.parts[i]) : NAN});
   add_expert_metrics(line, config.model.moe, last.experts);
@@ -203,6 +205,8 @@ void Trainer::Parts::report() {
       {"iteration-time", r.seconds_per_iteration},
       {"throughput", r.flops_per_second / 1e12},
       {"world-size", static_cast<double>(rank.size)}};
+  if (config.optimizer.qk_clip_threshold > 0)
+    scalars.push_back({"max_attention_logit", last.largest_score});
   for (std::size_t i = 1; i < losses.size(); ++i)
     scalars.push_back({losses[i].scalar, mean_of(interval.loss.parts[i])});
   folder.write_scalars(step, consumed_samples, scalars);

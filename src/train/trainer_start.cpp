@@ -102,6 +102,8 @@ Trainer::Parts::Parts(Config c, std::FILE* o, const TrainerOptions& given, Trans
       exports(config, console, files.get()),
       losses(losses_of(config.model)) {
   ProfilerRange::open_library();
+  if (!config.train.eval_tasks.empty() && !options.evaluate_tasks)
+    fail_input("train.eval_tasks is for `trireme train` and its like: leave it out");
   if (transport) transport->set_activity(activity_of(files));
   print_plan();
   start_up.done("graphs and memory planned");

@@ -42,7 +42,7 @@ class DcpExport {
           "Hugging Face's names",
           reader.folder().string(), tensor.name);
     }
-    with_states_ = is_adam(config_.optimizer.name) &&
+    with_states_ = is_adam(config_.optimizer.name) && model_.model.mup_base_hidden_size == 0 &&
                    reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
     for (std::size_t i = 0; i < weights_; ++i)
       if (is_trained(mapping_, i)) trained_.push_back(i);
@@ -69,7 +69,13 @@ class DcpExport {
     report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
     report.elements = count_elements(mapping_.theirs);
     report.made_of = static_cast<std::int64_t>(mapping_.ours.size());
-    if (!with_states_) report.note = "weights alone: the checkpoint has no states of Adam or AdamW";
+    if (!with_states_) {
+      report.note =
+          model_.model.mup_base_hidden_size > 0
+              ? "weights alone: states of model.mup_base_hidden_size, whose learning rates "
+                "differ by tensor, are not written"
+              : "weights alone: the checkpoint has no states of Adam or AdamW";
+    }
     add_note(report.note, huggingface_note(model_.model));
     return report;
   }
@@ -193,7 +199,11 @@ class DcpExport {
   }
 
   double decay_of(const NamedTensor& tensor) const {
-    const bool decays = tensor.shape.rank() > 1 || config_.optimizer.decay_vectors;
+    const OptimizerConfig& o = config_.optimizer;
+    const bool is_qk_norm =
+        tensor.name.ends_with(".q_norm.weight") || tensor.name.ends_with(".k_norm.weight");
+    const bool decays =
+        tensor.shape.rank() > 1 || o.decay_vectors || (o.decay_qk_norms && is_qk_norm);
     return decays ? config_.optimizer.weight_decay : 0;
   }
 

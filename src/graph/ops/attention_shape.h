@@ -27,6 +27,10 @@ inline AttentionShape shape_at_run(const Launch& l, int first_visible, int sampl
   AttentionShape shape = shape_of(a);
   shape.first_visible = l.input<std::int32_t>(first_visible);
   if (lengths >= 0) shape.lengths = l.input<std::int32_t>(lengths);
+  if (a.reports_scores) {
+    shape.scores = l.step;
+    shape.layer = l.layer;
+  }
   shape.dropout = dropout_at_run(a.dropout, l, l.input<std::int64_t>(sample_ids), a.seq);
   return shape;
 }

@@ -86,6 +86,7 @@ void scale_rope(Draft& draft, const std::string& positions);
 void scale_latent_rope(Draft& draft, std::int64_t head_dim);
 bool is_yarn(const Draft& draft);
 void translate_latent(Draft& draft);
+void translate_width(Draft& draft);
 void translate_experts(Draft& draft);
 void translate_fp8(Draft& draft);
 void translate_run(Draft& draft);

@@ -5,8 +5,6 @@ namespace trireme::megatron {
 namespace {
 
 constexpr const char* kOtherModel = "applies to a model that Trireme does not support";
-constexpr const char* kOneScale =
-    "muP scaling of learning rates and initial weights is not supported";
 constexpr const char* kOneInit = "all weights are initialized with model.init_std";
 
 }  // namespace
@@ -142,6 +140,17 @@ std::vector<Flag> model_flags() {
       rule("--spec", texts, "model.family",
            "`local`, or that of hybrid models with --hybrid-layer-pattern; other Python modules "
            "are rejected"),
+      rule("--use-mup", none, "model.mup_base_hidden_size, model.attention_scale",
+           "maximal-update parametrization, with the scale of attention in numbers"),
+      rule("--mup-base-hidden-size", integer, "model.mup_base_hidden_size",
+           "with --use-mup; absent: --hidden-size"),
+      ignored("--mup-width-mult", number,
+              "is --hidden-size over --mup-base-hidden-size whatever is given, as in Megatron"),
+      rule("--mup-embedding-mult", number, "model.embedding_multiplier", "with --use-mup"),
+      rule("--mup-output-mult", number, "model.logit_multiplier",
+           "with --use-mup; 1: the inverse of the width"),
+      rule("--mup-base-head-dim", number, "model.attention_scale", "with --use-mup"),
+      rule("--mup-attn-scale-power", number, "model.attention_scale", "with --use-mup"),
       refused("--yaml-cfg", text, "use the flags instead"),
   };
   add_refused(
@@ -154,13 +163,6 @@ std::vector<Flag> model_flags() {
               "--experimental-attention-variant=TEXT --enable-mhc-connections "
               "--heterogeneous-layers-config-path=TEXT "
               "--heterogeneous-layers-config-encoded-json=TEXT");
-  add_refused(flags, kOneScale, "--use-mup");
-  add_ignored(flags, "has an effect only with --use-mup",
-              "--mup-width-mult=X --mup-base-hidden-size=N --mup-embedding-mult=X "
-              "--mup-output-mult=X --mup-base-head-dim=X --mup-attn-scale-power=X");
-  add_refused(flags, "QK clipping is not supported", "--qk-clip");
-  add_ignored(flags, "has an effect only with --qk-clip",
-              "--qk-clip-alpha=X --qk-clip-threshold=X");
   add_ignored(flags, "has an effect only with --experimental-attention-variant",
               "--dsa-indexer-n-heads=N --dsa-indexer-head-dim=N --dsa-indexer-topk=N "
               "--dsa-indexer-topk-freq=N --dsa-indexer-skip-topk-offset=N "

@@ -83,6 +83,14 @@ std::vector<Flag> training_flags() {
       refused("--muon-scalar-optimizer", text, "parameters that Muon does not handle use AdamW",
               "adam"),
       to_key("--weight-decay", number, "optimizer.weight_decay", "0.01"),
+      rule("--apply-wd-to-qk-layernorm", none, "optimizer.decay_qk_norms",
+           "`true`, with --qk-layernorm"),
+      rule("--no-weight-decay-cond-type", choice, "optimizer.decay_qk_norms",
+           "the older name of --apply-wd-to-qk-layernorm", "apply_wd_to_qk_layernorm=true"),
+      rule("--qk-clip", none, "optimizer.qk_clip_threshold",
+           "100 unless --qk-clip-threshold is given"),
+      rule("--qk-clip-threshold", number, "optimizer.qk_clip_threshold", "with --qk-clip"),
+      rule("--qk-clip-alpha", number, "optimizer.qk_clip_alpha", "with --qk-clip"),
       refused("--weight-decay-incr-style", text, "weight decay is constant over a run", "constant"),
       to_key("--clip-grad", number, "optimizer.clip_grad", "1.0"),
       turns("--no-check-for-nan-in-loss-and-grad", "train.check_nan", "false", "true"),
@@ -159,8 +167,6 @@ std::vector<Flag> training_flags() {
   add_ignored(flags, kNoCollector, "--manual-gc --manual-gc-interval=N --no-manual-gc-eval");
   add_ignored(flags, "a restarted run always resumes",
               "--adlr-autoresume --adlr-autoresume-interval=N");
-  add_refused(flags, "weight decay for QK norms only is not supported",
-              "--apply-wd-to-qk-layernorm --no-weight-decay-cond-type=TEXT");
   add_refused(flags, kNoSkipping, "--result-rejected-tracker-filename=TEXT");
   add_refused(flags, "schedules in phases are not supported", "--phase-transition-iterations=TEXT");
   add_ignored(flags, "a signal always saves before the run ends",

@@ -287,6 +287,7 @@ void translate_model(Draft& draft) {
   draft.set_text("model.position", positions, where);
   if (!latent) scale_rope(draft, positions);
   layers_without_rope(draft, positions);
+  translate_width(draft);  // whose scale of attention latent attention may replace
   translate_latent(draft);
   further_tokens(draft);
   embedding_norm(draft, positions);

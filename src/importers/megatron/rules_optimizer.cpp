@@ -78,9 +78,45 @@ void lion(Draft& draft) {
                    {"--lion-beta2", "optimizer.lion_beta2", "0.98"}});
 }
 
+void decay_of_head_norms(Draft& draft) {
+  const char* const flag = draft.has("--apply-wd-to-qk-layernorm") ? "--apply-wd-to-qk-layernorm"
+                           : draft.has("--no-weight-decay-cond-type")
+                               ? "--no-weight-decay-cond-type"
+                               : nullptr;
+  if (!flag) return;
+  if (draft.has(kLatent)) {
+    return draft.complaints().add(
+        flag,
+        fmt::format("the small norms of {} decay or not by their names there, and never here: "
+                    "leave it out",
+                    kLatent));
+  }
+  if (!draft.has("--qk-layernorm"))
+    return draft.note(flag, "no effect without --qk-layernorm, as in Megatron");
+  draft.set("optimizer.decay_qk_norms", "true", flag);
+}
+
+void qk_clip(Draft& draft) {
+  const std::string flag = "--qk-clip", threshold = "--qk-clip-threshold",
+                    alpha = "--qk-clip-alpha";
+  if (!draft.has(flag)) return;
+  if (draft.has("--qk-layernorm") && !draft.has(kLatent)) {
+    draft.complaints().add(flag,
+                           "--qk-layernorm undoes what it scales, and it is refused here: leave "
+                           "one of them out");
+  }
+  if (draft.has(threshold) && draft.number(threshold, 0) <= 0)
+    draft.complaints().add(threshold, fmt::format("{} is not above 0", draft.value(threshold)));
+  draft.set("optimizer.qk_clip_threshold", draft.has(threshold) ? draft.value(threshold) : "100.0",
+            draft.has(threshold) ? threshold : flag);
+  if (draft.has(alpha)) draft.set("optimizer.qk_clip_alpha", draft.value(alpha), alpha);
+}
+
 }  // namespace
 
 void translate_optimizer(Draft& draft) {
+  decay_of_head_norms(draft);
+  qk_clip(draft);
   const std::string name = draft.value("--optimizer");
   if (name == "muon" || name == "dist_muon") muon(draft);
   if (name == "lion") lion(draft);

@@ -49,12 +49,14 @@ inline double alibi_slope(const AttentionShape& s, std::int64_t head) {
 
 struct AttentionReference {
   std::vector<double> ctx, lse, dqkv;
+  std::vector<double> highest;  // by head: largest positive score
 
   // dctx may be null: then no gradient is made.
   AttentionReference(const AttentionShape& s, const double* qkv, const double* dctx)
       : ctx(s.batch * s.seq * s.ctx_cols()),
         lse(s.batch * s.heads() * s.seq),
-        dqkv(s.batch * s.seq * s.qkv_cols()) {
+        dqkv(s.batch * s.seq * s.qkv_cols()),
+        highest(s.heads()) {
     for (std::int64_t b = 0; b < s.batch; ++b) {
       for (std::int64_t h = 0; h < s.heads(); ++h) {
         for (std::int64_t i = 0; i < s.seq; ++i) row(s, qkv, dctx, b, h, i);
@@ -90,6 +92,7 @@ struct AttentionReference {
              alibi_slope(s, h) * static_cast<double>(j - i);
       largest = std::max(largest, p[j]);
     }
+    highest[h] = std::max(highest[h], largest);
     for (std::int64_t j = begin; j < end; ++j) sum += p[j] = std::exp(p[j] - largest);
     log_sum = largest + std::log(sum);
     for (std::int64_t j = begin; j < end; ++j) {

@@ -44,6 +44,49 @@ TEST(NewerFlags, OtherJobsAreNamed) {
   EXPECT_EQ(others.notes.size(), 6u);  // and where checkpoints go
 }
 
+TEST(NewerFlags, NormsOfQueriesAndKeysDecay) {
+  const std::string norms = "--qk-layernorm --normalization RMSNorm ";
+  EXPECT_FALSE(config(norms).optimizer.decay_qk_norms);
+  EXPECT_TRUE(config(norms + "--apply-wd-to-qk-layernorm").optimizer.decay_qk_norms);
+  const std::string older = "--no-weight-decay-cond-type ";
+  EXPECT_TRUE(config(norms + older + "apply_wd_to_qk_layernorm").optimizer.decay_qk_norms);
+  EXPECT_THAT(refusal(norms + older + "other"), HasSubstr("'other' is not one of"));
+  EXPECT_THAT(noted(translated("--apply-wd-to-qk-layernorm")),
+              Contains("--apply-wd-to-qk-layernorm"));
+}
+
+TEST(NewerFlags, QueriesAndKeysAreClipped) {
+  EXPECT_EQ(config("").optimizer.qk_clip_threshold, 0);
+  EXPECT_EQ(config("--qk-clip").optimizer.qk_clip_threshold, 100);
+  const OptimizerConfig given =
+      config("--qk-clip --qk-clip-threshold 30 --qk-clip-alpha 0.4").optimizer;
+  EXPECT_EQ(given.qk_clip_threshold, 30);
+  EXPECT_EQ(given.qk_clip_alpha, 0.4);
+  EXPECT_THAT(noted(translated("--qk-clip-threshold 30")), Contains("--qk-clip-threshold"));
+  EXPECT_THAT(refusal("--qk-clip --qk-clip-threshold 0"), HasSubstr("is not above 0"));
+  EXPECT_THAT(refusal("--qk-clip --qk-layernorm --normalization RMSNorm"),
+              HasSubstr("--qk-layernorm undoes"));
+}
+
+TEST(NewerFlags, LearningRatesFollowTheWidth) {
+  // 64 wide with 4 heads, here.
+  const std::string sizes = "--hidden-size 64 --num-attention-heads 4 --use-mup ";
+  const ModelConfig own = config(sizes).model;
+  EXPECT_EQ(own.mup_base_hidden_size, 64);
+  EXPECT_EQ(own.logit_multiplier, 1);
+  EXPECT_EQ(own.attention_scale, 1.0 / 16);
+  const std::string base = sizes + "--mup-base-hidden-size 16 ";
+  EXPECT_EQ(config(base).model.logit_multiplier, 0.25);
+  EXPECT_EQ(config(base + "--mup-output-mult 1.0").model.logit_multiplier, 0.25);
+  EXPECT_EQ(config(base + "--mup-output-mult 2").model.logit_multiplier, 2);
+  EXPECT_EQ(config(base + "--mup-embedding-mult 3").model.embedding_multiplier, 3);
+  EXPECT_EQ(config(base + "--mup-base-head-dim 4").model.attention_scale, 2.0 / 16);
+  EXPECT_EQ(config(base + "--mup-attn-scale-power 0.5").model.attention_scale, 0.25);
+  EXPECT_THAT(noted(translated("--mup-base-hidden-size 16")), Contains("--mup-base-hidden-size"));
+  EXPECT_THAT(noted(translated(base + "--mup-width-mult 7")), Contains("--mup-width-mult"));
+  EXPECT_THAT(refusal(base + "--lr-warmup-init 1e-5"), HasSubstr("--lr-warmup-init"));
+}
+
 TEST(NewerFlags, EvaluationsOfAnotherBatchHaveTheSameSamples) {
   const std::string batch = "--global-batch-size 8 --eval-iters 10 --eval-global-batch-size ";
   EXPECT_EQ(config(batch + "16").train.eval_iters, 20);

@@ -11,6 +11,17 @@
 
 namespace trireme::cpu::TRIREME_ISA {
 
+// Sets a number that other threads raise too to the larger of itself and `value`, neither of them
+// negative: such numbers are ordered like their bits.
+inline void raise(double* to, double value) {
+  auto* const bits = reinterpret_cast<std::int64_t*>(to);
+  const auto wanted = __builtin_bit_cast(std::int64_t, value);
+  std::int64_t seen = __atomic_load_n(bits, __ATOMIC_RELAXED);
+  while (seen < wanted && !__atomic_compare_exchange_n(bits, &seen, wanted, true, __ATOMIC_RELAXED,
+                                                       __ATOMIC_RELAXED)) {
+  }
+}
+
 template <class E>
 class ForwardPass {
   using T = typename E::Storage;
@@ -59,8 +70,9 @@ class ForwardPass {
     TileVisibility<A, tile_queries> visible;
     alignas(64) A largest[tile_queries];  // reference of the exponentials, times scale * log2(e)
     alignas(64) A sum[tile_queries];
-    P* q;    // right operand, columns inner
-    A* ctx;  // [padded head_dim, tile_queries], not yet divided by sum
+    alignas(64) A highest[tile_queries];  // score, unscaled; only where the view wants it
+    P* q;                                 // right operand, columns inner
+    A* ctx;                               // [padded head_dim, tile_queries], not yet divided by sum
     std::int64_t head, query, count;
   };
 
@@ -123,6 +135,7 @@ class ForwardPass {
     for (int i = 0; i < tile_queries; ++i) {
       tile.largest[i] = lowest_exponent;
       tile.sum[i] = 0;
+      tile.highest[i] = static_cast<A>(-INFINITY);
     }
   }
 
@@ -179,6 +192,7 @@ class ForwardPass {
       if (!tile.visible.sees_all_of(at, at + strip_keys)) {
         mask_scores<tile_queries>(s_.scores, tile.visible, 0, at, strip_keys);
       }
+      if (view_.largest) note_highest(tile);
       if (exceeds_reference(tile)) {
         add_values(tile, key - block, added, row);
         added = row;
@@ -229,8 +243,17 @@ class ForwardPass {
     }
   }
 
-  // Largest exponent of each query in one vector.
+  void note_highest(Tile& tile) {
+    for (int q = 0; q < tile_queries; q += lanes)
+      store(tile.highest + q, max(load(tile.highest + q), largest_score(q)));
+  }
+
   TRIREME_INLINE Vec<A> largest_exponent(int q) const {
+    return largest_score(q) * splat(exponent_scale_);
+  }
+
+  // Largest score of each query in one vector.
+  TRIREME_INLINE Vec<A> largest_score(int q) const {
     const A* scores = s_.scores + q;
     Vec<A> largest[4];
     for (int i = 0; i < 4; ++i) largest[i] = load(scores + i * tile_queries);
@@ -239,7 +262,7 @@ class ForwardPass {
         largest[i] = max(largest[i], load(scores + (j + i) * tile_queries));
       }
     }
-    return max(max(largest[0], largest[1]), max(largest[2], largest[3])) * splat(exponent_scale_);
+    return max(max(largest[0], largest[1]), max(largest[2], largest[3]));
   }
 
   // scores -> weights 2^(score - reference), summed per query before dropout. Row 0 of scores is
@@ -274,6 +297,12 @@ class ForwardPass {
 
   template <class To>
   void end_tile(const Tile& tile, Rows<To> ctx, A* lse, std::int64_t lse_ld) {
+    if (view_.largest) {
+      A highest = 0;
+      for (std::int64_t i = 0; i < tile.count; ++i)
+        highest = tile.highest[i] > highest ? tile.highest[i] : highest;
+      raise(view_.largest + tile.head, static_cast<double>(highest) * view_.rule.scale);
+    }
     const std::int64_t column = tile.head * view_.head_dim();
     for (std::int64_t i = 0; i < tile.count; ++i) {
       prefetch_row<_MM_HINT_ET0>(ctx.row(tile.query + i) + column, view_.head_dim());

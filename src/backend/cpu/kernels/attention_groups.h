@@ -55,6 +55,8 @@ GroupView<T> view_of(const AttentionShape& s, const T* qkv, std::int64_t sample,
   view.dropout = s.dropout.probability > 0 ? &s.dropout : nullptr;
   view.sample = view.dropout ? s.dropout.sample_ids[sample] : 0;
   view.first_head = s.first_head + group * s.queries_per_group;
+  if (s.scores && s.scores->largest_scores)
+    view.largest = s.scores->largest_scores + s.layer * s.scores->score_heads + view.first_head;
   return view;
 }
 

@@ -45,6 +45,7 @@ struct GroupView {
   const Dropout* dropout;           // null: none
   std::int64_t sample, first_head;  // global numbers, for dropout and ALiBi
   std::int64_t first_key = 0;
+  double* largest = nullptr;  // by head: raised to the largest score; null: not requested
 
   std::int64_t heads() const { return rule.queries_per_group; }
   std::int64_t head_dim() const { return rule.head_dim; }

@@ -15,10 +15,11 @@ void adam_range(const AdamStep& step, Acc<T>* master, Acc<T>* m, Acc<T>* v, cons
   const StepBlock& block = *step.block;
   const auto grad_scale = value(block.update_scale);
   const auto joined_decay = value(step.decoupled ? 0 : step.weight_decay);
-  const auto kept = value(step.decoupled ? 1 - block.lr * step.weight_decay : 1);
+  const double lr = block.lr * step.lr_ratio;
+  const auto kept = value(step.decoupled ? 1 - lr * step.weight_decay : 1);
   const auto beta1 = value(step.beta1), beta2 = value(step.beta2);
   const auto rest1 = value(1 - step.beta1), rest2 = value(1 - step.beta2);
-  const auto rate = value(block.lr / block.bias_correction1);
+  const auto rate = value(lr / block.bias_correction1);
   const auto root_scale = value(1 / __builtin_sqrt(block.bias_correction2));
   const auto eps = value(step.eps);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
@@ -51,7 +52,7 @@ void sgd_range(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<
                T* compute, std::int64_t count) {
   using A = Acc<T>;
   const auto value = [](double x) { return splat(static_cast<A>(x)); };
-  const auto rate = value(step.block->lr), inertia = value(step.momentum);
+  const auto rate = value(step.block->lr * step.lr_ratio), inertia = value(step.momentum);
   const auto decay = value(step.weight_decay), scale = value(step.block->update_scale);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
     const auto p = load(master + i, n);
@@ -91,8 +92,9 @@ void lion_range(const LionStep& step, Acc<T>* master, Acc<T>* m, const Acc<T>* g
                 std::int64_t count) {
   using A = Acc<T>;
   const auto value = [](double x) { return splat(static_cast<A>(x)); };
-  const auto scale = value(step.block->update_scale), rate = value(step.block->lr);
-  const auto kept = value(1 - step.block->lr * step.weight_decay);
+  const double lr = step.block->lr * step.lr_ratio;
+  const auto scale = value(step.block->update_scale), rate = value(lr);
+  const auto kept = value(1 - lr * step.weight_decay);
   const auto beta1 = value(step.beta1), rest1 = value(1 - step.beta1);
   const auto beta2 = value(step.beta2), rest2 = value(1 - step.beta2);
   for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {

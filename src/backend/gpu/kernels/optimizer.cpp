@@ -12,14 +12,15 @@ struct AdamScalars {
 
   GPU_FN explicit AdamScalars(const AdamStep& step) {
     const StepBlock& block = *step.block;
+    const double lr = block.lr * step.lr_ratio;
     grad_scale = static_cast<float>(block.update_scale);
     joined_decay = static_cast<float>(step.decoupled ? 0.0 : step.weight_decay);
-    kept = static_cast<float>(step.decoupled ? 1 - block.lr * step.weight_decay : 1.0);
+    kept = static_cast<float>(step.decoupled ? 1 - lr * step.weight_decay : 1.0);
     beta1 = static_cast<float>(step.beta1);
     beta2 = static_cast<float>(step.beta2);
     rest1 = static_cast<float>(1 - step.beta1);
     rest2 = static_cast<float>(1 - step.beta2);
-    rate = static_cast<float>(block.lr / block.bias_correction1);
+    rate = static_cast<float>(lr / block.bias_correction1);
     root_scale = static_cast<float>(1 / sqrt(block.bias_correction2));
     eps = static_cast<float>(step.eps);
   }
@@ -58,7 +59,7 @@ template <class T>
 GPU_KERNEL(256)
 sgd_kernel(const SgdStep step, float* master, float* velocity, const float* grad, T* compute,
            std::int64_t count, bool aligned) {
-  const auto rate = static_cast<float>(step.block->lr);
+  const auto rate = static_cast<float>(step.block->lr * step.lr_ratio);
   const auto scale = static_cast<float>(step.block->update_scale);
   const auto inertia = static_cast<float>(step.momentum);
   const auto decay = static_cast<float>(step.weight_decay);
@@ -93,8 +94,9 @@ GPU_KERNEL(256)
 lion_kernel(const LionStep step, float* master, float* m, const float* grad, T* compute,
             std::int64_t count, bool aligned) {
   const auto scale = static_cast<float>(step.block->update_scale);
-  const auto rate = static_cast<float>(step.block->lr);
-  const auto kept = static_cast<float>(1 - step.block->lr * step.weight_decay);
+  const double lr = step.block->lr * step.lr_ratio;
+  const auto rate = static_cast<float>(lr);
+  const auto kept = static_cast<float>(1 - lr * step.weight_decay);
   const auto beta1 = static_cast<float>(step.beta1), rest1 = static_cast<float>(1 - step.beta1);
   const auto beta2 = static_cast<float>(step.beta2), rest2 = static_cast<float>(1 - step.beta2);
   for_eights(count, aligned, [=](const Columns& at) {
