@@ -106,6 +106,8 @@ def test_what_is_written_is_read(trireme, rng, tmp_path):
         trireme("convert", "--to", "torch_dist", "--verify", folder / "run", folder / "written")
         trireme("convert", folder / "written", folder / "again")
         got, want = read_checkpoint(folder / "again"), read_checkpoint(folder / "run")
-        assert got.keys() == {key for key in want if not key.endswith("router.load")}
+        # No optimizer trains the bias that balances experts, and the moments that a run keeps of it mean nothing.
+        unused = {key for key in want if key.startswith("optimizer.") and key.endswith(".mlp.router.bias")}
+        assert got.keys() == want.keys() - unused
         for key, tensor in got.items():
             assert torch.equal(tensor, want[key]), key
