@@ -93,7 +93,7 @@ def test_megatron_core_continues_what_is_written(trireme, rng, tmp_path, case):
     steps = 1 if case.get("alone") or case.get("still") else STEPS
     assert got[:steps] == pytest.approx(want[:steps], rel=0, abs=2e-2 if dtype else 1e-5)
     # The steps and the states count.
-    assert abs(want[0] - want[-1]) > 1e-2 and (not case.get("alone") or abs(got[-1] - want[-1]) > 1e-4)
+    assert max(want) - min(want) > 1e-2 and (not case.get("alone") or abs(got[-1] - want[-1]) > 1e-4)
 
 
 def test_what_is_written_is_read(trireme, rng, tmp_path):
@@ -106,6 +106,8 @@ def test_what_is_written_is_read(trireme, rng, tmp_path):
         trireme("convert", "--to", "torch_dist", "--verify", folder / "run", folder / "written")
         trireme("convert", folder / "written", folder / "again")
         got, want = read_checkpoint(folder / "again"), read_checkpoint(folder / "run")
-        assert got.keys() == {key for key in want if not key.endswith("router.load")}
+        # No optimizer trains the bias that balances experts, and the moments that a run keeps of it mean nothing.
+        unused = {key for key in want if key.startswith("optimizer.") and key.endswith(".mlp.router.bias")}
+        assert got.keys() == want.keys() - unused
         for key, tensor in got.items():
             assert torch.equal(tensor, want[key]), key
