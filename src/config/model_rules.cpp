@@ -233,6 +233,7 @@ void check_width(const ModelConfig& m) {
   refuse(family_of(m).architecture != Architecture::decoder,
          fmt::format("model.family = {:?}", m.family));
   refuse(!m.linear_layers.empty(), "model.linear_layers");
+  refuse(m.attention_gate, "model.attention_gate");
 }
 
 void check_mtp(const ModelConfig& m) {

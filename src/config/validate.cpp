@@ -161,6 +161,11 @@ void check_numerics(const Config& config) {
         "\"fp64\": use fast",
         numerics);
   }
+  if (numerics == Numerics::portable && !config.model.linear_layers.empty()) {
+    fail_input(
+        "parallel.numerics = \"portable\" does not support model.linear_layers, whose decays come "
+        "from the exponential of the C library: use numerics = \"exact\"");
+  }
   if (numerics != Numerics::portable || config.run.device == DeviceKind::cpu) return;
   fail_input(
       "parallel.numerics = \"portable\" gives the same bits on every x86 processor with AVX2, and "

@@ -56,7 +56,7 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
                                                      : normal(seed, stream, index));
       }
       if (global >= 0 && spec.init == ParameterSpec::Init::log_uniform) {
-        value = std::log(0.01 + 15.99 * uniform(seed, stream, static_cast<std::uint64_t>(global)));
+        value = math::log(0.01 + 15.99 * uniform(seed, stream, static_cast<std::uint64_t>(global)));
       }
       out[i] = static_cast<A>(value);
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/portable_math.h"
 
 namespace trireme {
 
@@ -36,9 +37,9 @@ double QkClip::factor(const ParameterSpec& spec, std::int64_t layer, std::int64_
       case ParameterSpec::Clip::nothing:
         return 1;
       case ParameterSpec::Clip::query:
-        return std::pow(shrink, alpha_);
+        return math::pow(shrink, alpha_);
       case ParameterSpec::Clip::key:
-        return std::pow(shrink, 1 - alpha_);
+        return math::pow(shrink, 1 - alpha_);
       case ParameterSpec::Clip::query_and_key:
         return shrink;
     }

@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kept = 2;  // ranks may be one save apart
+constexpr std::size_t kept_steps = 2;  // ranks may be one save apart
 constexpr const char* identity_file = "local_checkpoints_id";
 
 std::vector<TargetSlice> targets(Engine& engine) {
@@ -259,7 +259,7 @@ std::optional<CopyReport> LocalCheckpoints::finish_copying() {
 // A secured step is kept even if newer ones follow: these may be missing on another rank.
 void LocalCheckpoints::keep_newest(const fs::path& folder) {
   const std::vector<std::int64_t> steps = saved_steps(folder);
-  for (std::size_t i = 0; i + kept < steps.size(); ++i)
+  for (std::size_t i = 0; i + kept_steps < steps.size(); ++i)
     if (steps[i] != secured_) remove_checkpoint(folder, steps[i], files_);
 }
 

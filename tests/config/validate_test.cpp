@@ -45,6 +45,10 @@ TEST(Validate, PortableNumbersAreThoseOfTheCpu) {
   }
   EXPECT_THAT(refused({"parallel.numerics=portable", "run.precision=fp64"}),
               AllOf(HasSubstr("\"portable\""), HasSubstr("fp64")));
+  EXPECT_THAT(refused({"parallel.numerics=portable", "model.family=llama",
+                       "model.linear_layers=[0]", "model.linear_key_heads=2",
+                       "model.linear_value_heads=2", "model.linear_key_head_dim=16"}),
+              AllOf(HasSubstr("\"portable\""), HasSubstr("model.linear_layers")));
 }
 
 TEST(Validate, AcceptsWhatWorks) {
