@@ -197,8 +197,8 @@ DType JoinedTensors::check(const std::string& name, const Shape& shape) const {
   if (expected != tensor.shape) {
     const std::string parts =
         tensor.parts.size() == 1 ? "" : fmt::format(" in {} parts", tensor.parts.size());
-    fail_input("'{}': tensor '{}' has the shape {}{}, but its {} implies {}", where_, first.name,
-               shape_text(tensor.shape), parts, config_, shape.text());
+    fail_input("'{}': tensor '{}' has the shape {}{}, expected {} from its {}", where_, first.name,
+               shape_text(tensor.shape), parts, shape.text(), config_);
   }
   if (!first.dtype || !can_cast(*first.dtype, DType::f32)) {
     fail_input("'{}': tensor '{}' is {}; supported are F64, F32, BF16 and F16",

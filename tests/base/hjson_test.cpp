@@ -53,15 +53,16 @@ TEST(Hjson, AKeyThatIsThereTwiceIsNamed) {
 }
 
 TEST(Hjson, FaultsHavePlacesAndWords) {
-  for (const auto& [text, words] : {std::pair{"", "line 1, column 1: the text is empty"},
-                                    {"{\n \"a\" 1}", "line 2, column 6: expected a colon"},
-                                    {"{\"a\": [1, 2", "the text ends within a list"},
-                                    {"{\"a\": 1", "the text ends within an object"},
-                                    {"{\"a\": ]}", "column 7: expected a value"},
-                                    {"{\"a\": \"x\n\"}", "must end on the same line"},
-                                    {"{\"a\": \"\\x\"}", "column 7: this text has a wrong escape"},
-                                    {"/* {}", "this comment has no end"},
-                                    {"{} {}", "expected the end of the text"}})
+  for (const auto& [text, words] :
+       {std::pair{"", "line 1, column 1: the text is empty"},
+        {"{\n \"a\" 1}", "line 2, column 6: expected a colon"},
+        {"{\"a\": [1, 2", "the text ends within a list"},
+        {"{\"a\": 1", "the text ends within an object"},
+        {"{\"a\": ]}", "column 7: expected a value"},
+        {"{\"a\": \"x\n\"}", "must end on the same line"},
+        {"{\"a\": \"\\x\"}", "column 7: this string has an invalid escape"},
+        {"/* {}", "this comment has no end"},
+        {"{} {}", "expected the end of the text"}})
     EXPECT_THAT(hjson_refusal(text), HasSubstr(words)) << text;
   EXPECT_THAT(hjson_refusal(std::string(1 << 20, '[')), HasSubstr("more than 256 levels deep"));
   EXPECT_THAT(hjson_refusal(std::string("a:{").append(100'000, '{')), HasSubstr("expected a key"));

@@ -63,7 +63,7 @@ TEST(ThreadPool, ATaskThatRunsItsOwnPoolIsAnError) {
 
 TEST(ThreadPool, SaysWhenThreadsCannotStart) {
   EXPECT_EXIT(exit_with_few_threads([] { ThreadPool(64); }), testing::ExitedWithCode(1),
-              "cannot start another thread: .*; set TRIREME_THREADS to fewer than the 64 asked");
+              "cannot start another thread: .*; set TRIREME_THREADS to fewer than 64");
   EXPECT_EXIT(exit_with_few_threads([] { ThreadPool(2); }), testing::ExitedWithCode(0), "");
 }
 

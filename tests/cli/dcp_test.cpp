@@ -55,7 +55,7 @@ TEST_F(Dcp, IsReadBackWithoutAConfiguration) {
   const Outcome other =
       run({"convert", "--to", "dcp", "--torchtitan-names", "0.2", path("run"), path("no")});
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.out, HasSubstr("--torchtitan-names is for --to torchtitan"));
+  EXPECT_THAT(other.out, HasSubstr("--torchtitan-names requires --to torchtitan"));
 }
 
 }  // namespace

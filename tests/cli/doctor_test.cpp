@@ -67,7 +67,7 @@ TEST_F(Doctor, StartsTwoRanksOrSaysThatItDidNot) {
 
   const auto in_a_step = findings({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}});
   EXPECT_THAT(in_a_step.at("two ranks")["found"].get<std::string>(),
-              HasSubstr("not started: this process is part of a job"));
+              HasSubstr("not started: this process is itself part of a job"));
 
   // One launcher exits immediately; the other starts two processes that do not know each other.
   for (const auto& [body, words] :

@@ -100,7 +100,7 @@ TEST_F(Inspect, Safetensors) {
   EXPECT_EQ(json.at("metadata").at("format"), "pt");
   EXPECT_EQ(json.at("tensors").at(0).at("mean"), 3);
   fs::resize_file(path, fs::file_size(path) - 1);
-  EXPECT_THAT(refusal(path.string()), HasSubstr("cut off"));
+  EXPECT_THAT(refusal(path.string()), HasSubstr("truncated"));
 }
 
 TEST_F(Inspect, IndexedDataset) {

@@ -307,7 +307,7 @@ TEST_F(Preprocess, SaysWhenThreadsCannotStart) {
   PreprocessOptions options = options_of("a.txt");
   options.workers = 64;
   EXPECT_EXIT(exit_with_few_threads([&] { run(options); }), testing::ExitedWithCode(1),
-              "cannot start another thread: .*; give fewer --workers than 64");
+              "cannot start another thread: .*; use fewer --workers than 64");
   EXPECT_EQ(files(), 1u);
 }
 

@@ -124,7 +124,7 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   yarn["mscale"] = 0.707;
   EXPECT_EQ(refusal(yarn), "accepted");
   yarn["finetuned"] = true;
-  EXPECT_THAT(refusal(yarn), HasSubstr("rope_scaling.finetuned is true; Trireme does not know"));
+  EXPECT_THAT(refusal(yarn), HasSubstr("rope_scaling.finetuned is true; unknown to Trireme"));
   EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
   EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
   EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),

@@ -226,9 +226,10 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
 // For an unknown class, the error lists what its keys require.
 TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
   EXPECT_THAT(refused("qwen3_5_text", {{"linear_num_value_heads", 32}}),
-              AllOf(HasSubstr("linear_num_value_heads asks for gated delta networks"),
+              AllOf(HasSubstr("linear_num_value_heads requires gated delta networks"),
                     HasSubstr("supported are gpt2")));
-  EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}), HasSubstr("text_config asks"));
+  EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}),
+              HasSubstr("text_config requires"));
   EXPECT_THAT(refused("solar_open", Json::object()), HasSubstr("\"solar_open\"; supported are"));
 }
 

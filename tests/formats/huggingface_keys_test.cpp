@@ -33,7 +33,7 @@ std::string refused_for(const std::string& name, const Json& changes) {
 TEST(HuggingFaceKeys, UnknownOnesAreRefused) {
   for (const std::string& name : reference_models) {
     EXPECT_THAT(refused_for(name, {{"use_new_attention", true}}),
-                HasSubstr("use_new_attention is true; Trireme does not know this key"))
+                HasSubstr("use_new_attention is true; unknown to Trireme"))
         << name;
     EXPECT_THAT(refused_for(name, {{"new_scale", nullptr}}), HasSubstr("new_scale is null"));
   }
@@ -86,7 +86,7 @@ TEST(HuggingFaceKeys, TwoNamesOfASettingMustAgree) {
   EXPECT_EQ(refused_for("gpt2", {{"num_hidden_layers", content_of("gpt2").at("n_layer")}}),
             "accepted");
   EXPECT_THAT(refused_for("gpt2", {{"num_hidden_layers", 77}}),
-              HasSubstr("num_hidden_layers is the number 77; it is another name of n_layer"));
+              HasSubstr("num_hidden_layers is the number 77; it is another name for n_layer"));
   Json json = content_of("gpt2");
   json["hidden_size"] = json["n_embd"];
   json.erase("n_embd");

@@ -98,8 +98,8 @@ TEST_F(TorchFolders, WhatIsWrongWithALlamaIsNamed) {
     });
   };
   EXPECT_THAT(with("moe_args", {{"num_experts", 16}}), HasSubstr("has the key 'moe_args'"));
-  EXPECT_THAT(with("vocab_size", 64),
-              AllOf(HasSubstr("[60,16] in 2 parts"), HasSubstr("params.json gives [64, 16]")));
+  EXPECT_THAT(with("vocab_size", 64), AllOf(HasSubstr("[60,16] in 2 parts"),
+                                            HasSubstr("expected [64, 16] from its params.json")));
   EXPECT_THAT(with("n_layers", 3), HasSubstr("no tensor for 'model.layers.2."));
   EXPECT_THAT(with("n_layers", 1), HasSubstr("'layers.1."));
   EXPECT_THAT(with("multiple_of", 32),
@@ -123,9 +123,10 @@ TEST_F(TorchFolders, AMissingRankOfALlamaIsNamed) {
   fs::remove(folder / "consolidated.00.pth");
   fs::rename(folder / "kept", folder / "consolidated.01.pth");
   EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }),
-              HasSubstr("lacks 'consolidated.00.pth'"));
+              HasSubstr("does not contain 'consolidated.00.pth'"));
   fs::remove(folder / "params.json");
-  EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }), HasSubstr("lacks 'params.json'"));
+  EXPECT_THAT(refusal_of([&] { open_llama_folder(folder); }),
+              HasSubstr("does not contain 'params.json'"));
 }
 
 // One rank is from another step: its norms, which all ranks have, differ.

@@ -54,7 +54,8 @@ TEST(JudgeNodes, NamesTheSlowTheWrongAndTheBroken) {
   EXPECT_THAT(report.hosts[0].faults, IsEmpty());
   EXPECT_EQ(report.hosts[1].faults.at(0),
             "rank 1: products slow: 50 GFLOP/s, 50% of the median (100)");
-  EXPECT_THAT(report.hosts[2].faults.at(0), HasSubstr("rank 2: products are WRONG: 1 of 300"));
+  EXPECT_THAT(report.hosts[2].faults.at(0),
+              HasSubstr("rank 2: matrix products are WRONG: 1 of 300"));
   EXPECT_THAT(report.hosts[3].faults.at(0), HasSubstr("link to its neighbors slow"));
   EXPECT_EQ(report.hosts[4].faults.at(0), "rank 4: storage: no space left");
 }

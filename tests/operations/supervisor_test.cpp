@@ -75,7 +75,7 @@ TEST_F(SupervisorOf, ARunWithoutProgressGivesUpWithTheReason) {
   EXPECT_EQ(supervise(run_of("kill -9 $$", 2)), 1);
   EXPECT_EQ(lines("starts"), 3);
   EXPECT_THAT(text("log.txt"), HasSubstr("not restarted: it failed 3 times in a row without a "
-                                         "new checkpoint, the last time with killed by signal 9"));
+                                         "new checkpoint, most recently with killed by signal 9"));
   EXPECT_THAT(text("events.jsonl"), HasSubstr("\"event\":\"gave up\""));
 }
 

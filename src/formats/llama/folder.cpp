@@ -28,10 +28,10 @@ std::vector<fs::path> shard_files(const fs::path& folder) {
   for (std::size_t rank = 0; rank < count; ++rank) {
     files.push_back(folder / llama_file_name(rank));
     if (fs::exists(files.back())) continue;
-    fail_input("'{}' does not contain '{}': it has {} files, which must be numbered starting at 00",
-               folder.string(), llama_file_name(rank), count);
+    fail_input("'{}' does not contain '{}': it has {}, and files must be numbered starting at 00",
+               folder.string(), llama_file_name(rank), counted(count, "file"));
   }
-  if (files.empty()) fail_input("'{}' lacks '{}'", folder.string(), llama_file_name(0));
+  if (files.empty()) fail_input("'{}' does not contain '{}'", folder.string(), llama_file_name(0));
   return files;
 }
 

@@ -70,7 +70,7 @@ TEST_F(Megatron, PaddingOfTheVocabularyIsKeptUnlessWordsAreCounted) {
   EXPECT_THAT(open_megatron_folder(data("torch/gpt2_legacy"), words).note,
               AllOf(HasSubstr("by --set, model.vocab_size"), Not(HasSubstr("are kept"))));
   EXPECT_THAT(refusal(data("torch/gpt2_legacy"), {"model.vocab_size=65"}),
-              AllOf(HasSubstr("[64,16] in 2 parts"), HasSubstr("gives [65, 16]")));
+              AllOf(HasSubstr("[64,16] in 2 parts"), HasSubstr("expected [65, 16]")));
 }
 
 TEST_F(Megatron, TheFolderOfAStepIsReadToo) {
@@ -222,7 +222,7 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   EXPECT_THAT(argument("softmax_type", {std::string("off-by-one")}), HasSubstr("softmax"));
   EXPECT_EQ(argument("softmax_type", {std::string("vanilla")}), "accepted");
   EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}),
-              HasSubstr("--no-rope-freq, which is not supported: it leaves positions out"));
+              HasSubstr("--no-rope-freq, which is not supported: it removes positions"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
   EXPECT_THAT(argument("add_bias_linear", {false}),

@@ -220,7 +220,7 @@ TEST(Deepspeed, NamesWhatHasNoEffect) {
   const auto note = std::ranges::find(translation.notes, "--deepspeed_config", &Note::flag);
   ASSERT_NE(note, translation.notes.end());
   EXPECT_EQ(note->text,
-            "without effect on the results in ds.json: aio.thread_count, "
+            "no effect on the results, in ds.json: aio.thread_count, "
             "curriculum_learning.schedule_config.root, flops_profiler.enabled, "
             "fp16.consecutive_hysteresis, optimizer, steps_per_print, wall_clock_breakdown, "
             "zero_optimization.offload_param.pin_memory, zero_optimization.overlap_comm");
@@ -303,7 +303,7 @@ TEST(Deepspeed, CurriculaThatAreNotThere) {
   EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_linear", "schedule_config":
                                       {"total_curriculum_step": "9"})")),
               HasSubstr("curriculum_learning.schedule_config.total_curriculum_step in ds.json is "
-                        "the string \"9\", not a whole number"));
+                        "the string \"9\", not a positive integer"));
   EXPECT_THAT(refused(curriculum_file(on + R"("schedule_type": "fixed_linear", "schedule_config":
                                       {"total_curriculum_step": 9, "difficulty_step": 48})")),
               HasSubstr("curriculum.min_length is --deepspeed_config"));

@@ -412,7 +412,7 @@ TEST(Translate, TokenizersOfHuggingFaceLieInFolders) {
     EXPECT_EQ(c.data.tokenizer_model, file) << flags;
   }
   EXPECT_THAT(refusal("--tokenizer-type PretrainedFromHF --tokenizer-name-or-path some/model"),
-              HasSubstr("'some/model' is not a folder here, and models are never downloaded"));
+              HasSubstr("'some/model' is not a local folder, and models are never downloaded"));
   fs::remove_all(folder);
 }
 

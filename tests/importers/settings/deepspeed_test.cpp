@@ -118,7 +118,7 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
   EXPECT_EQ(decay.optimizer.decay_style, DecayStyle::linear);
   EXPECT_EQ(decay.optimizer.decay_iters, 5000);
   EXPECT_THAT(refusal("ds.json", schedule("WarmupDecayLR", ""), 8),
-              HasSubstr("total_num_steps is not there"));
+              HasSubstr("total_num_steps is not set"));
 
   const Config cosine = config(read(
       "ds.json",
@@ -132,18 +132,18 @@ TEST_F(DeepSpeedFile, SchedulesHaveTheirOwnDefaults) {
 // A key in one word with a dot is not the key in the section.
 TEST_F(DeepSpeedFile, KeysOfOtherShapesAreNamed) {
   EXPECT_THAT(lost(read("ds.json", with(R"(, "a\nb": "c\nd")"), 8)),
-              HasSubstr("a b is 'c d', and"));
+              HasSubstr("a b is 'c d', but"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "fp16.enabled": true)"), 8)),
               HasSubstr("fp16.enabled is true"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "fp16": true)"), 8)),
               HasSubstr("fp16 is true, not a table"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "quantum": null)"), 8)),
-              HasSubstr("quantum is null, and not"));
+              HasSubstr("quantum is null, but"));
   EXPECT_THAT(noted(read("ds.json",
                          with(R"(, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}})"), 8)),
               HasSubstr("optimizer.params.lr is 'auto'"));
   EXPECT_THAT(lost(read("ds.json", with(R"(, "bfloat16": {"enabled": true})"), 8)),
-              HasSubstr("bfloat16 has no effect in DeepSpeed beside bf16"));
+              HasSubstr("bfloat16 has no effect in DeepSpeed in addition to bf16"));
 }
 
 }  // namespace

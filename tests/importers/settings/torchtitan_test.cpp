@@ -145,7 +145,7 @@ TEST_F(Torchtitan, SectionsThatDecideAboutTheTrainingAreNotPassedOver) {
       "[model]\nflavor = '8B'\n[training]\nlocal_batch_size = 1\nsteps = 1000\n";
   for (const auto& [more, words] :
        {std::pair{"[float8]\nenable_float8_linear = true\n",
-                  "float8.enable_float8_linear is true: fp8 in a recipe"},
+                  "float8.enable_float8_linear is true: unsupported fp8 recipe"},
         {"[experimental]\ncustom_import = 'mine'\n", "experimental.custom_import is 'mine'"},
         {"[experimental]\nfoo = 4\n",
          "experimental.foo is 4, but it is not a known setting of torchtitan"},
