@@ -35,7 +35,7 @@ TEST_F(BadInput, Configurations) {
       {"data.path=[\"0.7\", \"" + path("corpus_text_document") + "\", \"0.3\"]", "weight 0.7"},
       {"data.vocab_file=" + path("absent.json"), "data.vocab_file"},
       {"data.tokenizer=gpt3", "gpt2"},
-      {"run.device=cuda", "GPU"},
+      {"run.device=cuda", "run.device = \"cuda\": this build of trireme has no plug-in"},
       {"run.dir=/dev/null/run", "/dev/null/run"},
       {"checkpoint.load=" + path("absent"), "absent"},
   };

@@ -197,9 +197,8 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
   write("job.toml", "[model]\nname = 'llama3'\nconverters = ['float8']\n[training]\nsteps = 9\n");
   const Outcome lost = config_of("8", "third.toml");
   EXPECT_EQ(lost.code, 2);
-  EXPECT_THAT(
-      lost.out,
-      HasSubstr("some settings cannot be carried over: model.converters has 'float8': fp8"));
+  EXPECT_THAT(lost.out, HasSubstr("some settings cannot be carried over: model.converters has "
+                                  "'float8': unsupported fp8 recipes"));
 }
 
 TEST_F(ConfigQuestions, OfTwoNodesOfLumiAreAnsweredByFlags) {

@@ -15,9 +15,9 @@ class Tasks : public Workspace {
   void prepare() {
     prepare_data();
     write("choice.jsonl",
-          R"({"ctx": "the ship", "endings": ["turns the wind.", "oar oar oar."], "label": 0})"
+          R"({"context": "the ship", "choices": ["turns the wind.", "oar oar oar."], "answer": 0})"
           "\n"
-          R"({"ctx": "one oar", "endings": ["ship captain", "meets a rower."], "label": 1})"
+          R"({"context": "one oar", "choices": ["ship captain", "meets a rower."], "answer": 1})"
           "\n");
     write("words.jsonl", "{\"text\": \"the captain sees the ship.\"}\n");
   }

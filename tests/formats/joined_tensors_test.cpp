@@ -78,7 +78,7 @@ TEST_F(Joined, PaddingMayStayUnread) {
   EXPECT_THAT(refusal_of([&] {
                 joined_.check("x", {3, 1});
               }),
-              AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("its config implies [3, 1]")));
+              AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("expected [3, 1] from its config")));
   tensor.name = "y";
   tensor.padded = true;
   joined_.add(tensor);

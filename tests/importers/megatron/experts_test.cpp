@@ -162,7 +162,7 @@ TEST(Experts, OfTheScriptFor128) {
   EXPECT_THAT(refusal(moe_128), AllOf(HasSubstr("--num-experts: in Trireme experts have no biases"),
                                       HasSubstr("add --disable-bias-linear"),
                                       HasSubstr("to confirm, add model.bias=true")));
-  EXPECT_THAT(refusal(moe_128 + "model.bias=true"), HasSubstr("drawn at random"));
+  EXPECT_THAT(refusal(moe_128 + "model.bias=true"), HasSubstr("keeps tokens at random"));
   const Config run = config(moe_128 + yes_to_128);
   EXPECT_EQ(run.model.moe.num_experts, 128);
   EXPECT_EQ(run.model.moe.top_k, 1);
