@@ -560,7 +560,7 @@ TEST_F(Emulated, APlanThatTheGpuCannotHoldIsRefused) {
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("the plan needs "));
   EXPECT_THAT(outcome.out, HasSubstr("(most of it for "));
-  EXPECT_THAT(outcome.out, HasSubstr("and the emulated GPU with waves of 32 has 512.00 KiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("but the emulated GPU with waves of 32 has 512.00 KiB"));
 }
 
 TEST_F(Emulated, MemoryThatSomethingElseHoldsIsMissed) {

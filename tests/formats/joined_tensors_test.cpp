@@ -75,10 +75,11 @@ TEST_F(Joined, RowsComeInTheWantedOrder) {
 TEST_F(Joined, PaddingMayStayUnread) {
   JoinedTensor tensor = join_rows("x", part({4, 1}, {1, 2, 3, 4}));
   joined_.add(tensor);
-  EXPECT_THAT(refusal_of([&] {
-                joined_.check("x", {3, 1});
-              }),
-              AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("expected [3, 1] from its config")));
+  EXPECT_THAT(
+      refusal_of([&] {
+        joined_.check("x", {3, 1});
+      }),
+      AllOf(HasSubstr("'t' has the shape [4,1]"), HasSubstr("expected [3, 1] from its config")));
   tensor.name = "y";
   tensor.padded = true;
   joined_.add(tensor);

@@ -144,7 +144,7 @@ void check_against_finite_differences(const TestedModel& model, const BuildOptio
     auto* weights = static_cast<double*>(f.stage->parameter(static_cast<int>(p)));
     const std::int64_t count = parameters[p].spec.saved_shape.count();
     for (std::int64_t i = 0; i < count; i += std::max<std::int64_t>(1, count / 7)) {
-      const double kept = weights[i], h = 1e-5;
+      const double kept = weights[i], h = 2e-6;
       weights[i] = kept + h;
       const double above = f.loss();
       weights[i] = kept - h;
