@@ -69,7 +69,7 @@ void write_summary(const fs::path& file, const TryFigures& f) {
 
 void print_figures(const TryFigures& f) {
   const auto row = [](const char* name, double value, int digits) {
-    fmt::print("{:<48} {:.{}f}\n", name, value, digits);
+    fmt::print("{:<51} {:.{}f}\n", name, value, digits);
   };
   fmt::print("\n");
   row("held-out loss (nats per token)", f.evaluation.loss(), 4);

@@ -221,13 +221,13 @@ void check_idle_keys(const ModelConfig& m) {
 void check_width(const ModelConfig& m) {
   if (m.mup_base_hidden_size == 0) {
     if (m.mup_base_head_dim > 0)
-      fail_input("model.mup_base_head_dim = {} does nothing without model.mup_base_hidden_size",
+      fail_input("model.mup_base_head_dim = {} has no effect without model.mup_base_hidden_size",
                  m.mup_base_head_dim);
     return;
   }
   const auto refuse = [&](bool set, const std::string& what) {
     if (set)
-      fail_input("model.mup_base_hidden_size = {} conflicts with {}: leave one of them out",
+      fail_input("model.mup_base_hidden_size = {} conflicts with {}: remove one of them",
                  m.mup_base_hidden_size, what);
   };
   refuse(family_of(m).architecture != Architecture::decoder,
@@ -277,7 +277,7 @@ void check_layers_of(const ModelConfig& model, const char* key,
 // Gates of attention, and the sizes of linear attention.
 void check_linear(const ModelConfig& m) {
   if (m.attention_gate && m.is_latent())
-    fail_input("model.attention_gate conflicts with model.kv_lora_rank: leave it out");
+    fail_input("model.attention_gate conflicts with model.kv_lora_rank: remove it");
   if (m.linear_layers.empty()) {
     for (const auto& [key, value, idle] :
          {std::tuple{"linear_key_heads", m.linear_key_heads, std::int64_t{0}},
@@ -287,8 +287,8 @@ void check_linear(const ModelConfig& m) {
           {"linear_conv_width", m.linear_conv_width, ModelConfig{}.linear_conv_width}}) {
       if (value != idle)
         fail_input(
-            "model.{} = {} does nothing without model.linear_layers: set that, or leave {} out",
-            key, value, key);
+            "model.{} = {} has no effect without model.linear_layers: set that, or remove {}", key,
+            value, key);
     }
     return;
   }

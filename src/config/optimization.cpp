@@ -166,10 +166,10 @@ void check_attention_weights(const Config& config) {
   const ModelConfig& m = config.model;
   const OptimizerConfig& o = config.optimizer;
   if (o.decay_qk_norms && !m.qk_norm)
-    fail_input("optimizer.decay_qk_norms does nothing without model.qk_norm: leave it out");
+    fail_input("optimizer.decay_qk_norms has no effect without model.qk_norm: remove it");
   if (o.qk_clip_threshold == 0) {
     if (o.qk_clip_alpha != OptimizerConfig{}.qk_clip_alpha)
-      fail_input("optimizer.qk_clip_alpha = {} does nothing without optimizer.qk_clip_threshold",
+      fail_input("optimizer.qk_clip_alpha = {} has no effect without optimizer.qk_clip_threshold",
                  o.qk_clip_alpha);
     return;
   }
@@ -183,7 +183,7 @@ void check_attention_weights(const Config& config) {
   refuse(m.position == PositionEncoding::alibi, "model.position = \"alibi\"",
          "whose slopes do not shrink with queries and keys");
   if (family_of(m).architecture != Architecture::decoder)
-    fail_input("optimizer.qk_clip_threshold = {} conflicts with model.family = {:?}: leave it out",
+    fail_input("optimizer.qk_clip_threshold = {} conflicts with model.family = {:?}: remove it",
                o.qk_clip_threshold, m.family);
 }
 

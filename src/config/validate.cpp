@@ -113,14 +113,14 @@ void check_tasks(const Config& config) {
   const TrainConfig& t = config.train;
   if (t.eval_tasks.empty()) {
     if (t.eval_tasks_interval > 0)
-      fail_input("train.eval_tasks_interval = {} does nothing without train.eval_tasks",
+      fail_input("train.eval_tasks_interval = {} has no effect without train.eval_tasks",
                  t.eval_tasks_interval);
     return;
   }
   if (family_of(config.model).architecture == Architecture::encoder) {
     fail_input(
         "train.eval_tasks scores the text that follows, and model.family = {:?} does not predict "
-        "it: leave it out",
+        "it: remove it",
         config.model.family);
   }
   if (config.data.tokenizer.empty())
@@ -194,7 +194,7 @@ void validate(const Config& config) {
   if (config.optimizer.qk_clip_threshold > 0 && config.run.device != DeviceKind::cpu) {
     fail_input(
         "optimizer.qk_clip_threshold = {} needs the largest attention logits, which only run.device "
-        "= \"cpu\" reports, not {:?}: leave it out",
+        "= \"cpu\" reports, not {:?}: remove it",
         config.optimizer.qk_clip_threshold, config.run.device);
   }
   check_experts(config);

@@ -2,7 +2,6 @@
 #include "optim/qk_clip.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/portable_math.h"

@@ -1,4 +1,4 @@
-// The part of a cache of pieces that holds those which are long or have many ids.
+// Caches the ids of pieces that are long or have many ids.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class LongPieceCache {
  public:
   static constexpr std::size_t kMaxLength = 1024;  // bytes
 
-  // Of a piece of 8 to kMaxLength bytes.
+  // Hash of a piece of 8 to kMaxLength bytes.
   static std::uint64_t hash_of(std::string_view piece) {
     constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
     const auto word_at = [&](std::size_t at) {
@@ -32,7 +32,7 @@ class LongPieceCache {
     if (!slots_.empty()) __builtin_prefetch(&slots_[hash >> (64 - kBits)]);
   }
 
-  // The ids of a piece, or none where it is not remembered.
+  // Returns the ids of a piece; empty if it is not cached.
   std::span<const std::int32_t> find(std::string_view piece, std::uint64_t hash) const {
     if (slots_.empty()) return {};
     const Slot& slot = slots_[hash >> (64 - kBits)];
@@ -42,7 +42,7 @@ class LongPieceCache {
     return {ids, slot.count};
   }
 
-  // Stores the ids of a piece unless they are too many; forgets everything where memory is full.
+  // Stores the ids of a piece unless they are too many; clears the cache when its memory is full.
   void put(std::string_view piece, std::uint64_t hash, std::span<const std::int32_t> ids);
 
  private:
@@ -62,7 +62,7 @@ class LongPieceCache {
     return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
   }
 
-  std::vector<Slot> slots_;  // made for the first piece
+  std::vector<Slot> slots_;  // allocated for the first piece
   std::vector<std::int32_t> store_;
 };
 

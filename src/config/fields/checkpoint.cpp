@@ -32,7 +32,7 @@ std::vector<Field> checkpoint_fields() {
             "interval between saves to local_dir"),
       FIELD(checkpoint, local_copies, between(0, 1), "",
             "copies of each local checkpoint, in local_dir of another node, so that a lost node "
-            "costs at most local_interval"),
+            "costs at most local_interval and the steps taken during one copy"),
 
       FIELD(log, level, any(), "",
             "lowest level of lines shown on the terminal; log.txt always contains lines up to "

@@ -215,11 +215,11 @@ std::vector<Field> model_fields() {
             "attention sinks: each head has an additional learned logit with value zero in the "
             "softmax (gpt-oss)"),
       FIELD(model, attention_gate, any(), "",
-            "each head's output is multiplied by the sigmoid of a further projection of the "
+            "each head's output is multiplied by the sigmoid of an additional projection of the "
             "layer's input (Qwen3-Next)")
           .also("attn_output_gate"),
       FIELD(model, linear_layers, between(0, kManyLayers), "",
-            "the layers with linear attention, a gated delta net (Qwen3-Next), instead of "
+            "layers that have linear attention, a gated delta net (Qwen3-Next), instead of "
             "attention, counted from 0")
           .of_weights(),
       FIELD(model, linear_key_heads, between(0, kWide), "",
@@ -237,8 +237,7 @@ std::vector<Field> model_fields() {
             "linear attention: width of a value; 0: linear_key_head_dim")
           .of_weights(),
       FIELD(model, linear_conv_width, between(1, 16), "tokens",
-            "linear attention: positions, the newest included, that the convolution of queries, "
-            "keys and values sees")
+            "linear attention: width of the causal convolution of queries, keys and values")
           .of_weights()
           .also("linear_conv_kernel_dim"),
       FIELD(model, mtp_layers, between(0, 3), "",
@@ -265,10 +264,9 @@ std::vector<Field> model_fields() {
           "the model that learning rates were tuned on; with m = hidden_size / this, matrices "
           "start with init_std / sqrt(m) and learn at lr / m, logits are multiplied by 1 / m, and "
           "attention is scaled by 1 / head_dim; 0: off"),
-      FIELD(
-          model, mup_base_head_dim, between(0, kWide), "",
-          "with mup_base_hidden_size: head_dim of that model, with which scores are multiplied by "
-          "sqrt(this) / head_dim, as there; 0: by 1 / head_dim"),
+      FIELD(model, mup_base_head_dim, between(0, kWide), "",
+            "with mup_base_hidden_size: head_dim of that model; scores are then multiplied by "
+            "sqrt(this) / head_dim; 0: by 1 / head_dim"),
   };
 }
 

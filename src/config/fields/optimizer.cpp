@@ -49,10 +49,10 @@ std::vector<Field> optimizer_fields() {
           .also("apply_wd_to_qk_layernorm"),
       FIELD(optimizer, qk_clip_threshold, at_least(0), "",
             "QK-clip (Kimi K2): after a step in which an attention logit of a head exceeded this, "
-            "the weights of its query and key projections are scaled down by threshold / largest "
-            "logit together; 0: off"),
+            "the weights of its query and key projections are scaled down, together by threshold / "
+            "largest logit; 0: off"),
       FIELD(optimizer, qk_clip_alpha, {.min = 0, .max = 1, .above_min = true, .below_max = true},
-            "", "QK-clip: power of this scaling that queries take; keys take the rest"),
+            "", "QK-clip: exponent of this scaling for queries; keys get the rest"),
       FIELD(optimizer, clip_grad, at_least(0), "",
             "gradient clipping: maximum L2 norm of the gradient; 0: off")
           .also("max_grad_norm max_norm gradient_clipping grad_clip gradient_clip_val"),

@@ -33,7 +33,7 @@ std::vector<Field> train_fields() {
             "files of evaluation tasks, as `trireme eval --tasks` reads them, that the model is "
             "evaluated on during training"),
       FIELD(train, eval_tasks_interval, count(), "iterations",
-            "interval between evaluations on eval_tasks, and the last iteration has one; 0: "
+            "interval between evaluations on eval_tasks, which also follow the last iteration; 0: "
             "eval_interval"),
       FIELD(train, log_interval, between(1, kCount), "iterations",
             "interval between progress lines")

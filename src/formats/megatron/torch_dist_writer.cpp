@@ -44,7 +44,7 @@ std::string without_layer(std::string key, std::int64_t layer) {
   return key.erase(at, number.size());
 }
 
-// The name of a norm as a module of its own.
+// The name of a norm that is a separate module.
 std::string without_fusion(const std::string& key) {
   constexpr std::string_view fused = "mlp.linear_fc1.layer_norm_";
   const std::size_t at = key.find(fused);
@@ -101,7 +101,7 @@ class TorchDistFiles {
     Stored stored{key, {}, {i}, is_stacked(name)};
     if (name.layer < 0) stored.cut = megatron_name(key).cut;
     if (name.ours.starts_with("mlp.experts.")) stored.experts = model_.moe.num_experts;
-    // With Transformer Engine, the norm before experts is a module of its own.
+    // With Transformer Engine, the norm before experts is a separate module.
     if (has_experts(name) && name.ours.starts_with("mlp_norm.")) stored.alias = without_fusion(key);
     stored_.push_back(std::move(stored));
   }
@@ -205,7 +205,8 @@ class TorchDistFiles {
     }
   }
 
-  // Modules have an extra state for fp8, None without it, which Megatron-Core asks for.
+  // Adds a module's extra state, which holds its fp8 scales. Megatron-Core requires one even
+  // without fp8: None.
   void add_extra_state(const std::string& module, const Shard& shard) {
     writer_.add({fmt::format("{}._extra_state/shard_{}_{}", module, fmt::join(shard.place, "."),
                              fmt::join(shard.sizes, "."))},
@@ -230,7 +231,7 @@ class TorchDistFiles {
     if (is_bert_) add_extra_state("output_layer", {{0}, {1}});
   }
 
-  // Of the modules of a block like that of a layer, and of each of its experts.
+  // Adds the extra states of a block's modules, and of each of its experts.
   void add_block_states(const std::string& prefix, const Shard& of_block, std::int64_t layer) {
     const Shard whole = of_block.place.empty() ? Shard{{0}, {1}} : of_block;
     const auto add = [&](std::initializer_list<const char*> modules) {

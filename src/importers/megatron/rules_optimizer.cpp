@@ -87,8 +87,8 @@ void decay_of_head_norms(Draft& draft) {
   if (draft.has(kLatent)) {
     return draft.complaints().add(
         flag,
-        fmt::format("the small norms of {} decay or not by their names there, and never here: "
-                    "leave it out",
+        fmt::format("with {}, Megatron decides by their names whether the small norms decay, and "
+                    "Trireme never decays them: remove it",
                     kLatent));
   }
   if (!draft.has("--qk-layernorm"))

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kMup = "--use-mup";
 
-// Of attention scores. Megatron's latent attention keeps its usual factor.
+// Returns the factor of attention scores. Megatron's latent attention keeps its usual factor.
 double attention_scale(Draft& draft) {
   const std::int64_t heads = std::max<std::int64_t>(1, draft.integer("--num-attention-heads", 1));
   const auto root = [](double x) { return std::sqrt(x); };
@@ -36,9 +36,10 @@ void check_numbers(Draft& draft) {
   const char* const first = "--lr-warmup-init";
   if (draft.number(first, 0) != 0)
     draft.complaints().add(
-        first, fmt::format("with {}, Megatron scales all learning rates by the width but this one, "
-                           "and here all: leave it out",
-                           kMup));
+        first,
+        fmt::format("with {}, Megatron scales all learning rates by the width except this one, "
+                    "but Trireme scales all of them: remove it",
+                    kMup));
 }
 
 }  // namespace
