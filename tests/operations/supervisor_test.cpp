@@ -224,7 +224,7 @@ TEST_F(SupervisorOf, ANodeThatDoesNotAnswerIsLeftOut) {
   write_file_durably(folder_ / "hosts", "a\nb\nc\n");
   SupervisedRun run = run_of(
       "cat {hosts} >> used; [ $n -gt 1 ] || { echo \"trireme: rank 0 (a): Missing: rank 1 on b "
-      "(does not answer); suspect nodes: b\" >&2; exit 1; }");
+      "(does not respond); suspect nodes: b\" >&2; exit 1; }");
   run.hosts = (folder_ / "hosts").string();
   run.nodes = 2;
   EXPECT_EQ(supervise(run), 0);

@@ -228,7 +228,7 @@ TEST_F(EmulatedJobs, AStoppedRankIsNamed) {
   expect_end(program, "run", timeout_s + end_s);
   const std::string output = read("run.out");
   EXPECT_THAT(output, HasSubstr("is not complete after"));
-  EXPECT_THAT(output, testing::ContainsRegex("rank 1 on [^ ]+ \\(does not answer"));
+  EXPECT_THAT(output, testing::ContainsRegex("rank 1 on [^ ]+ \\(does not respond"));
   EXPECT_EQ(count_of(output, "trireme: rank"), 1) << output;
 }
 

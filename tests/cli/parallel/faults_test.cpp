@@ -78,7 +78,7 @@ TEST_F(SlowFaults, AStoppedRankIsNamed) {
     EXPECT_TRUE(std::regex_search(
         output,
         std::regex("rank " + std::to_string(rank) +
-                   " on \\S+ \\(does not answer|no answer from rank " + std::to_string(rank))))
+                   " on \\S+ \\(does not respond|no response from rank " + std::to_string(rank))))
         << output;
   }
   expect_resumes("run", pipeline, exact_);

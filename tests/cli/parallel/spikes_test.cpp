@@ -44,7 +44,7 @@ TEST_F(LossSpikesOfRuns, SkipUpdatesAlikeInPiecesAndOnRanks) {
 TEST_F(LossSpikesOfRuns, GoBackAlikeInPiecesAndOnRanks) {
   const Outcome outcome = train_on("whole", {1, ""}, back_);
   ASSERT_EQ(outcome.code, 0) << outcome.out;
-  EXPECT_THAT(read("whole/log.txt"), HasSubstr("; back to the weights of step "));
+  EXPECT_THAT(read("whole/log.txt"), HasSubstr("; rolling back to the weights of step "));
   EXPECT_THAT(read("whole/events.jsonl"), HasSubstr("\"event\": \"went back\""));
   EXPECT_THAT(metrics("whole"), HasSubstr("\"went_back_to\": "));
   expect_the_same_in_pieces("pieces", back_);

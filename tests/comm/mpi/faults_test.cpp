@@ -63,7 +63,7 @@ TEST(Faults, AStoppedRankIsNamed) {
     const Outcome outcome = probe(mode, 1);
     EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("'reduce gradients"));
-    EXPECT_THAT(outcome.output, ContainsRegex("rank 1 on [^ ]+ \\(does not answer"));
+    EXPECT_THAT(outcome.output, ContainsRegex("rank 1 on [^ ]+ \\(does not respond"));
     EXPECT_EQ(outcome.messages(), 1) << outcome.output;
     EXPECT_LT(outcome.seconds, 20);
   }
@@ -73,7 +73,7 @@ TEST(Faults, TheRankAtTheEndOfAChainIsNamed) {
   const Outcome outcome = probe("chain", 1);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_TRUE(std::regex_search(
-      outcome.output, std::regex("rank 3 on \\S+ \\(does not answer|no answer from rank 3")))
+      outcome.output, std::regex("rank 3 on \\S+ \\(does not respond|no response from rank 3")))
       << outcome.output;
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
@@ -81,7 +81,7 @@ TEST(Faults, TheRankAtTheEndOfAChainIsNamed) {
 TEST(Faults, AStoppedFirstRankDoesNotSilenceTheOthers) {
   const Outcome outcome = probe("stop-first", 1);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
-  EXPECT_THAT(outcome.output, ContainsRegex("rank 0 on [^ ]+ \\(does not answer"));
+  EXPECT_THAT(outcome.output, ContainsRegex("rank 0 on [^ ]+ \\(does not respond"));
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
   EXPECT_LT(outcome.seconds, 20);
 }
@@ -118,7 +118,7 @@ TEST(FaultsOnGpus, AStoppedRankIsNamed) {
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("'reduce gradients"));
   EXPECT_THAT(outcome.output, HasSubstr("of group ranks (ranks 0-3)"));
-  EXPECT_THAT(outcome.output, ContainsRegex("rank 1 on [^ ]+ \\(does not answer"));
+  EXPECT_THAT(outcome.output, ContainsRegex("rank 1 on [^ ]+ \\(does not respond"));
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
   EXPECT_LT(outcome.seconds, 20);
 }
@@ -130,7 +130,7 @@ TEST(FaultsOnGpus, ARankThatStopsWhileAGroupIsJoinedIsNamed) {
             " -n 4 " TRIREME_PROBE " gpu-stop 1");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("'joining' of group ranks (ranks 0-3)"));
-  EXPECT_THAT(outcome.output, ContainsRegex("rank 3 on [^ ]+ \\(does not answer"));
+  EXPECT_THAT(outcome.output, ContainsRegex("rank 3 on [^ ]+ \\(does not respond"));
   EXPECT_EQ(outcome.messages(), 1) << outcome.output;
 }
 
