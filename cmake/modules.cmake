@@ -13,8 +13,10 @@ option(TRIREME_WERROR "Take warnings for errors" ${known_compiler})
 if(TRIREME_WERROR AND NOT TRIREME_SANITIZE)  # sanitizers cause false positives
   target_compile_options(trireme_flags INTERFACE -Werror)
 endif()
-# Messages and debug information contain no absolute paths of the source tree.
-target_compile_options(trireme_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# Messages and debug information name files from the root of the source tree; ccache makes paths relative.
+file(RELATIVE_PATH trireme_relative_source ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+target_compile_options(trireme_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=
+  -ffile-prefix-map=${trireme_relative_source}/=)
 target_include_directories(trireme_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(TRIREME_ASSERTIONS)
   target_compile_definitions(trireme_flags INTERFACE TRIREME_ASSERTIONS=1 _GLIBCXX_ASSERTIONS=1)
@@ -124,7 +126,7 @@ function(trireme_precompiled target)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
   if(CCACHE)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
+      "${CMAKE_COMMAND};-E;env;CCACHE_BASEDIR=${PROJECT_SOURCE_DIR};CCACHE_SLOPPINESS=pch_defines,time_macros;${CCACHE}")
   endif()
 endfunction()
 
