@@ -16,7 +16,7 @@
 #include "runtime/devices.h"
 #include "runtime/join.h"
 #include "runtime/memory.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 #include "train/step_bench.h"
 
 namespace trireme::cli {

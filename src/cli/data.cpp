@@ -16,7 +16,7 @@
 #include "data/dataset_builder.h"
 #include "data/indexed_writer.h"
 #include "tokenizer/utf8.h"
-#include "train/batch_schedule.h"
+#include "train/schedule/batch_schedule.h"
 
 namespace trireme::cli {
 namespace {

@@ -10,14 +10,14 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/job.h"
-#include "cli/launch.h"
+#include "cli/launch/job.h"
+#include "cli/launch/launch.h"
 #include "cli/new_file.h"
 #include "config/run_rules.h"
 #include "plan/machine.h"
 #include "runtime/join.h"
-#include "train/ranks.h"
-#include "train/setup.h"
+#include "train/run/ranks.h"
+#include "train/run/setup.h"
 #include "train/step_profile.h"
 
 namespace trireme::cli {

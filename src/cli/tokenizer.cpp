@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/json_ids.h"
 #include "cli/tokenizer_flags.h"
-#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/bpe/bpe_trainer.h"
 #include "tokenizer/jsonl.h"
 #include "tokenizer/utf8.h"
 

@@ -10,17 +10,17 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/eval_tasks.h"
-#include "cli/job.h"
-#include "cli/launch.h"
-#include "cli/supervise.h"
+#include "cli/evaluate/eval_tasks.h"
+#include "cli/launch/job.h"
+#include "cli/launch/launch.h"
+#include "cli/launch/supervise.h"
 #include "config/reference.h"
 #include "plan/device_peak.h"
 #include "plan/layout_plan.h"
 #include "runtime/devices.h"
 #include "runtime/join.h"
-#include "train/interrupt.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
+#include "train/watch/interrupt.h"
 
 namespace trireme::cli {
 namespace {

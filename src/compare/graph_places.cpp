@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "graph/op.h"
-#include "train/pass_hashes.h"
+#include "train/engine/pass_hashes.h"
 
 namespace trireme {
 namespace {

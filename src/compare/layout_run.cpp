@@ -8,7 +8,7 @@
 #include "comm/local.h"
 #include "compare/step_observer.h"
 #include "config/batch_sizes.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

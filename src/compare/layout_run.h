@@ -8,7 +8,7 @@
 #include "comm/transport.h"
 #include "compare/step_values.h"
 #include "config/config.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 

@@ -15,8 +15,8 @@
 #include "config/batch_sizes.h"
 #include "config/run_rules.h"
 #include "runtime/memory.h"
-#include "train/setup.h"
-#include "train/split_data.h"
+#include "train/run/setup.h"
+#include "train/schedule/split_data.h"
 
 namespace trireme {
 namespace {

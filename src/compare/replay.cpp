@@ -14,7 +14,7 @@
 #include "config/fields.h"
 #include "data/configured_tokenizer.h"
 #include "formats/conversion.h"
-#include "train/ranks.h"
+#include "train/run/ranks.h"
 #include "train/trainer.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 
 #include "config/batch_sizes.h"
 #include "parallel/context.h"
-#include "train/slices.h"
+#include "train/checkpoints/slices.h"
 
 namespace trireme {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "compare/graph_places.h"
 #include "config/config.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include "base/thread_pool.h"
 #include "config/batch_sizes.h"
 #include "config/families.h"
-#include "data/blended_dataset.h"
+#include "data/blend/blended_dataset.h"
 #include "data/configured_tokenizer.h"
 
 namespace trireme {

@@ -9,12 +9,12 @@
 #include <variant>
 
 #include "config/config.h"
-#include "data/bert_dataset.h"
-#include "data/blend.h"
+#include "data/bert/bert_dataset.h"
+#include "data/blend/blend.h"
 #include "data/dataset.h"
-#include "data/gpt_dataset.h"
-#include "data/source_builder.h"
+#include "data/gpt/gpt_dataset.h"
 #include "data/split.h"
+#include "data/stream/source_builder.h"
 
 namespace trireme {
 

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread.h"
-#include "data/document_encoder.h"
+#include "data/documents/document_encoder.h"
 #include "data/indexed_writer.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/document_chunks.h"
+#include "data/documents/document_chunks.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {

@@ -5,9 +5,9 @@
 #include "data/dataset.h"
 #include "data/indexed_dataset.h"
 #include "library/c_handles.h"
-#include "train/batch_schedule.h"
-#include "train/setup.h"
-#include "train/split_data.h"
+#include "train/run/setup.h"
+#include "train/schedule/batch_schedule.h"
+#include "train/schedule/split_data.h"
 
 struct trireme_tokens {
   trireme::IndexedDataset index;

@@ -6,7 +6,7 @@
 
 #include "base/as_error.h"
 #include "library/c_handles.h"
-#include "train/interrupt.h"
+#include "train/watch/interrupt.h"
 
 struct trireme_job {
   explicit trireme_job(const trireme::v1::Config& config) : job(config) {}

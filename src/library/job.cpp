@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "library/impl.h"
-#include "train/ranks.h"
+#include "train/run/ranks.h"
 
 namespace trireme::v1 {
 namespace {

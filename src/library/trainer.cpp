@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "library/impl.h"
 #include "library/log_stream.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 #include "train/trainer.h"
 
 namespace trireme::v1 {

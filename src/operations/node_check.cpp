@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/thread_pool.h"
 #include "operations/known_product.h"
-#include "train/ranks.h"
+#include "train/run/ranks.h"
 
 namespace trireme {
 namespace {

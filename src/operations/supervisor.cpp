@@ -26,9 +26,9 @@
 #include "operations/host_list.h"
 #include "operations/mpi_leftovers.h"
 #include "operations/node_probe.h"
-#include "train/console.h"
-#include "train/run_lock.h"
-#include "train/run_status.h"
+#include "train/reports/console.h"
+#include "train/run/run_lock.h"
+#include "train/run/run_status.h"
 
 namespace trireme {
 namespace {

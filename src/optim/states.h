@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/state_layout.h"
-#include "parallel/transfer_store.h"
+#include "parallel/states/state_layout.h"
+#include "parallel/states/transfer_store.h"
 
 namespace trireme {
 

@@ -12,7 +12,7 @@
 #include "optim/rules.h"
 #include "parallel/gradients.h"
 #include "parallel/groups.h"
-#include "parallel/state_layout.h"
+#include "parallel/states/state_layout.h"
 
 namespace trireme {
 

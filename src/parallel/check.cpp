@@ -7,8 +7,8 @@
 
 #include "base/counted.h"
 #include "base/error.h"
-#include "parallel/action_walk.h"
-#include "parallel/simulate.h"
+#include "parallel/schedule/action_walk.h"
+#include "parallel/schedule/simulate.h"
 
 namespace trireme {
 

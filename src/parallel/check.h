@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/schedule.h"
-#include "parallel/timeline.h"
+#include "parallel/schedule/schedule.h"
+#include "parallel/schedule/timeline.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "parallel/groups.h"
-#include "parallel/state_layout.h"
+#include "parallel/states/state_layout.h"
 
 namespace trireme {
 

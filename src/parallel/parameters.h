@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "parallel/groups.h"
-#include "parallel/parameter_store.h"
-#include "parallel/state_layout.h"
+#include "parallel/states/parameter_store.h"
+#include "parallel/states/state_layout.h"
 
 namespace trireme {
 

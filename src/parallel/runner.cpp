@@ -1,7 +1,7 @@
 // Dispatches on actions; waits only for messages that a pass needs and for the reuse of buffers.
 #include "parallel/runner.h"
 
-#include "parallel/action_walk.h"
+#include "parallel/schedule/action_walk.h"
 
 namespace trireme {
 

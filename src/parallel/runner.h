@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "parallel/activation_windows.h"
 #include "parallel/gradients.h"
 #include "parallel/parameters.h"
-#include "parallel/planned_schedules.h"
-#include "parallel/slot_table.h"
+#include "parallel/schedule/activation_windows.h"
+#include "parallel/schedule/planned_schedules.h"
+#include "parallel/states/slot_table.h"
 #include "parallel/trace.h"
 #include "runtime/stage.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 namespace trireme {
 

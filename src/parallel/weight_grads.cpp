@@ -7,8 +7,8 @@
 #include <queue>
 
 #include "base/error.h"
-#include "parallel/orders.h"
-#include "parallel/timeline.h"
+#include "parallel/schedule/orders.h"
+#include "parallel/schedule/timeline.h"
 
 namespace trireme {
 namespace {

@@ -8,7 +8,7 @@
 #include "model/layer_kinds.h"
 #include "plan/host_memory.h"
 #include "plan/recorded_rank.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

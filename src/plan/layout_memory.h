@@ -6,7 +6,7 @@
 
 #include "backend/target.h"
 #include "plan/layout_space.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 

@@ -11,7 +11,7 @@
 #include "config/presets.h"
 #include "plan/recorded_rank.h"
 #include "plan/timing/costs.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

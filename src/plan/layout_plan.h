@@ -10,7 +10,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/recording/device.h"
 #include "parallel/stages.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 

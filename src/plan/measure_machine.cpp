@@ -16,7 +16,7 @@
 #include "model/transformer.h"
 #include "plan/time_plan.h"
 #include "runtime/memory.h"
-#include "train/op_times.h"
+#include "train/engine/op_times.h"
 #include "train/step_bench.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include "base/thread_pool.h"
 #include "comm/recording.h"
 #include "graph/op.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "backend/recording/device.h"
 #include "comm/transport.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 

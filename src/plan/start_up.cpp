@@ -17,8 +17,8 @@
 #include "model/batch_inputs.h"
 #include "parallel/groups.h"
 #include "plan/recorded_rank.h"
-#include "train/ranks.h"
-#include "train/slices.h"
+#include "train/checkpoints/slices.h"
+#include "train/run/ranks.h"
 
 namespace trireme {
 namespace {

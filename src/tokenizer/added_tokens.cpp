@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tokenizer/regex.h"
+#include "tokenizer/patterns/regex.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "tokenizer/hf_tokenizer.h"
+#include "tokenizer/huggingface/tokenizer.h"
 
 namespace trireme {
 

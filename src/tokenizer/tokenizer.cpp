@@ -9,11 +9,11 @@
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "tokenizer/bert.h"
-#include "tokenizer/byte_level.h"
-#include "tokenizer/hf_tokenizer.h"
+#include "tokenizer/bpe/byte_level.h"
+#include "tokenizer/huggingface/tokenizer.h"
 #include "tokenizer/null_tokenizer.h"
-#include "tokenizer/sentencepiece.h"
+#include "tokenizer/sentencepiece/sentencepiece.h"
+#include "tokenizer/wordpiece/bert.h"
 
 namespace trireme {
 namespace {

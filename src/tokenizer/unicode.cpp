@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "tokenizer/char_class.h"
+#include "tokenizer/patterns/char_class.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {

@@ -13,10 +13,10 @@
 #include "backend/device.h"
 #include "base/portable_math.h"
 #include "runtime/devices.h"
-#include "train/device_products.h"
-#include "train/engine.h"
-#include "train/op_times.h"
-#include "train/setup.h"
+#include "train/engine/device_products.h"
+#include "train/engine/engine.h"
+#include "train/engine/op_times.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

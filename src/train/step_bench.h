@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "train/op_times.h"
+#include "train/engine/op_times.h"
 
 namespace trireme {
 

@@ -10,9 +10,9 @@
 #include "base/portable_math.h"
 #include "comm/wait_time.h"
 #include "runtime/devices.h"
-#include "train/active_trace.h"
-#include "train/engine.h"
-#include "train/setup.h"
+#include "train/engine/active_trace.h"
+#include "train/engine/engine.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -9,7 +9,7 @@
 #include "comm/transport.h"
 #include "config/config.h"
 #include "runtime/memory.h"
-#include "train/op_times.h"
+#include "train/engine/op_times.h"
 
 namespace trireme {
 

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "comm/suspects.h"
 #include "comm/wait_time.h"
-#include "train/ranks.h"
-#include "train/setup.h"
+#include "train/run/ranks.h"
+#include "train/run/setup.h"
 #include "train/trainer_parts.h"
 
 namespace trireme {

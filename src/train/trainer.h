@@ -15,8 +15,8 @@
 #include "comm/transport.h"
 #include "config/config.h"
 #include "data/dataset.h"
-#include "train/engine.h"
-#include "train/metrics.h"
+#include "train/engine/engine.h"
+#include "train/reports/metrics.h"
 
 namespace trireme {
 

@@ -11,10 +11,10 @@
 #include "base/hash.h"
 #include "graph/dump.h"
 #include "runtime/devices.h"
-#include "train/ranks.h"
-#include "train/setup.h"
+#include "train/engine/weights_hash.h"
+#include "train/run/ranks.h"
+#include "train/run/setup.h"
 #include "train/trainer_parts.h"
-#include "train/weights_hash.h"
 
 namespace trireme {
 

@@ -12,9 +12,9 @@
 #include "data/dataset_builder.h"
 #include "data/unread_dataset.h"
 #include "runtime/devices.h"
-#include "train/disk_space.h"
-#include "train/run_status.h"
-#include "train/setup.h"
+#include "train/checkpoints/disk_space.h"
+#include "train/run/run_status.h"
+#include "train/run/setup.h"
 #include "train/trainer_parts.h"
 #include "train/vocabulary.h"
 

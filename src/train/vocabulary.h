@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-// See resolve_vocabulary() in train/setup.h; `note` receives a note for the user, or "".
+// See resolve_vocabulary() in train/run/setup.h; `note` receives a note for the user, or "".
 std::int64_t resolve_vocabulary(Config& config, std::string& note);
 
 }  // namespace trireme

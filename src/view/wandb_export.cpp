@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "config/config.h"
 #include "config/fields.h"
-#include "train/run_status.h"
+#include "train/run/run_status.h"
 #include "view/wandb_file.h"
 
 namespace trireme {

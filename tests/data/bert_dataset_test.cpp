@@ -1,5 +1,5 @@
 // Tests of BERT samples against golden files and by their statistics.
-#include "data/bert_dataset.h"
+#include "data/bert/bert_dataset.h"
 
 #include <gmock/gmock.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // Tests of blends against golden files, and of their notation.
-#include "data/blend.h"
+#include "data/blend/blend.h"
 
 #include <gmock/gmock.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // Tests of reading plain and compressed files sequentially.
-#include "data/byte_source.h"
+#include "data/documents/byte_source.h"
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,9 @@
 // Tests of Parquet and Arrow files written by tests/data/data/make_columns.py.
 #include <gmock/gmock.h>
 
-#include "data/arrow_file.h"
 #include "data/byte_tokenizer.h"
-#include "data/document_chunks.h"
+#include "data/documents/arrow_file.h"
+#include "data/documents/document_chunks.h"
 #include "data/indexed_dataset.h"
 #include "data/preprocess.h"
 #include "data/temp_folder.h"

@@ -1,5 +1,5 @@
 // Tests of compressed sizes on texts whose sizes are known in advance.
-#include "data/compressed_size.h"
+#include "data/documents/compressed_size.h"
 
 #include <gtest/gtest.h>
 

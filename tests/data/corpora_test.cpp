@@ -3,13 +3,13 @@
 
 #include <cstdlib>
 
-#include "data/arrow_file.h"
 #include "data/byte_tokenizer.h"
-#include "data/corpus.h"
+#include "data/documents/arrow_file.h"
+#include "data/documents/corpus.h"
 #include "data/indexed_dataset.h"
 #include "data/preprocess.h"
 #include "data/random_corpus.h"
-#include "data/token_stream.h"
+#include "data/stream/token_stream.h"
 #include "refusal.h"
 #include "sample.h"
 

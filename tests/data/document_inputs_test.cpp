@@ -1,11 +1,11 @@
 // Tests of which files of a folder belong to a corpus, and of the messages about the others.
-#include "data/document_inputs.h"
+#include "data/documents/document_inputs.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include "data/compress.h"
-#include "data/document_names.h"
+#include "data/documents/document_names.h"
 #include "data/temp_folder.h"
 #include "refusal.h"
 

@@ -1,5 +1,5 @@
 // Tests of fill-in-the-middle: no text is lost, and randomness depends on the sample alone.
-#include "data/fill_in_middle.h"
+#include "data/gpt/fill_in_middle.h"
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,9 @@
 // Fuzz target for texts: bytes are a valid JSON line or rejected; sentences add up to the text.
 #include <cstdlib>
 
-#include "data/document_chunks.h"
-#include "data/json_texts.h"
-#include "data/sentences.h"
+#include "data/bert/sentences.h"
+#include "data/documents/document_chunks.h"
+#include "data/documents/json_texts.h"
 #include "fuzz/fuzz.h"
 #include "tokenizer/utf8.h"
 

@@ -1,5 +1,5 @@
 // Tests of samples, masks, splits and blends of GPT datasets.
-#include "data/gpt_dataset.h"
+#include "data/gpt/gpt_dataset.h"
 
 #include <gmock/gmock.h>
 

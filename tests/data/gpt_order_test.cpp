@@ -1,5 +1,5 @@
 // Tests of the GPT sample order against golden orders and by its properties.
-#include "data/gpt_order.h"
+#include "data/gpt/gpt_order.h"
 
 #include <gmock/gmock.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // Tests of the rules for sentence splitting.
-#include "data/sentences.h"
+#include "data/bert/sentences.h"
 
 #include <gmock/gmock.h>
 

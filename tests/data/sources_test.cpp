@@ -8,12 +8,12 @@
 #include <set>
 
 #include "base/hash.h"
-#include "data/blended_dataset.h"
+#include "data/blend/blended_dataset.h"
 #include "data/byte_tokenizer.h"
-#include "data/corpus.h"
+#include "data/documents/corpus.h"
 #include "data/keyed_permutation.h"
 #include "data/loader.h"
-#include "data/source_dataset.h"
+#include "data/stream/source_dataset.h"
 #include "data/temp_folder.h"
 #include "refusal.h"
 

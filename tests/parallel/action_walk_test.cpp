@@ -1,5 +1,5 @@
 // Tests of schedules of long steps: stored compactly and walked, they equal those written out.
-#include "parallel/action_walk.h"
+#include "parallel/schedule/action_walk.h"
 
 #include <gtest/gtest.h>
 

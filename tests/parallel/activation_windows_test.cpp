@@ -1,6 +1,6 @@
 // Tests of activations in fewer windows than layers: the gradients are unchanged, also if a
 // backward pass modifies the contents of a window.
-#include "parallel/activation_windows.h"
+#include "parallel/schedule/activation_windows.h"
 
 #include <gtest/gtest.h>
 

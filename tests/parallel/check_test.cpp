@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "parallel/all_kinds.h"
-#include "parallel/slot_table.h"
+#include "parallel/states/slot_table.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,6 @@
 // Tests of a store in host memory, on queues that run as late and as far out of order as events
 // allow: reads, writes and computations must take effect in the requested order.
-#include "parallel/host_store.h"
+#include "parallel/states/host_store.h"
 
 #include <gtest/gtest.h>
 

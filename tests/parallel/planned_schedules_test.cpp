@@ -1,5 +1,5 @@
 // Tests that schedules are generated once per request.
-#include "parallel/planned_schedules.h"
+#include "parallel/schedule/planned_schedules.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "growth.h"
-#include "parallel/shards.h"
 #include "parallel/stages.h"
+#include "parallel/states/shards.h"
 
 namespace trireme {
 namespace {

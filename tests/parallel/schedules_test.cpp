@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "parallel/all_kinds.h"
 #include "parallel/check.h"
-#include "parallel/schedule.h"
+#include "parallel/schedule/schedule.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of parameter buckets: which rank owns which part, and which passes write them.
-#include "parallel/state_layout.h"
+#include "parallel/states/state_layout.h"
 
 #include <gtest/gtest.h>
 

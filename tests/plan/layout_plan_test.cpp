@@ -8,7 +8,7 @@
 #include "plan/small_config.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -12,7 +12,7 @@
 #include "plan/layout_plan.h"
 #include "plan/small_config.h"
 #include "runtime/devices.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

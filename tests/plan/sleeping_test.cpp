@@ -15,7 +15,7 @@
 #include "plan/small_config.h"
 #include "plan/time_plan.h"
 #include "runtime/stage.h"
-#include "train/setup.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

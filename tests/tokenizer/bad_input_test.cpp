@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/bpe/bpe_trainer.h"
 #include "tokenizer/jsonl.h"
 #include "tokenizer/sentencepiece_models.h"
 #include "tokenizer/tokenizer.h"

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/file.h"
-#include "tokenizer/bpe.h"
-#include "tokenizer/bpe_trainer.h"
-#include "tokenizer/byte_level.h"
+#include "tokenizer/bpe/bpe.h"
+#include "tokenizer/bpe/bpe_trainer.h"
+#include "tokenizer/bpe/byte_level.h"
 #include "tokenizer/random_text.h"
 
 namespace trireme {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "refusal.h"
 #include "scratch_folder.h"
-#include "tokenizer/hf_tokenizer.h"
+#include "tokenizer/huggingface/tokenizer.h"
 
 namespace trireme {
 namespace {

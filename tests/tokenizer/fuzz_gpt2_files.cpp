@@ -2,7 +2,7 @@
 // byte.
 #include "base/file.h"
 #include "fuzz/fuzz.h"
-#include "tokenizer/bpe_trainer.h"
+#include "tokenizer/bpe/bpe_trainer.h"
 #include "tokenizer/fuzz_round_trip.h"
 
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "tokenizer/hf_normalizer.h"
-#include "tokenizer/hf_pre_tokenizer.h"
+#include "tokenizer/huggingface/normalizer.h"
+#include "tokenizer/huggingface/pre_tokenizer.h"
 #include "tokenizer/utf8.h"
 
 namespace trireme {

@@ -1,12 +1,12 @@
 // Tests of scanned regular expressions against Oniguruma's matches.
-#include "tokenizer/pattern_scanner.h"
+#include "tokenizer/patterns/pattern_scanner.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "tokenizer/patterns/regex.h"
 #include "tokenizer/random_text.h"
-#include "tokenizer/regex.h"
 
 namespace trireme {
 namespace {

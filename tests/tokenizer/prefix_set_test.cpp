@@ -1,5 +1,5 @@
 // Tests of finding the longest member that is a prefix of a text, against a search of all members.
-#include "tokenizer/prefix_set.h"
+#include "tokenizer/patterns/prefix_set.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "growth.h"
 #include "tokenizer/random_text.h"
-#include "tokenizer/sentencepiece_bpe.h"
+#include "tokenizer/sentencepiece/bpe.h"
 #include "tokenizer/sentencepiece_models.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,10 +1,10 @@
 // Tests of the hand-written pre-tokenizers against the regular expressions that they replace.
-#include "tokenizer/split.h"
+#include "tokenizer/patterns/split.h"
 
 #include <gtest/gtest.h>
 
+#include "tokenizer/patterns/regex.h"
 #include "tokenizer/random_text.h"
-#include "tokenizer/regex.h"
 
 namespace trireme {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/thread_pool.h"
-#include "tokenizer/bpe_trainer.h"
-#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/bpe/bpe_trainer.h"
+#include "tokenizer/bpe/byte_alphabet.h"
 #include "tokenizer/random_text.h"
 #include "tokenizer/tokenizer.h"
 

@@ -5,10 +5,10 @@
 #include <utf8proc.h>
 
 #include "growth.h"
-#include "tokenizer/bert_text.h"
-#include "tokenizer/hf_unicode.h"
+#include "tokenizer/huggingface/unicode.h"
 #include "tokenizer/random_text.h"
 #include "tokenizer/utf8.h"
+#include "tokenizer/wordpiece/bert_text.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of the active trace: its writers are told to stop before it is destroyed.
-#include "train/active_trace.h"
+#include "train/engine/active_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Tests of batch size ramp-up: sizes at the boundaries, step counts, and indivisible settings.
-#include "train/batch_schedule.h"
+#include "train/schedule/batch_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Tests of BERT steps with no predicted word, which train on the sentence order loss alone.
 #include <gtest/gtest.h>
 
-#include "train/engine.h"
-#include "train/setup.h"
+#include "train/engine/engine.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "comm/local.h"
 #include "named.h"
-#include "train/engine.h"
-#include "train/setup.h"
+#include "train/engine/engine.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of checkpoints that ranks send to each other: all bytes arrive, or nothing does.
-#include "train/checkpoint_exchange.h"
+#include "train/checkpoints/checkpoint_exchange.h"
 
 #include <gmock/gmock.h>
 

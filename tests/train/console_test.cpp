@@ -1,5 +1,5 @@
 // Tests of the console: what each level shows, and what the log file keeps.
-#include "train/console.h"
+#include "train/reports/console.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Tests of the corruption guard: it finds a wrong bit and names the faulty rank, and reports
 // nothing on healthy runs of any layout.
-#include "train/corruption_guard.h"
+#include "train/watch/corruption_guard.h"
 
 #include <gmock/gmock.h>
 

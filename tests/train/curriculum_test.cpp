@@ -1,5 +1,5 @@
 // Tests of DeepSpeed's sequence length schedules, truncated micro-batches, and changing lengths.
-#include "train/curriculum.h"
+#include "train/schedule/curriculum.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "named.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests that a run without enough disk space to save is refused before it trains.
-#include "train/disk_space.h"
+#include "train/checkpoints/disk_space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

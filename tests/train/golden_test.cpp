@@ -8,7 +8,7 @@
 #include "model/golden/golden_file.h"
 #include "model/golden/golden_weights.h"
 #include "named.h"
-#include "train/engine.h"
+#include "train/engine/engine.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests that signals which arrive while a run computes are recorded and change nothing else.
-#include "train/interrupt.h"
+#include "train/watch/interrupt.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

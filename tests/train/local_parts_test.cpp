@@ -1,5 +1,5 @@
 // Tests of which rank keeps copies of whose local checkpoints, and which part each rank takes.
-#include "train/local_parts.h"
+#include "train/checkpoints/local_parts.h"
 
 #include <gmock/gmock.h>
 

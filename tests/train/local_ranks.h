@@ -12,9 +12,9 @@
 #include "comm/local.h"
 #include "named.h"
 #include "optim/loss_scale.h"
-#include "train/engine.h"
-#include "train/setup.h"
-#include "train/slices.h"
+#include "train/checkpoints/slices.h"
+#include "train/engine/engine.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 

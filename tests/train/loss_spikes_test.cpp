@@ -1,5 +1,5 @@
 // Tests of loss spikes: detection, the step a run rolls back to, and saving and loading the record.
-#include "train/loss_spikes.h"
+#include "train/watch/loss_spikes.h"
 
 #include <gmock/gmock.h>
 

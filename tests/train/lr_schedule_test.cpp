@@ -1,5 +1,5 @@
 // Tests of learning rates against closed forms and against values computed by hand.
-#include "train/lr_schedule.h"
+#include "train/schedule/lr_schedule.h"
 #include "named.h"
 
 #include <gtest/gtest.h>

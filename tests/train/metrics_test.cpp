@@ -1,5 +1,5 @@
 // Tests of metrics.jsonl: exact numbers, and its contents after a kill or a resume.
-#include "train/metrics.h"
+#include "train/reports/metrics.h"
 
 #include <gtest/gtest.h>
 

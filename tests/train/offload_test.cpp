@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "named.h"
-#include "parallel/transfer_file.h"
+#include "parallel/states/transfer_file.h"
 #include "train/local_ranks.h"
 
 namespace trireme {

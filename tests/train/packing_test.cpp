@@ -7,8 +7,8 @@
 #include "data/dataset_builder.h"
 #include "data/indexed_writer.h"
 #include "named.h"
-#include "train/engine.h"
-#include "train/setup.h"
+#include "train/engine/engine.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 #include "backend/cpu/gemm.h"
 #include "base/hash.h"
 #include "local_ranks.h"
-#include "train/weights_hash.h"
+#include "train/engine/weights_hash.h"
 
 namespace trireme {
 namespace {

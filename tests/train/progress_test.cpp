@@ -1,6 +1,6 @@
 // Tests of printed progress: line contents, sizes and durations, colors, no output without an
 // audience, and the contents of the log file.
-#include "train/progress.h"
+#include "train/reports/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Tests of the status that a run leaves behind when it could not report its own end.
-#include "train/run_status.h"
+#include "train/run/run_status.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "train/run_lock.h"
+#include "train/run/run_lock.h"
 
 namespace trireme {
 namespace {

@@ -8,8 +8,8 @@
 #include "comm/mesh.h"
 #include "parallel/check.h"
 #include "parallel/stages.h"
-#include "train/setup.h"
-#include "train/slices.h"
+#include "train/checkpoints/slices.h"
+#include "train/run/setup.h"
 
 namespace trireme {
 namespace {

@@ -1,5 +1,5 @@
 // Tests of what ranks save: every element of every tensor exactly once in any sharding, no padding.
-#include "train/slices.h"
+#include "train/checkpoints/slices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests of slow-rank warnings: which ranks are warned about, and how often.
-#include "train/slow_ranks.h"
+#include "train/watch/slow_ranks.h"
 
 #include <gtest/gtest.h>
 

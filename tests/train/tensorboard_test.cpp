@@ -1,5 +1,5 @@
 // Tests of event files byte by byte: known checksums, a committed golden record, the file's order.
-#include "train/tensorboard.h"
+#include "train/reports/tensorboard.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests of the record of a library's chosen algorithms, and of how ranks agree on one.
-#include "train/tuning.h"
+#include "train/engine/tuning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

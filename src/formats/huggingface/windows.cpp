@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "formats/huggingface/llama.h"
+#include "formats/huggingface/kinds/llama.h"
 
 namespace trireme {
 namespace {

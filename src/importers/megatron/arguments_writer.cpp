@@ -9,7 +9,7 @@
 #include "formats/megatron/torch_dist_writer.h"
 #include "formats/same_model.h"
 #include "importers/megatron/arguments.h"
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 
 namespace trireme::megatron {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 #include "importers/megatron/translate.h"
 
 namespace trireme::megatron {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 #include "importers/megatron/run_device.h"
 #include "importers/script/launch.h"
 #include "importers/script/report.h"

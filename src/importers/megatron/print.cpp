@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/fields.h"
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 #include "importers/megatron/translate.h"
 
 namespace trireme::megatron {

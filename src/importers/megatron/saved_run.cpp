@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "config/optimizers.h"
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 
 namespace trireme::megatron {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/printable.h"
 #include "importers/megatron/arguments.h"
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 
 namespace trireme::megatron {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 #include "importers/megatron/translated.h"
 
 namespace trireme::megatron {

@@ -1,5 +1,5 @@
 // The table is sound, and docs/from-megatron.md and --help say what it says.
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "importers/megatron/flags.h"
+#include "importers/megatron/flags/flags.h"
 #include "importers/megatron/translated.h"
 
 namespace trireme::megatron {

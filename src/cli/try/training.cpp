@@ -1,0 +1,60 @@
+// A run that is too slow stops, saved, and continues with a shorter schedule, as a user could do it
+// by hand.
+#include "cli/try/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/counted.h"
+#include "cli/train.h"
+#include "cli/try/pace.h"
+
+namespace trireme::cli {
+namespace {
+
+nlohmann::json read_mark(const TryFiles& files) {
+  return nlohmann::json::parse(read_file(files.mark()), nullptr, false);
+}
+
+// The order of the samples stays that of the planned number.
+std::vector<std::string> shortened(std::int64_t steps, const Config& planned) {
+  const std::int64_t tokens = planned.train.global_batch_size * planned.model.seq_length;
+  return {fmt::format("train.tokens={}", steps * tokens),
+          fmt::format("optimizer.decay_iters={}", steps),
+          fmt::format("optimizer.warmup_iters={}",
+                      std::min(planned.optimizer.warmup_iters, steps / 20))};
+}
+
+}  // namespace
+
+void train_try(const TryFiles& files, std::optional<TryClock::time_point> end,
+               std::size_t heldout_bytes) {
+  const std::string settings = files.settings().string();
+  for (;;) {
+    Config config = load_config(settings, {});
+    nlohmann::json mark = read_mark(files);
+    std::int64_t steps = mark.value("steps", config.train.iters);
+    if (steps < config.train.iters) config = load_config(settings, shortened(steps, config));
+    TrainCommand command;
+    TryPace pace(steps, steps_in_the_end(heldout_bytes, config.model.seq_length));
+    if (end) {
+      command.options.reason_to_end = [&](std::int64_t step, double seconds) -> std::string {
+        if (seconds > 0) pace.add(seconds);
+        const std::chrono::duration<double> left = *end - TryClock::now();
+        const std::int64_t fitting = pace.fitting(step, left.count());
+        if (fitting >= steps) return "";
+        steps = fitting;
+        return fmt::format("the machine has become slower, so only {} fit into the time limit",
+                           counted(fitting, "step"));
+      };
+    }
+    if (train(config, command).end == TrainSummary::End::done) return;
+    mark["steps"] = steps;
+    write_file_durably(files.mark(), mark.dump() + "\n");
+  }
+}
+
+}  // namespace trireme::cli
