@@ -1,6 +1,7 @@
 // Opens Trireme checkpoints with their reader, and other programs' as `convert` does.
 #include "compare/contents.h"
 
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "formats/training_state.h"
 #include "importers/folder/formats.h"
 #include "tensors/mapping.h"
+#include "tensors/optimizer_states.h"
 
 namespace trireme {
 namespace {
@@ -28,6 +30,12 @@ ForeignModel open_foreign(const fs::path& path, const ForeignOptions& options) {
   const ForeignFormat& format = foreign_format(options.format, path);
   if (format.open_with) return format.open_with(path, options.settings, options.config);
   return format.open(path, options.settings);
+}
+
+// Moments of tensors that no optimizer trains (the biases that balance experts) mean nothing, and
+// no other program has them.
+bool is_unused_moment(std::string_view name) {
+  return name.starts_with("optimizer.") && !has_moments(std::string(name));
 }
 
 }  // namespace
@@ -55,11 +63,15 @@ Contents checkpoint_contents(const fs::path& path) {
   contents.state = manifest.state;
   contents.config = checkpoint_config(reader->folder());
   contents.model = contents.config->model;
-  for (const StoredTensor& tensor : manifest.tensors)
+  std::vector<StoredTensor> tensors;
+  for (const StoredTensor& tensor : manifest.tensors) {
+    if (is_unused_moment(tensor.name)) continue;
     contents.tensors.push_back({tensor.name, tensor.dtype, tensor.shape});
-  contents.read = [reader](std::size_t tensor, std::int64_t begin, std::int64_t end,
-                           std::byte* dst) {
-    const StoredTensor& stored = reader->manifest().tensors[tensor];
+    tensors.push_back(tensor);
+  }
+  contents.read = [reader, tensors = std::move(tensors)](std::size_t tensor, std::int64_t begin,
+                                                         std::int64_t end, std::byte* dst) {
+    const StoredTensor& stored = tensors[tensor];
     const TargetSlice target{stored.name, stored.dtype, stored.shape,
                              Region::range(stored.shape, begin, end), dst};
     reader->read({&target, 1});

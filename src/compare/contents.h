@@ -53,7 +53,8 @@ struct ForeignOptions {
 // the format.
 Contents open_contents(const fs::path& path, const ForeignOptions& options = {});
 
-// Same, if the kind of checkpoint is known.
+// Same, if the kind of checkpoint is known. Of a checkpoint of Trireme, moments of tensors that are
+// not trained are left out.
 Contents checkpoint_contents(const fs::path& path);
 Contents foreign_contents(const fs::path& path, const ForeignOptions& options);
 

@@ -401,6 +401,7 @@ void Optimizer::step(const StepBlock* block, const QkClip* clip) {
   begin_phase(Phase::update);
   for_each_slice([&](const OwnedSlice& slice) { update(slice, block, Phase::update); });
   states_.end_pass();
+  clip_ = nullptr;
 }
 
 void Optimizer::initialize(std::int64_t seed) {

@@ -14,7 +14,6 @@
 #include "data/configured_tokenizer.h"
 #include "formats/deepspeed/step.h"
 #include "importers/folder/formats.h"
-#include "tensors/optimizer_states.h"
 #include "train/checkpoints/exports.h"
 
 namespace trireme::cli {
@@ -127,31 +126,12 @@ ConversionReport convert(const ConvertOptions& options) {
   return options.to.empty() ? import_foreign(options) : export_to_other(options);
 }
 
-// Leaves out moments of tensors that no optimizer trains, which mean nothing and which no other
-// program has: those of the biases that balance experts.
-Contents without_unused_moments(Contents contents) {
-  std::vector<std::size_t> kept;
-  std::vector<HeldTensor> tensors;
-  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
-    HeldTensor& tensor = contents.tensors[i];
-    if (tensor.name.starts_with("optimizer.") && !has_moments(tensor.name)) continue;
-    kept.push_back(i);
-    tensors.push_back(std::move(tensor));
-  }
-  contents.tensors = std::move(tensors);
-  contents.read = [kept = std::move(kept), read = std::move(contents.read)](
-                      std::size_t tensor, std::int64_t begin, std::int64_t end, std::byte* dst) {
-    read(kept[tensor], begin, end, dst);
-  };
-  return contents;
-}
-
 // Reads the output like a reader that knows only the folder, and compares.
 Comparison verify(const ConvertOptions& options, const ConversionReport& report) {
   const bool is_import = options.to.empty();
   const ForeignOptions foreign{options.from, options.overrides, options.config};
-  const Contents input = is_import ? foreign_contents(options.input, foreign)
-                                   : without_unused_moments(checkpoint_contents(options.input));
+  const Contents input =
+      is_import ? foreign_contents(options.input, foreign) : checkpoint_contents(options.input);
   ForeignOptions written;
   // Meta's params.json does not contain it.
   if (options.to == "llama")
