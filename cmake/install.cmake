@@ -9,7 +9,7 @@ add_custom_target(trireme_installed DEPENDS trireme trireme_shared)
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target trireme_installed
   COMMAND_ERROR_IS_FATAL ANY)")
 install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(plugin trireme_mpi trireme_arrow trireme_http trireme_cuda trireme_hip)
+foreach(plugin trireme_mpi trireme_loopback trireme_arrow trireme_http trireme_cuda trireme_hip)
   if(TARGET ${plugin})
     add_dependencies(trireme_installed ${plugin})
     # Keeps the RPATH of the build, which has the vendor's library folders.

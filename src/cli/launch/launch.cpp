@@ -62,15 +62,30 @@ bool has_shared_memory(int processes) {
          std::uint64_t{disk.f_bavail} * disk.f_frsize > segment * static_cast<unsigned>(processes);
 }
 
+// Variables by which launchers and UCX choose interfaces: Open MPI 4's, PMIx's (Open MPI 5),
+// MPICH's Hydra's and UCX's. PRTE's is not among them: Open MPI 5 does not start with loopback
+// only.
+constexpr const char* interface_variables[] = {
+    "OMPI_MCA_oob_tcp_if_include", "PMIX_MCA_ptl_tcp_if_include", "HYDRA_IFACE", "UCX_NET_DEVICES"};
+
+// Puts the launcher's own ports on the loopback interface too (comm/mpi/loopback.cpp), unless the
+// user has chosen other interfaces. The variable's entries are separated by blanks or colons.
+void listen_on_loopback(const std::string& loopback) {
+  const auto chosen = [&](const char* name) { return getenv(name) != loopback; };
+  if (std::ranges::any_of(interface_variables, chosen)) return;
+  const std::string library =
+      find_beside_program("libtrireme_loopback.so", TRIREME_BUILT_FILES).string();
+  if (library.empty() || library.find_first_of(" :") != library.npos) return;
+  const char* const others = getenv("LD_PRELOAD");
+  setenv("LD_PRELOAD", (others ? library + ":" + others : library).c_str(), 1);
+}
+
 // Keeps processes from opening ports to other machines: they talk to the launcher over the loopback
-// interface, and to each other through shared memory. (Open MPI's mpirun itself listens on all
-// interfaces, and version 5 does not start with loopback only.) Covers Open MPI 4, PMIx (Open MPI
-// 5), MPICH's Hydra and UCX.
+// interface, and to each other through shared memory.
 void stay_on_this_machine(int processes) {
   if (const std::string loopback = loopback_interface(); !loopback.empty()) {
-    for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "PMIX_MCA_ptl_tcp_if_include",
-                             "HYDRA_IFACE", "UCX_NET_DEVICES"})
-      set_default(name, loopback);
+    for (const char* name : interface_variables) set_default(name, loopback);
+    listen_on_loopback(loopback);
   }
   if (!has_shared_memory(processes)) return;
   set_default("OMPI_MCA_pml", "ob1");
