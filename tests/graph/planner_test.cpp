@@ -255,6 +255,47 @@ TEST(Graph, MissingGradientRulesAreFoundWhenItIsBuilt) {
   EXPECT_THAT([&] { differentiate(g); }, ThrowsMessage<Error>(HasSubstr("cached_attention")));
 }
 
+// Rows without a consumer would keep whatever is in memory, and a consumer of the whole value would
+// be overwritten.
+TEST(Graph, GradientsByRowsCoverEachRowOnce) {
+  using Parts = std::vector<std::pair<std::int64_t, std::int64_t>>;  // the first row and how many
+  enum class Whole { unused, used_first, used_last };
+  const auto build = [](const Parts& parts, Whole whole) {
+    Graph g(DType::f32);
+    const ValueId x = ops::scale(g, g.segment_input({8, 4}), 2);
+    ValueId sum = no_value;
+    const auto add_parts = [&](ValueId of, const Parts& rows) {
+      for (const auto& [first, count] : rows) {
+        const ValueId part = ops::scale(g, ops::slice(g, of, first, count), 2);
+        sum = sum == no_value ? part : ops::add(g, sum, part, no_value, {}, 4);
+      }
+    };
+    if (whole == Whole::used_first) add_parts(ops::scale(g, x, 3), {{0, 4}, {4, 4}});
+    add_parts(x, parts);
+    if (whole == Whole::used_last) add_parts(ops::scale(g, x, 3), {{0, 4}, {4, 4}});
+    g.set_output(sum);
+    differentiate(g);
+  };
+  build({{0, 4}, {4, 4}}, Whole::unused);
+  EXPECT_THAT(
+      [&] {
+        build({{0, 4}}, Whole::unused);
+      },
+      ThrowsMessage<Error>(HasSubstr("cover only 4 of 8 rows")));
+  EXPECT_THAT(
+      [&] {
+        build({{0, 4}, {2, 4}}, Whole::unused);
+      },
+      ThrowsMessage<Error>(HasSubstr("[2, 6) do not follow")));
+  for (const Whole whole : {Whole::used_first, Whole::used_last}) {
+    EXPECT_THAT(
+        [&] {
+          build({{0, 4}, {4, 4}}, whole);
+        },
+        ThrowsMessage<Error>(HasSubstr("scale reads the same value")));
+  }
+}
+
 TEST(Graph, ShapeErrorsBeginWithTheOpAndShowShapes) {
   Graph g(DType::f32);
   const ValueId x = g.segment_input({2, 12});
