@@ -174,6 +174,25 @@ void read_deepspeed_answers(Reader& reader) {
   read_offload(reader, "param", "offload.parameters", stage);
 }
 
+// On several machines DeepSpeed's own launcher starts a process on each device that these name,
+// whatever num_processes is; accelerate's own ("standard") ignores them.
+void read_device_filters(Reader& reader) {
+  const std::string launcher =
+      lowered(reader.text("deepspeed_config.deepspeed_multinode_launcher").value_or("pdsh"));
+  const bool used = reader.result().nodes > 1 && launcher != "standard";
+  for (const char* name : {"deepspeed_exclusion_filter", "deepspeed_inclusion_filter"}) {
+    const std::string key = fmt::format("deepspeed_config.{}", name);
+    const std::string filter = reader.text(key).value_or("");
+    if (!used || filter.empty() || lowered(filter) == "none") {
+      reader.pass(key);
+    } else {
+      reader.lose(key, fmt::format("is '{}', which decides how many processes start instead of "
+                                   "num_processes: remove it and set num_processes",
+                                   filter));
+    }
+  }
+}
+
 // The DeepSpeed file or the settings that replace it. accelerate refuses settings that the file has
 // too.
 void read_deepspeed_part(Reader& reader) {
@@ -210,6 +229,7 @@ void read_accelerate(Reader& reader) {
   pass_accelerate_keys(reader, type);
   read_processes(reader, type);
   if (type == "DEEPSPEED") {
+    read_device_filters(reader);
     read_deepspeed_part(reader);
   } else if (type == "FSDP") {
     read_fsdp(reader);

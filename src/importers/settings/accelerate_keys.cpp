@@ -47,9 +47,10 @@ constexpr Passed fsdp[] = {{"auto_wrap_policy"},
                            {"transformer_layer_cls_to_wrap"},
                            {"use_orig_params"}};
 
-constexpr Passed deepspeed[] = {{"deepspeed_exclusion_filter"},   {"deepspeed_hostfile"},
-                                {"deepspeed_inclusion_filter"},   {"deepspeed_moe_layer_cls_names"},
-                                {"deepspeed_multinode_launcher"}, {"zero3_init_flag"},
+constexpr Passed deepspeed[] = {{"deepspeed_hostfile"},
+                                {"deepspeed_moe_layer_cls_names"},
+                                {"deepspeed_multinode_launcher"},
+                                {"zero3_init_flag"},
                                 {"zero3_save_16bit_model"}};
 
 constexpr Passed megatron_lm[] = {

@@ -86,7 +86,10 @@ Parsed parse_yaml(const std::string& text) {
   refuse_deep_yaml(text);
   try {
     YamlReader reader;
-    reader.result.json = reader.read(YAML::Load(text), "", 0);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      fail_input("has {} YAML documents, separated by '---': expected one", documents.size());
+    reader.result.json = reader.read(documents.empty() ? YAML::Node() : documents[0], "", 0);
     return std::move(reader.result);
   } catch (const YAML::Exception& error) {
     fail_input("is not YAML: line {}, column {}: {}", error.mark.line + 1, error.mark.column + 1,

@@ -130,6 +130,26 @@ TEST_F(Accelerate, ATrainingOnProcessorsIsOne) {
   EXPECT_EQ(value(read("a.yaml", "distributed_type: MULTI_GPU\n"), "run.device"), "");
 }
 
+// PyYAML's safe_load, which accelerate uses, takes one document.
+TEST_F(Accelerate, OneDocumentIsRead) {
+  EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\n---\nnum_processes: 4\n"),
+              HasSubstr("has 2 YAML documents"));
+  EXPECT_EQ(refusal("a.yaml", "---\ndistributed_type: NO\n...\n"), "read");
+}
+
+TEST_F(Accelerate, FiltersOfDevicesDecideHowManyProcessesStart) {
+  const auto with = [&](const std::string& machines, const std::string& more) {
+    return lost(read("a.yaml", "distributed_type: DEEPSPEED\nnum_processes: 8\nnum_machines: " +
+                                   machines + "\ndeepspeed_config:\n  zero_stage: 2\n" + more));
+  };
+  const std::string include = "  deepspeed_inclusion_filter: w@1\n";
+  EXPECT_THAT(with("2", include), HasSubstr("deepspeed_inclusion_filter is 'w@1'"));
+  EXPECT_THAT(with("2", "  deepspeed_exclusion_filter: w@1:0\n"), HasSubstr("exclusion_filter"));
+  EXPECT_EQ(with("1", include), "");
+  EXPECT_EQ(with("2", include + "  deepspeed_multinode_launcher: standard\n"), "");
+  EXPECT_EQ(with("2", "  deepspeed_inclusion_filter: null\n"), "");
+}
+
 // The library that parses YAML recurses.
 TEST_F(Accelerate, DeepYamlIsRefused) {
   const auto many = [](const std::string& part) {
