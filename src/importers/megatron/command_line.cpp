@@ -227,8 +227,8 @@ void take_flag(CommandLine& line, const Flag& flag, std::vector<std::string> val
   if (flag.kind == Kind::none && !values.empty()) {
     return complaints.add(flag.name, fmt::format("takes no value, found '{}'", shown(values[0])));
   }
-  // Lists of data may be empty because a script's variable is empty.
-  if (flag.kind == Kind::texts && flag.fate == Fate::key && values.empty()) return;
+  // What is missing instead of --data-path is said together with all that is missing.
+  if (flag.name == std::string_view("--data-path") && values.empty()) return;
   const bool may_lack_values = flag.kind == Kind::texts && flag.fate == Fate::ignored;
   if (flag.kind != Kind::none && values.empty() && !may_lack_values) {
     return complaints.add(flag.name, fmt::format("requires a value ({})", value_text(flag)));

@@ -286,6 +286,19 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   return size;
 }
 
+// jsrun starts -p tasks, or -a tasks (default: one) in each of its -n resource sets; 0: unknown.
+std::int64_t jsrun_tasks(const std::vector<std::string>& words) {
+  const std::int64_t all = option(words, {"--np", "-p"}), sets = option(words, {"--nrs", "-n"});
+  const std::int64_t in_each = option(words, {"--tasks_per_rs", "-a"});
+  if (all >= 0) return all;
+  return sets > 0 && in_each != 0 ? sets * std::max<std::int64_t>(in_each, 1) : 0;
+}
+
+bool has_any_command(const std::vector<std::string>& words,
+                     std::initializer_list<const char*> names) {
+  return std::ranges::any_of(names, [&](const char* name) { return has_command(words, name); });
+}
+
 // The command run by the launcher at `call` that should have started the program.
 const Call* wrapper_of(const ScriptRun& run, std::size_t call) {
   for (const Call& other : run.calls) {
@@ -388,9 +401,14 @@ LaunchSize launch_size(const Launch& launch) {
     size.per_node = all > 0 && size.nodes > 0 && all % size.nodes == 0 ? all / size.nodes : 0;
     return size;
   }
-  if (has_command(words, "mpirun") || has_command(words, "mpiexec") ||
-      has_command(words, "mpiexec.hydra") || has_command(words, "aprun")) {
-    size.per_node = first_known({option(words, {"-np", "-n", "--np"})}, 0);
+  if (has_any_command(words, {"mpirun", "mpiexec", "mpirun.hydra", "mpiexec.hydra", "orterun",
+                              "prun", "prterun", "aprun", "flux"})) {
+    size.per_node = first_known({option(words, {"-np", "-n", "--np", "--ntasks"})}, 0);
+    size.slurm = false;
+    return size;
+  }
+  if (has_command(words, "jsrun") || has_command(words, "ibrun")) {
+    size.per_node = has_command(words, "jsrun") ? jsrun_tasks(words) : 0;
     size.slurm = false;
     return size;
   }

@@ -88,6 +88,22 @@ find_command() {
       done
       return
       ;;
+    conda | mamba | micromamba | pixi)
+      for ((i = 1; i <= $#; i++)); do
+        [ "${!i}" != run ] || break
+      done
+      for ((i++; i <= $#; i++)); do
+        case ${!i} in
+          -n | --name | -p | --prefix | --cwd | -e | --environment | -r | --root-prefix | --manifest-path) i=$((i + 1)) ;;
+          -*) ;;
+          *)
+            at=$i options=("${@:1:i-1}")
+            return
+            ;;
+        esac
+      done
+      return
+      ;;
   esac
   for ((i = 1; i <= $#; i++)); do
     word=${!i}

@@ -235,7 +235,12 @@ case $name in
     printf '\n\n'
     "$TRIREME_BASH" -c "$*"
     ;;
-  pip | pip3 | conda | mamba | micromamba | pkill | killall | sleep) ;;
+  conda | mamba | micromamba | pixi | pipenv | flux | ibrun) # those that run a command, such as `conda run -n NAME COMMAND`
+    record call "$name" "$@"
+    find_command "$@"
+    run_on "$@"
+    ;;
+  pip | pip3 | pkill | killall | sleep) ;;
   *)
     record call "$name" "$@"
     asked "$@"
@@ -245,17 +250,20 @@ exit 0
 )sh";
 
 constexpr const char* kNames[] = {
-    "python",      "python3",       "python2",      "torchrun", "deepspeed",   "accelerate",
-    "srun",        "sbatch",        "scontrol",     "squeue",   "sinfo",       "sacct",
-    "scancel",     "salloc",        "qsub",         "qstat",    "bsub",        "mpirun",
-    "mpiexec",     "mpiexec.hydra", "mpirun.hydra", "orterun",  "prun",        "prterun",
-    "aprun",       "jsrun",         "nvidia-smi",   "rocm-smi", "amd-smi",     "xpu-smi",
-    "rocminfo",    "singularity",   "apptainer",    "shifter",  "docker",      "podman",
-    "enroot",      "numactl",       "nsys",         "ncu",      "rocprof",     "rocprofv2",
-    "rocprofv3",   "pip",           "pip3",         "conda",    "mamba",       "micromamba",
-    "wget",        "curl",          "ssh",          "scp",      "pdsh",        "pkill",
-    "killall",     "sleep",         "ray",          "wandb",    "tensorboard", "sudo",
-    "ds_report",   "ds_ssh",        "modulecmd",    "uv",       "poetry",      "trireme-script",
+    "python",       "python3",     "python2",     "torchrun", "deepspeed",
+    "accelerate",   "srun",        "sbatch",      "scontrol", "squeue",
+    "sinfo",        "sacct",       "scancel",     "salloc",   "qsub",
+    "qstat",        "bsub",        "mpirun",      "mpiexec",  "mpiexec.hydra",
+    "mpirun.hydra", "orterun",     "prun",        "prterun",  "aprun",
+    "jsrun",        "nvidia-smi",  "rocm-smi",    "amd-smi",  "xpu-smi",
+    "rocminfo",     "singularity", "apptainer",   "shifter",  "docker",
+    "podman",       "enroot",      "numactl",     "nsys",     "ncu",
+    "rocprof",      "rocprofv2",   "rocprofv3",   "pip",      "pip3",
+    "conda",        "mamba",       "micromamba",  "pixi",     "pipenv",
+    "flux",         "ibrun",       "wget",        "curl",     "ssh",
+    "scp",          "pdsh",        "pkill",       "killall",  "sleep",
+    "ray",          "wandb",       "tensorboard", "sudo",     "ds_report",
+    "ds_ssh",       "modulecmd",   "uv",          "poetry",   "trireme-script",
     "trireme-note"};
 
 std::string first_line() {

@@ -76,6 +76,9 @@ TEST(Translate, WrongValuesNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal("--fp16=true"), "--fp16: takes no value, found 'true'");
   EXPECT_EQ(refusal("--lr"), "--lr: requires a value (X)");
   EXPECT_EQ(refusal("--lr --bf16"), "--lr: requires a value (X)");
+  // Variables of a script may be empty on this machine. Megatron fails on an empty list.
+  for (const std::string flag : {"--train-data-path", "--valid-data-path", "--test-data-path"})
+    EXPECT_THAT(refusal(flag + " --bf16"), HasSubstr(flag + ": requires a value")) << flag;
   EXPECT_EQ(refusal("--step-batch-size-schedule="),
             "--step-batch-size-schedule: is empty: expected TEXT");
   EXPECT_EQ(refusal("--data-path="), "--data-path: is empty: expected TEXT ...");

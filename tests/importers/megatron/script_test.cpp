@@ -216,6 +216,19 @@ TEST_F(Script, SizeOfTheLaunch) {
   EXPECT_EQ(size("accelerate launch --num_machines 2 --num_processes 16"),
             std::make_tuple(2, 8, false));
   EXPECT_EQ(size("mpirun -np 6 python"), std::make_tuple(1, 6, false));
+  EXPECT_EQ(size("prun -n 6 python"), std::make_tuple(1, 6, false));
+  EXPECT_EQ(size("jsrun -n 2 -a 3 -g 3 python"), std::make_tuple(1, 6, false));
+  EXPECT_EQ(size("jsrun --nrs 4 -g 1 python"), std::make_tuple(1, 4, false));
+  EXPECT_EQ(size("jsrun -p 5 python"), std::make_tuple(1, 5, false));
+  EXPECT_EQ(size("jsrun -g 6 python"), std::make_tuple(1, 0, false));
+  EXPECT_EQ(size("flux run -n 6 python"), std::make_tuple(1, 6, false));
+  EXPECT_EQ(size("ibrun python"), std::make_tuple(1, 0, false));
+  EXPECT_EQ(size("conda run -n env --no-capture-output torchrun --nproc_per_node 3"),
+            std::make_tuple(1, 3, false));
+  EXPECT_EQ(size("micromamba run -p /env bash -c 'mpirun -np 3 python pretrain_gpt.py' #"),
+            std::make_tuple(1, 3, false));
+  EXPECT_EQ(size("pixi run --frozen python"), std::make_tuple(1, 1, false));
+  EXPECT_EQ(size("conda activate env; python"), std::make_tuple(1, 1, false));
   EXPECT_EQ(size("python"), std::make_tuple(1, 1, false));
   EXPECT_EQ(size("srun -N 4 -n 32 python"), std::make_tuple(4, 8, true));
   // A node has four devices here, and SLURM does not start a task on each of them by itself.
