@@ -28,7 +28,8 @@ TRIREME_CHOICE_NAMES(DeviceKind, TRIREME_DEVICES)
 TRIREME_CHOICE(PositionEncoding, TRIREME_POSITION_ENCODINGS)
 
 #define TRIREME_ROPE_SCALINGS(X) \
-  X(none, "none") X(linear, "linear") X(llama3, "llama3") X(yarn, "yarn")
+  X(none, "none") X(linear, "linear") X(llama3, "llama3") X(yarn, "yarn") \
+  X(longrope, "longrope") X(dynamic, "dynamic")
 TRIREME_CHOICE(RopeScaling, TRIREME_ROPE_SCALINGS)
 
 #define TRIREME_NORM_TYPES(X) \

@@ -85,9 +85,11 @@ struct ModelConfig {
   double rope_scaling_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // llama3
   double rope_beta_fast = 32, rope_beta_slow = 1;              // yarn: in rotations
-  double rope_attention_factor = 0;          // yarn: query/key factor; 0: 0.1 ln(factor) + 1
+  double rope_attention_factor = 0;          // yarn, longrope: query/key factor; 0: by the factor
   bool rope_truncate = true;                 // yarn: round bounds to whole pairs
-  std::int64_t rope_original_length = 8192;  // llama3, yarn, rope_query_beta
+  std::int64_t rope_original_length = 8192;  // llama3, yarn, longrope, rope_query_beta
+  // longrope: divisors of the frequencies, in sequences up to the original length and beyond it.
+  std::vector<double> rope_short_factors, rope_long_factors;
   double rope_query_beta =
       0;  // queries are scaled by 1 + beta ln(1 + position / original length); 0: off
   std::vector<std::int64_t> no_rope_layers;  // layers without RoPE

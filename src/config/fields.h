@@ -25,8 +25,9 @@ struct ChoiceSlot {
 };
 
 // Pointer to a field inside a Config; its type is the key's type.
-using FieldSlot = std::variant<bool*, std::int64_t*, double*, std::string*, ChoiceSlot,
-                               std::vector<std::string>*, std::vector<std::int64_t>*>;
+using FieldSlot =
+    std::variant<bool*, std::int64_t*, double*, std::string*, ChoiceSlot, std::vector<std::string>*,
+                 std::vector<std::int64_t>*, std::vector<double>*>;
 
 // Whether the value is written as a string.
 inline bool is_text(const FieldSlot& slot) {

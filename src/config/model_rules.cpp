@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "config/divisors.h"
 #include "config/experts.h"
 #include "config/families.h"
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {
@@ -123,16 +125,18 @@ void check_rope_scaling(const ModelConfig& model) {
     if (model.rope_scaling_factor == 1) return;
     fail_input(
         "model.rope_scaling_factor = {} has no effect without model.rope_scaling: set rope_scaling "
-        "to linear, llama3 or yarn",
+        "to linear, llama3, yarn or longrope",
         model.rope_scaling_factor);
   }
   if (model.position != PositionEncoding::rope) {
     fail_input("model.rope_scaling = {:?} requires model.position = \"rope\", found {:?}",
                model.rope_scaling, model.position);
   }
-  // A factor of 1 leaves frequencies unchanged, but yarn may still scale queries and keys.
+  // A factor of 1 leaves frequencies unchanged, but yarn may still scale queries and keys. Those of
+  // longrope have their own divisors, and those of dynamic change in longer sequences only.
   const bool multiplies =
-      model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0;
+      (model.rope_scaling == RopeScaling::yarn && model.rope_attention_factor > 0) ||
+      model.rope_scaling == RopeScaling::longrope || model.rope_scaling == RopeScaling::dynamic;
   if (model.rope_scaling_factor <= 1 && !multiplies) {
     fail_input(
         "model.rope_scaling = {:?} requires model.rope_scaling_factor, which divides the "
@@ -156,6 +160,25 @@ void check_yarn(const ModelConfig& model) {
         "number of rotations between the two are interpolated",
         model.rope_beta_fast, model.rope_beta_slow);
   }
+}
+
+void check_longrope(const ModelConfig& model) {
+  const bool scales = model.rope_scaling == RopeScaling::longrope;
+  for (const auto& [key, factors] : {std::pair{"rope_short_factors", &model.rope_short_factors},
+                                     {"rope_long_factors", &model.rope_long_factors}}) {
+    if (!scales && !factors->empty())
+      fail_input(
+          "model.{} has no effect without model.rope_scaling = \"longrope\": set that, or remove {}",
+          key, key);
+    const std::int64_t pairs = rotary_dimensions(model) / 2;
+    if (scales && std::ssize(*factors) != pairs)
+      fail_input(
+          "model.rope_scaling = \"longrope\" divides each of {} rotary frequencies by its own "
+          "number, but model.{} has {}: list {}",
+          pairs, key, counted(factors->size(), "number"), pairs);
+  }
+  if (scales && model.rope_original_length < 2)
+    fail_input("model.rope_scaling = \"longrope\" requires model.rope_original_length above 1");
 }
 
 // Latent attention: consistent widths, and settings that it does not support.
@@ -395,6 +418,7 @@ void validate(const ModelConfig& model) {
   check_rope_layers(model);
   check_rope_scaling(model);
   check_yarn(model);
+  check_longrope(model);
   check_idle_keys(model);
   check_width(model);
   check_mtp(model);

@@ -64,6 +64,10 @@ std::optional<std::int64_t> as_integer(const toml::node& node) {
   return std::nullopt;
 }
 
+std::optional<double> as_number(const toml::node& node) {
+  return node.is_number() ? node.value<double>() : std::nullopt;
+}
+
 // Converts strings, and numbers in string lists (dataset weights), to text.
 std::optional<std::string> as_text(const toml::node& node) {
   if (const auto* value = node.as_string()) return value->get();
@@ -89,8 +93,8 @@ class Assigner {
     *to = *value;
   }
   void operator()(double* to, const toml::node& node) const {
-    const auto value = node.value<double>();
-    if (!value || !node.is_number()) refuse_type(to, node);
+    const auto value = as_number(node);
+    if (!value) refuse_type(to, node);
     check_range(*value, node);
     *to = *value;
   }
@@ -122,10 +126,19 @@ class Assigner {
     *to = std::move(values);
   }
   void operator()(std::vector<std::int64_t>* to, const toml::node& node) const {
+    assign_numbers(to, node, as_integer);
+  }
+  void operator()(std::vector<double>* to, const toml::node& node) const {
+    assign_numbers(to, node, as_number);
+  }
+
+ private:
+  template <class T, class Read>
+  void assign_numbers(std::vector<T>* to, const toml::node& node, const Read& read) const {
     if (!node.is_array()) refuse_type(to, node);
-    std::vector<std::int64_t> values;
+    std::vector<T> values;
     for (const toml::node& element : *node.as_array()) {
-      const auto value = as_integer(element);
+      const auto value = read(element);
       if (!value) refuse_type(to, node);
       check_range(static_cast<double>(*value), element);
       values.push_back(*value);
@@ -133,7 +146,6 @@ class Assigner {
     *to = std::move(values);
   }
 
- private:
   [[noreturn]] void refuse_type(const FieldSlot& to, const toml::node& node) const {
     fail_input("{}: {} expects {}, found {}", where_, field_.key(), type_name(to), found(node));
   }

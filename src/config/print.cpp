@@ -32,6 +32,9 @@ struct Printer {
   std::string operator()(const std::vector<std::int64_t>* value) const {
     return toml_list(*value, [](std::int64_t v) { return fmt::format("{}", v); });
   }
+  std::string operator()(const std::vector<double>* value) const {
+    return toml_list(*value, toml_number);
+  }
 };
 
 struct TypeName {
@@ -42,6 +45,7 @@ struct TypeName {
   std::string operator()(const ChoiceSlot&) const { return "a string"; }
   std::string operator()(const std::vector<std::string>*) const { return "a list of strings"; }
   std::string operator()(const std::vector<std::int64_t>*) const { return "a list of integers"; }
+  std::string operator()(const std::vector<double>*) const { return "a list of numbers"; }
 };
 
 }  // namespace

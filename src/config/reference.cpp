@@ -85,6 +85,7 @@ std::string short_type(const FieldSlot& slot) {
     std::string operator()(const ChoiceSlot&) const { return "string"; }
     std::string operator()(const std::vector<std::string>*) const { return "strings"; }
     std::string operator()(const std::vector<std::int64_t>*) const { return "integers"; }
+    std::string operator()(const std::vector<double>*) const { return "numbers"; }
   };
   return std::visit(Name{}, slot);
 }

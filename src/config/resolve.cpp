@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "config/families.h"
-#include "config/rotary.h"
 #include "config/width.h"
 
 namespace trireme {
@@ -67,11 +66,6 @@ bool ModelConfig::rope_in_layer(std::int64_t layer) const {
 
 bool ModelConfig::linear_in_layer(std::int64_t layer) const {
   return std::find(linear_layers.begin(), linear_layers.end(), layer) != linear_layers.end();
-}
-
-std::int64_t rotary_dimensions(const ModelConfig& m) {
-  if (m.is_latent()) return m.qk_rope_head_dim;
-  return static_cast<std::int64_t>(m.rope_percent * static_cast<double>(m.head_dim)) / 2 * 2;
 }
 
 void resolve(ModelConfig& model) {

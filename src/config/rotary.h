@@ -1,4 +1,4 @@
-// Number of rotary dimensions per head.
+// What RoPE does to a head.
 #pragma once
 
 #include <cstdint>
@@ -9,5 +9,8 @@ namespace trireme {
 
 // Dimensions of each head that RoPE rotates.
 std::int64_t rotary_dimensions(const ModelConfig& model);
+
+// Factor on the rotated queries and keys: 1, except for yarn and longrope.
+double rotary_amplitude(const ModelConfig& model);
 
 }  // namespace trireme

@@ -38,6 +38,18 @@ void check_curriculum(const Config& config) {
                config.model.mtp_layers);
 }
 
+// transformers divides by the factors of the longest sequence of a batch, by its positions.
+void check_restarted_positions(const Config& config) {
+  const ModelConfig& m = config.model;
+  if (m.rope_scaling != RopeScaling::longrope || !config.data.reset_position_ids) return;
+  if (m.seq_length <= m.rope_original_length) return;
+  fail_input(
+      "data.reset_position_ids conflicts with model.rope_scaling = \"longrope\", whose frequencies "
+      "would depend on the longest document of a batch, as model.seq_length = {} is above "
+      "model.rope_original_length = {}: use false, or shorter samples",
+      m.seq_length, m.rope_original_length);
+}
+
 // One to three non-negative numbers, not all zero.
 bool is_split(const std::string& text) {
   double sum = 0;
@@ -209,6 +221,7 @@ void validate(const Config& config) {
   check_sources(config);
   check_tasks(config);
   check_curriculum(config);
+  check_restarted_positions(config);
 }
 
 }  // namespace trireme

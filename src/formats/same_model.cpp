@@ -8,6 +8,7 @@
 
 #include "config/families.h"
 #include "config/fields.h"
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {
@@ -37,14 +38,13 @@ void simplify_positions(ModelConfig& m) {
     m.rope_query_beta = plain.rope_query_beta;
     m.no_rope_layers.clear();
   }
-  const bool yarn = m.rope_scaling == RopeScaling::yarn;
-  if (!yarn)
-    m.rope_attention_factor = 1;
-  else if (m.rope_attention_factor == 0)
-    m.rope_attention_factor = 0.1 * std::log(m.rope_scaling_factor) + 1;
-  const bool scales = m.rope_scaling_factor != 1 || m.rope_attention_factor != 1;
+  const bool longrope = m.rope_scaling == RopeScaling::longrope,
+             by_length = longrope || m.rope_scaling == RopeScaling::dynamic;
+  m.rope_attention_factor = rotary_amplitude(m);
+  const bool scales = m.rope_scaling_factor != 1 || m.rope_attention_factor != 1 || by_length;
   if (!scales) m.rope_scaling = plain.rope_scaling;
-  if (m.rope_scaling == RopeScaling::none) m.rope_scaling_factor = plain.rope_scaling_factor;
+  if (m.rope_scaling == RopeScaling::none || longrope)
+    m.rope_scaling_factor = plain.rope_scaling_factor;
   if (m.rope_scaling != RopeScaling::llama3) {
     m.rope_low_freq_factor = plain.rope_low_freq_factor;
     m.rope_high_freq_factor = plain.rope_high_freq_factor;
@@ -54,7 +54,7 @@ void simplify_positions(ModelConfig& m) {
     m.rope_beta_slow = plain.rope_beta_slow;
     m.rope_truncate = plain.rope_truncate;
   }
-  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn &&
+  if (m.rope_scaling != RopeScaling::llama3 && m.rope_scaling != RopeScaling::yarn && !longrope &&
       m.rope_query_beta == 0)
     m.rope_original_length = plain.rope_original_length;
   // Window layers with the same RoPE as the others.

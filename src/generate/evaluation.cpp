@@ -39,6 +39,7 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
   std::int64_t begin = 0;
   while (scored < last) {
     for (std::int64_t b = 0; b < options.batch; ++b) {
+      set_positions(windows, b, std::min(seq, last - begin), model.config().model);
       for (std::int64_t i = 0; i < seq; ++i) {
         const std::int64_t at = begin + i, r = b * seq + i;
         const bool counts = at < last && at >= scored;

@@ -6,6 +6,7 @@
 
 #include "backend/device.h"
 #include "model/batch_inputs.h"
+#include "model/rotary.h"
 
 namespace trireme {
 namespace {
@@ -13,7 +14,10 @@ constexpr std::int64_t widest_prompt_chunk = 64;
 }
 
 Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capacity)
-    : batch_(batch), capacity_(capacity), vocab_size_(model.config().model.vocab_size) {
+    : model_(model.config().model),
+      batch_(batch),
+      capacity_(capacity),
+      vocab_size_(model.config().model.vocab_size) {
   const ModelConfig& m = model.config().model;
   if (m.position == PositionEncoding::learned && capacity > m.max_positions) {
     fail_input(
@@ -21,6 +25,7 @@ Generator::Generator(TrainedModel& model, std::int64_t batch, std::int64_t capac
         "positions",
         capacity, m.max_positions);
   }
+  check_scaled_length(m, capacity, "the prompt and new tokens together");
   prompt_width_ = std::min(widest_prompt_chunk, capacity);
   BuildOptions build;
   build.purpose = Purpose::decoding;
@@ -43,8 +48,8 @@ void Generator::feed(Stage& stage, std::int64_t width,
     for (std::int64_t i = 0; i < width; ++i) {
       const bool real = i < count[b];
       batch.tokens[b * width + i] = real ? sequences[b][cached_[b] + i] : 0;
-      batch.positions[b * width + i] =
-          static_cast<std::int32_t>(std::min(cached_[b] + i, capacity_ - 1));
+      batch.positions[b * width + i] = static_cast<std::int32_t>(
+          rotary_row(model_, std::min(cached_[b] + i, capacity_ - 1), std::ssize(sequences[b])));
     }
   }
   load_batch(stage, 0, batch);
@@ -113,6 +118,9 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
       const std::int32_t id = next_token(row, sequences[b], options.sampling, options.seed,
                                          static_cast<std::uint64_t>(b), sequences[b].size());
       sequences[b].push_back(id);
+      // Where longrope divides by other factors from this length on, keys have to be turned anew.
+      const std::int64_t length = std::ssize(sequences[b]);
+      if (rotary_row(model_, 0, length) != rotary_row(model_, 0, length - 1)) cached_[b] = 0;
       if (on_token) on_token(static_cast<std::size_t>(b), id);
       done[b] =
           static_cast<std::int64_t>(sequences[b].size()) >= limit[b] ||

@@ -38,6 +38,7 @@ class Generator {
   // Logits for row `row` of the last feed, as floats.
   std::vector<float> logits(const Stage& stage, std::int64_t row) const;
 
+  ModelConfig model_;
   std::int64_t batch_, capacity_, vocab_size_;
   std::int64_t prompt_width_;
   std::unique_ptr<Stage> prompt_stage_, token_stage_;

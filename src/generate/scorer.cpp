@@ -23,8 +23,9 @@ void check_token_types(const ScoredSequence& sequence, const std::string& where)
 }
 
 // Positions after the sequence are padded with token 0.
-Batch batch_of(const ScoredSequence& sequence, std::int64_t length) {
+Batch batch_of(const ScoredSequence& sequence, std::int64_t length, const ModelConfig& model) {
   Batch batch(1, length);
+  set_positions(batch, 0, std::ssize(sequence.ids), model);
   std::ranges::copy(sequence.ids, batch.tokens.begin());
   std::ranges::copy(sequence.token_types, batch.segments.begin());
   return batch;
@@ -59,6 +60,7 @@ void check_sequence(const ScoredSequence& sequence, const ModelConfig& m,
                     const std::string& where) {
   const auto length = static_cast<std::int64_t>(sequence.ids.size());
   if (length == 0) fail_input("{} is empty", where);
+  check_scaled_length(m, length, where);
   if (m.position == PositionEncoding::learned && length > m.max_positions) {
     fail_input("{} has {}, but the model has {}", where, counted(length, "token"),
                counted(m.max_positions, "learned position"));
@@ -108,7 +110,7 @@ void Scorer::check(const ScoredSequence& sequence, const std::string& where) con
 void Scorer::run(const ScoredSequence& sequence) {
   used_ = static_cast<std::int64_t>(sequence.ids.size());
   prepare(used_);
-  load_batch(stage(), 0, batch_of(sequence, length_));
+  load_batch(stage(), 0, batch_of(sequence, length_, model_.config().model));
   stage().evaluate();
 }
 
@@ -139,7 +141,7 @@ Likelihood Scorer::likelihood(const std::vector<std::int32_t>& ids, std::int64_t
   std::int64_t length = round_up(used_, step);
   if (m.position == PositionEncoding::learned) length = std::min(length, m.max_positions);
   prepare(length);
-  load_batch(stage(), 0, batch_of(inputs, length_));
+  load_batch(stage(), 0, batch_of(inputs, length_, m));
   stage().evaluate();
   Likelihood result;
   rows(given - 1, [&](std::int64_t position, std::span<const float> logits) {

@@ -9,6 +9,7 @@
 #include "config/families.h"
 #include "data/configured_tokenizer.h"
 #include "formats/huggingface/export.h"
+#include "model/rotary.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
 #include "tokenizer/capped_tokenizer.h"
@@ -31,6 +32,20 @@ void check_memory(const Stage& stage) {
 }
 
 }  // namespace
+
+void set_positions(Batch& batch, std::int64_t row, std::int64_t length, const ModelConfig& model) {
+  std::int32_t* const positions = batch.row(row).positions;
+  for (std::int64_t i = 0; i < batch.seq_length; ++i)
+    positions[i] = static_cast<std::int32_t>(rotary_row(model, i, length));
+}
+
+void check_scaled_length(const ModelConfig& model, std::int64_t length, const std::string& where) {
+  if (model.rope_scaling != RopeScaling::dynamic || length <= model.max_positions) return;
+  fail_input(
+      "{}: model.rope_scaling = \"dynamic\" defines the rotary positions of {} tokens "
+      "(model.max_positions) by themselves, but found {}: use shorter texts",
+      where, model.max_positions, length);
+}
 
 TrainedModel::TrainedModel(const fs::path& path, const std::vector<std::string>& overrides)
     : reader_(path),
@@ -79,6 +94,7 @@ void TrainedModel::require_next_token() const {
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
   refuse_for_device(config_);
   options.compute = compute_dtype(config_.run.precision);
+  options.all_lengths = true;
   StageOptions stage_options;
   stage_options.device = &device_of(config_.run.device);
   stage_options.training = false;
@@ -98,7 +114,7 @@ std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* sh
   }
   reader_.read(slices, {.convert = true, .pool = &ThreadPool::global()});
   const std::int64_t seq = options.seq > 0 ? options.seq : config_.model.seq_length;
-  fill_constants(*stage, config_.model, std::max(seq, options.cache_capacity));
+  fill_constants(*stage, config_.model, std::max(seq, options.cache_capacity), true);
   return stage;
 }
 

@@ -6,10 +6,19 @@
 
 #include "checkpoint/reader.h"
 #include "config/config.h"
+#include "data/batch.h"
 #include "model/transformer.h"
 #include "tokenizer/tokenizer.h"
 
 namespace trireme {
+
+// Positions of a row of a batch for a sequence of `length` positions, before any padding, as a
+// stage of TrainedModel::build() expects them.
+void set_positions(Batch& batch, std::int64_t row, std::int64_t length, const ModelConfig& model);
+
+// Rejects (exit code 2) lengths beyond model.max_positions where their rotary positions are not
+// defined by the length alone, naming the sequence `where`.
+void check_scaled_length(const ModelConfig& model, std::int64_t length, const std::string& where);
 
 class TrainedModel {
  public:

@@ -9,6 +9,7 @@
 #include "config/families.h"
 #include "config/rotary.h"
 #include "config/width.h"
+#include "model/rotary.h"
 
 namespace trireme {
 
@@ -299,7 +300,9 @@ double Builder::deep_std() const {
 }
 
 std::int64_t Builder::rope_positions() const {
-  return std::max(whole_seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
+  const std::int64_t rows =
+      std::max(whole_seq_, options_.purpose == Purpose::decoding ? options_.cache_capacity : 0);
+  return rows * (options_.all_lengths ? rotary_rows(m_) : 1);
 }
 
 namespace {

@@ -40,11 +40,16 @@ double kept_by_llama3(const ModelConfig& m, double frequency) {
       1.0);
 }
 
+bool is_long(const ModelConfig& m, std::int64_t length) {
+  return m.rope_scaling == RopeScaling::longrope && length > m.rope_original_length;
+}
+
 // Factor on the frequency of pair i.
-double scale(const ModelConfig& m, double frequency, std::size_t i) {
+double scale(const ModelConfig& m, double frequency, std::size_t i, std::int64_t length) {
   const double divided = 1 / m.rope_scaling_factor;
   switch (m.rope_scaling) {
     case RopeScaling::none:
+    case RopeScaling::dynamic:  // no sequence is longer than max_positions
       return 1;
     case RopeScaling::linear:
       return divided;
@@ -52,20 +57,30 @@ double scale(const ModelConfig& m, double frequency, std::size_t i) {
       return divided + kept_by_llama3(m, frequency) * (1 - divided);
     case RopeScaling::yarn:
       return divided + kept_by_yarn(m, i) * (1 - divided);
+    case RopeScaling::longrope:
+      return 1 / (is_long(m, length) ? m.rope_long_factors : m.rope_short_factors)[i];
   }
   fail("internal error: no scale for {}", m.rope_scaling);
 }
 
 }  // namespace
 
-std::vector<double> rotary_frequencies(const ModelConfig& model) {
+std::vector<double> rotary_frequencies(const ModelConfig& model, std::int64_t length) {
   std::vector<double> frequencies(static_cast<std::size_t>(rotary_dimensions(model) / 2));
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(frequencies.size());
     const double frequency = math::pow(model.rope_base, -share);
-    frequencies[i] = frequency * scale(model, frequency, i);
+    frequencies[i] = frequency * scale(model, frequency, i, length);
   }
   return frequencies;
+}
+
+std::int64_t rotary_rows(const ModelConfig& model) {
+  return model.rope_scaling == RopeScaling::longrope ? 2 : 1;
+}
+
+std::int64_t rotary_row(const ModelConfig& model, std::int64_t position, std::int64_t length) {
+  return rotary_rows(model) * position + (is_long(model, length) ? 1 : 0);
 }
 
 ModelConfig with_local_rotation(ModelConfig model) {
@@ -77,12 +92,6 @@ ModelConfig with_local_rotation(ModelConfig model) {
 double query_factor(const ModelConfig& model, std::int64_t position) {
   const auto rounds = static_cast<double>(position / model.rope_original_length);
   return 1 + model.rope_query_beta * math::log1p(rounds);
-}
-
-double rotary_amplitude(const ModelConfig& model) {
-  if (model.rope_scaling != RopeScaling::yarn) return 1;
-  if (model.rope_attention_factor > 0) return model.rope_attention_factor;
-  return 0.1 * math::log(model.rope_scaling_factor) + 1;
 }
 
 }  // namespace trireme

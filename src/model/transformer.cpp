@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/portable_math.h"
+#include "config/rotary.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "model/builder.h"
@@ -136,11 +137,15 @@ class Assembler {
   std::unordered_map<std::string, int> parameters_;  // of the stage, by name
 };
 
-// A table [positions, pairs] of `function` of the angles.
+// A table [positions, lengths, pairs] of `function` of the angles.
 template <class A, class Function>
 void fill_rotary(A* table, const ModelConfig& model, std::int64_t positions,
-                 const Function& function) {
-  const std::vector<double> frequencies = rotary_frequencies(model);
+                 std::span<const std::int64_t> lengths, const Function& function) {
+  std::vector<double> frequencies;
+  for (const std::int64_t length : lengths) {
+    const std::vector<double> more = rotary_frequencies(model, length);
+    frequencies.insert(frequencies.end(), more.begin(), more.end());
+  }
   for (std::int64_t p = 0; p < positions; ++p) {
     for (const double frequency : frequencies) {
       *table++ = static_cast<A>(function(static_cast<double>(p) * frequency));
@@ -305,7 +310,11 @@ DType compute_dtype(Precision precision) {
   fail("internal error: no type computes in {}", precision);
 }
 
-void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions) {
+void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions,
+                    bool all_lengths) {
+  std::vector<std::int64_t> lengths = {positions};
+  if (all_lengths && rotary_rows(model) > 1)
+    lengths = {model.rope_original_length, model.rope_original_length + 1};
   with_accumulation_type(stage.definition().accumulate(), [&]<class A>(A) {
     const auto write = [&](ConstantInput which, auto fill) {
       void* table = stage.constant(which);
@@ -316,10 +325,12 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
     const auto rotate = [&](ConstantInput cos, ConstantInput sin, const ModelConfig& as) {
       const double amplitude = rotary_amplitude(as);
       write(cos, [&](A* table) {
-        fill_rotary(table, as, positions, [=](double a) { return amplitude * math::cos(a); });
+        fill_rotary(table, as, positions, lengths,
+                    [=](double a) { return amplitude * math::cos(a); });
       });
       write(sin, [&](A* table) {
-        fill_rotary(table, as, positions, [=](double a) { return amplitude * math::sin(a); });
+        fill_rotary(table, as, positions, lengths,
+                    [=](double a) { return amplitude * math::sin(a); });
       });
     };
     rotate(ConstantInput::rope_cos, ConstantInput::rope_sin, model);
@@ -327,7 +338,7 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
            with_local_rotation(model));
     write(ConstantInput::query_factor, [&](A* table) {
       for (std::int64_t p = 0; p < positions; ++p)
-        table[p] = static_cast<A>(query_factor(model, p));
+        table = std::fill_n(table, lengths.size(), static_cast<A>(query_factor(model, p)));
     });
   });
 }

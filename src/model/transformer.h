@@ -34,6 +34,7 @@ struct BuildOptions {
   std::int64_t cache_capacity = 0;  // decoding: capacity of the cache in positions
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // with full: number of leading layers per stage; 0: all
+  bool all_lengths = false;  // rotary tables have rows for short and long sequences (rotary_row)
   bool packed_documents = false;  // attention stays inside documents (BatchInput::first_visible)
   // bert, training: maximum predicted positions per sequence, averaged over the micro-batch; logits
   // are computed for BatchInput::predicted_rows only. 0: for all rows.
@@ -70,7 +71,9 @@ double attention_flops_per_token(const ModelConfig& model);
 // Maps precisions of the configuration: "fp32", "bf16", "fp16", "fp64".
 DType compute_dtype(Precision precision);
 
-// Fills the constants of an allocated stage: rotary tables, in the accumulation type.
-void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions);
+// Fills the constants of an allocated stage: rotary tables, in the accumulation type, for sequences
+// of that many positions. `all_lengths`: as in the stage's options.
+void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t positions,
+                    bool all_lengths = false);
 
 }  // namespace trireme

@@ -249,13 +249,40 @@ TEST(Validate, ScaledRotaryPositions) {
   EXPECT_THAT(refused({rope, "model.rope_scaling=linear"}),
               HasSubstr("requires model.rope_scaling_factor"));
   EXPECT_THAT(refused({rope, "model.rope_scaling_factor=8"}), HasSubstr("has no effect without"));
-  EXPECT_THAT(refused({rope, "model.rope_scaling=dynamic"}), HasSubstr("none, linear"));
+  EXPECT_EQ(refused({rope, "model.rope_scaling=dynamic"}), "accepted");
+  EXPECT_THAT(refused({rope, "model.rope_scaling=proportional"}), HasSubstr("none, linear"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=yarn", "model.rope_scaling_factor=4",
                        "model.rope_beta_fast=0.5"}),
               HasSubstr("must not be below model.rope_beta_slow"));
   EXPECT_THAT(refused({rope, "model.rope_scaling=llama3", "model.rope_scaling_factor=8",
                        "model.rope_low_freq_factor=4"}),
               HasSubstr("model.rope_high_freq_factor = 4 must be above"));
+}
+
+TEST(Validate, FactorsOfTheLength) {
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"model.position=rope",
+                                    "model.head_dim=64",
+                                    "model.rope_percent=0.0625",
+                                    "model.rope_scaling=longrope",
+                                    "model.rope_short_factors=[1, 1.5]",
+                                    "model.rope_long_factors=[2, 8.25]"};
+    all.insert(all.end(), more.begin(), more.end());
+    return refused(all);
+  };
+  EXPECT_EQ(with({}), "accepted");
+  EXPECT_THAT(with({"model.rope_long_factors=[2]"}),
+              AllOf(HasSubstr("each of 2 rotary frequencies"),
+                    HasSubstr("rope_long_factors has 1 number: list 2")));
+  EXPECT_THAT(with({"model.rope_short_factors=[1, 0]"}), HasSubstr("must be above 0"));
+  EXPECT_THAT(with({"model.rope_short_factors=[1, true]"}), HasSubstr("a list of numbers"));
+  EXPECT_THAT(with({"model.rope_original_length=1"}), HasSubstr("rope_original_length above 1"));
+  EXPECT_THAT(with({"model.rope_scaling=none"}),
+              HasSubstr("model.rope_short_factors has no effect without"));
+  // Which of the two lists a sample takes would depend on the documents of its batch.
+  EXPECT_EQ(with({"data.reset_position_ids=true"}), "accepted");
+  EXPECT_THAT(with({"data.reset_position_ids=true", "model.rope_original_length=16"}),
+              HasSubstr("longest document of a batch"));
 }
 
 TEST(Validate, MultiTokenPrediction) {

@@ -115,9 +115,24 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 1}}), "accepted");
   EXPECT_EQ(refusal({{"type", "linear"}, {"factor", 8}}), "accepted");
   EXPECT_THAT(
-      refusal({{"rope_type", "longrope"}, {"factor", 8}}),
-      HasSubstr("rope_scaling.rope_type is the string \"longrope\"; supported are default, linear, "
-                "llama3 and yarn"));
+      refusal({{"rope_type", "proportional"}, {"factor", 8}}),
+      HasSubstr("rope_scaling.rope_type is the string \"proportional\"; supported are default, "
+                "linear, llama3, yarn, longrope and dynamic"));
+  EXPECT_EQ(refusal({{"type", "dynamic"}, {"factor", 8}}), "accepted");
+  nlohmann::json longrope = {{"rope_type", "longrope"},
+                             {"short_factor", {1, 1, 1, 1}},
+                             {"long_factor", {2, 3, 4.5, 6}},
+                             {"original_max_position_embeddings", 16}};
+  EXPECT_EQ(refusal(longrope), "accepted");
+  longrope["attention_factor"] = 0;
+  EXPECT_THAT(refusal(longrope), HasSubstr("attention_factor is 0; it must be above 0"));
+  longrope["attention_factor"] = 1.25;
+  longrope["long_factor"] = {2, 3, 4.5};
+  EXPECT_THAT(refusal(longrope), HasSubstr("a number for each of the 4 rotary frequencies"));
+  longrope["long_factor"] = {2, 3, 4.5, 0};
+  EXPECT_THAT(refusal(longrope), HasSubstr("are numbers above 0"));
+  longrope.erase("long_factor");
+  EXPECT_THAT(refusal(longrope), HasSubstr("long_factor is absent; rope_type longrope requires"));
   nlohmann::json yarn = {
       {"rope_type", "yarn"}, {"factor", 8}, {"original_max_position_embeddings", 16}};
   EXPECT_EQ(refusal(yarn), "accepted");
@@ -125,7 +140,6 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_EQ(refusal(yarn), "accepted");
   yarn["finetuned"] = true;
   EXPECT_THAT(refusal(yarn), HasSubstr("rope_scaling.finetuned is true; unknown to Trireme"));
-  EXPECT_THAT(refusal({{"type", "dynamic"}, {"factor", 8}}), HasSubstr("rope_scaling.type is"));
   EXPECT_THAT(refusal({{"type", "linear"}}), HasSubstr("lacks 'rope_scaling.factor'"));
   EXPECT_THAT(refusal({{"type", "linear"}, {"factor", "8"}}),
               HasSubstr("rope_scaling.factor is the string \"8\"; it must be a number"));

@@ -70,6 +70,11 @@ ROPES = [
     {**YARN, "partial_rotary_factor": 0.5}, {**YARN, "partial_rotary_factor": 1.0},
     {**YARN, "finetuned": True}, {**YARN, "original_max_position_embeddings": None},
     {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}, {"rope_theta": 500.0},
+    *({"rope_type": "longrope", "short_factor": [1.0, 1.2] * (pairs // 2),
+       "long_factor": [1.5, 6.0] * (pairs // 2), "original_max_position_embeddings": 12, **more}
+      for pairs in (2, 4, 8) for more in (
+          {}, {"attention_factor": 1.25}, {"attention_factor": 0.0}, {"factor": 4.0},
+          {"factor": None}, {"long_factor": None}, {"mscale": 0.7})),
     {"full_attention": {"rope_type": "default", "rope_theta": 500.0},
      "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}, {},
 ]

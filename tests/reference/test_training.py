@@ -70,17 +70,24 @@ def llama_in_double(model):
     Returns False if this script does not implement a form of the angles."""
     config = model.config
     parameters = config.rope_parameters
-    if parameters["rope_type"] not in ("default", "linear"):
+    if parameters["rope_type"] not in ("default", "linear", "longrope"):
         return False
-    pairs = torch.arange(0, config.head_dim, 2, dtype=torch.float64)
-    frequencies = parameters["rope_theta"] ** (-pairs / config.head_dim)
-    frequencies = frequencies / parameters.get("factor", 1.0)
+    head_dim = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    turned = int(head_dim * parameters.get("partial_rotary_factor", 1.0))
+    pairs = torch.arange(0, turned, 2, dtype=torch.float64)
+    frequencies = parameters["rope_theta"] ** (-pairs / turned)
+    scaling = model.model.rotary_emb.attention_scaling
 
     def forward(x, position_ids):
-        angles = position_ids[..., None].double() * frequencies
+        divisors = parameters.get("factor", 1.0)
+        if parameters["rope_type"] == "longrope":
+            long = position_ids.max() >= parameters["original_max_position_embeddings"]
+            divisors = torch.tensor(parameters["long_factor" if long else "short_factor"],
+                                    dtype=torch.float64)
+        angles = position_ids[..., None].double() * frequencies / divisors
         if config.model_type != "gpt_oss":
             angles = torch.cat([angles, angles], -1)
-        return angles.cos(), angles.sin()
+        return angles.cos() * scaling, angles.sin() * scaling
 
     model.model.rotary_emb.forward = forward
     for module in model.modules():
@@ -132,7 +139,7 @@ def without_key_bias(name, weight):
     return weight[:0] if name.endswith("k_proj.bias") else weight
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "gpt_oss"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gpt_oss", "phi3_longrope"])
 @pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
 def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, tries, kind, optimizer):
     for number in range(tries(2)):

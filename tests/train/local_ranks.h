@@ -33,7 +33,8 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
   }
   ModelConfig& m = config.model;
   const bool delta = family.starts_with("delta");
-  const bool llama = family == "experts" || family == "latent" || family == "residual" || delta;
+  const bool llama = family == "experts" || family == "latent" || family == "residual" ||
+                     family == "longrope" || delta;
   m.family = llama ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
@@ -89,6 +90,14 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.moe.expert_bias = true;
     m.moe.num_groups = 4;
     m.moe.top_groups = 2;
+  }
+  if (family == "longrope") {  // as Phi-4-mini, beyond the original length
+    m.rope_percent = 0.5;
+    m.rope_scaling = RopeScaling::longrope;
+    m.rope_original_length = seq / 2;
+    m.rope_scaling_factor = 2;
+    m.rope_short_factors = {1};
+    m.rope_long_factors = {3};
   }
   resolve(m);
   config.run.precision = named(precision);

@@ -162,6 +162,10 @@ TEST(RandomLayouts, GiveTheSameBitsWithMultiTokenPrediction) {
                        from_environment("TRIREME_LAYOUTS", 3));
 }
 
+TEST(RandomLayouts, GiveTheSameBitsWithFactorsOfTheLength) {
+  expect_the_same_bits({"longrope"}, from_environment("TRIREME_LAYOUTS", 1));
+}
+
 TEST(RandomLayouts, GiveTheSameBitsWithLinearAttention) {
   expect_the_same_bits({"delta", "delta experts", "mtp delta experts"},
                        from_environment("TRIREME_LAYOUTS", 4));

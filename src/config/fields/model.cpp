@@ -91,9 +91,12 @@ std::vector<Field> model_fields() {
           .of_weights(),
       FIELD(model, rope_scaling, any(), "",
             "scaling of rotary frequencies for sequences longer than those of the original model: "
-            "divide all of them (linear), or only the low ones (llama3, yarn)")
+            "divide all of them (linear), only the low ones (llama3, yarn), or each by its own "
+            "number (longrope); dynamic: none up to max_positions, beyond which it is rejected")
           .of_weights(),
-      FIELD(model, rope_scaling_factor, between(1, 1e6), "", "divisor of the rotary frequencies")
+      FIELD(model, rope_scaling_factor, between(1, 1e6), "",
+            "divisor of the rotary frequencies; longrope: the longest sequence divided by "
+            "rope_original_length, which only rope_attention_factor depends on")
           .of_weights(),
       FIELD(model, rope_low_freq_factor, above(0), "",
             "llama3: wavelengths above rope_original_length divided by this are scaled by the full "
@@ -110,14 +113,24 @@ std::vector<Field> model_fields() {
             "yarn: dimensions with fewer rotations than this are scaled by the full factor")
           .of_weights(),
       FIELD(model, rope_attention_factor, between(0, 100), "",
-            "yarn: factor applied to queries and keys; 0: 0.1 ln(rope_scaling_factor) + 1")
+            "yarn, longrope: factor applied to queries and keys; 0: 0.1 ln(rope_scaling_factor) + "
+            "1, and for longrope sqrt(1 + ln(rope_scaling_factor) / ln(rope_original_length))")
           .of_weights(),
       FIELD(model, rope_truncate, any(), "",
             "yarn: round the bounds of the interpolated range to whole dimensions")
           .of_weights(),
       FIELD(model, rope_original_length, between(1, kManyTokens), "tokens",
-            "llama3, yarn, rope_query_beta: original sequence length of the model")
+            "llama3, yarn, longrope, rope_query_beta: original sequence length of the model")
           .of_weights(),
+      FIELD(model, rope_short_factors, {.min = 0, .max = 1e6, .above_min = true}, "",
+            "longrope: divisors of the rotary frequencies, one for each, in sequences of at most "
+            "rope_original_length (Phi-3, Phi-4-mini)")
+          .of_weights()
+          .also("short_factor"),
+      FIELD(model, rope_long_factors, {.min = 0, .max = 1e6, .above_min = true}, "",
+            "longrope: the same for longer sequences; training uses those of seq_length")
+          .of_weights()
+          .also("long_factor"),
       FIELD(model, rope_query_beta, between(0, 100), "",
             "queries are multiplied by 1 + this times ln(1 + floor(position / "
             "rope_original_length)) (Ministral 3); 0: off")

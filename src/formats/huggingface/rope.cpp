@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
+
+#include "config/rotary.h"
 
 namespace trireme {
 namespace {
@@ -67,13 +70,45 @@ void read_yarn(const HuggingFaceReader& rope, ModelConfig& m) {
   if (m.rope_scaling_factor == 1 && m.rope_attention_factor == 1) m.rope_attention_factor = 0;
 }
 
+// The divisors of all frequencies.
+std::vector<double> read_factors(const HuggingFaceReader& rope, const char* key, const char* ours,
+                                 const ModelConfig& m) {
+  const auto pairs = static_cast<std::size_t>(rotary_dimensions(m) / 2);
+  if (!rope.has(key)) rope.refuse(key, "rope_type longrope requires it");
+  const auto& list = rope[key];
+  if (!list.is_array() || list.size() != pairs)
+    rope.refuse(key,
+                fmt::format("it must have a number for each of the {} rotary frequencies", pairs));
+  std::vector<double> factors;
+  for (const auto& factor : list) {
+    if (!factor.is_number() || factor <= 0)
+      rope.refuse(key, fmt::format("model.{} are numbers above 0", ours));
+    factors.push_back(factor.get<double>());
+  }
+  return factors;
+}
+
+void read_longrope(const HuggingFaceReader& rope, ModelConfig& m) {
+  ModelConfig sized = m;  // with the default width of heads
+  if (sized.head_dim == 0) sized.head_dim = m.hidden_size / m.num_heads;
+  m.rope_short_factors = read_factors(rope, "short_factor", "rope_short_factors", sized);
+  m.rope_long_factors = read_factors(rope, "long_factor", "rope_long_factors", sized);
+  m.rope_scaling_factor = rope.has("factor")
+                              ? rope.number("factor", "rope_scaling_factor")
+                              : std::max(1.0, static_cast<double>(m.max_positions) /
+                                                  static_cast<double>(m.rope_original_length));
+  if (!rope.has("attention_factor")) return;
+  m.rope_attention_factor = rope.number("attention_factor", "rope_attention_factor");
+  if (m.rope_attention_factor == 0) rope.refuse("attention_factor", "it must be above 0");
+}
+
 RopeScaling rope_type(const HuggingFaceReader& rope) {
   const char* const key = rope.either("rope_type", "type");
   const std::string type = rope.text(key, "default");
   if (type == "default") return RopeScaling::none;
   const auto scaling = find_choice<RopeScaling>(type);
   if (!scaling || *scaling == RopeScaling::none)
-    rope.refuse(key, "supported are default, linear, llama3 and yarn");
+    rope.refuse(key, "supported are default, linear, llama3, yarn, longrope and dynamic");
   return *scaling;
 }
 
@@ -109,9 +144,12 @@ void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, 
     if (share == RotaryShare::whole && place.has("partial_rotary_factor"))
       place.must_be("partial_rotary_factor", 1);
   m.rope_scaling = type;
-  if (type != RopeScaling::linear) m.rope_original_length = original_length(json, rope, m);
-  if (type != RopeScaling::yarn || !rope.is_null("factor"))
+  const bool longrope = type == RopeScaling::longrope;
+  if (type != RopeScaling::linear && type != RopeScaling::dynamic)
+    m.rope_original_length = original_length(json, rope, m);
+  if (!longrope && (type != RopeScaling::yarn || !rope.is_null("factor")))
     m.rope_scaling_factor = rope.number("factor", "rope_scaling_factor");
+  if (longrope) read_longrope(rope, m);
   if (type == RopeScaling::yarn) read_yarn(rope, m);
   if (type == RopeScaling::llama3) {
     m.rope_low_freq_factor = rope.number("low_freq_factor", "rope_low_freq_factor");
@@ -120,9 +158,10 @@ void read_scaling(const HuggingFaceReader& json, const HuggingFaceReader& rope, 
   rope.refuse_unread(fmt::format("rope_type {}", type));
 }
 
-// Scaling by 1 has no effect.
+// Scaling by 1 has no effect, unless it depends on the length of a sequence.
 void drop_what_does_nothing(ModelConfig& m) {
   if (m.rope_scaling_factor != 1 || m.rope_attention_factor != 0) return;
+  if (m.rope_scaling == RopeScaling::longrope || m.rope_scaling == RopeScaling::dynamic) return;
   const ModelConfig plain;
   m.rope_scaling = plain.rope_scaling;
   m.rope_low_freq_factor = plain.rope_low_freq_factor;
@@ -145,7 +184,8 @@ auto rotation_of(const ModelConfig& m) {
   return std::tuple(m.rope_base, m.rope_percent, m.rope_scaling, m.rope_scaling_factor,
                     m.rope_low_freq_factor, m.rope_high_freq_factor, m.rope_beta_fast,
                     m.rope_beta_slow, m.rope_attention_factor, m.rope_truncate,
-                    m.rope_original_length, m.attention_scale);
+                    m.rope_original_length, m.rope_short_factors, m.rope_long_factors,
+                    m.attention_scale);
 }
 
 // If both exist, transformers uses only rope_scaling, with the top-level base: the user who added
@@ -202,8 +242,17 @@ bool has_parameters(const HuggingFaceReader& json, const char* key) {
 // "type" and "factor", and do not support llama3.
 HuggingFaceJson write_rope_scaling(const ModelConfig& m) {
   if (m.rope_scaling == RopeScaling::none) return nullptr;
-  if (m.rope_scaling == RopeScaling::linear) {
-    return {{"type", "linear"}, {"factor", m.rope_scaling_factor}};
+  if (m.rope_scaling == RopeScaling::linear || m.rope_scaling == RopeScaling::dynamic) {
+    return {{"type", name_of(m.rope_scaling)}, {"factor", m.rope_scaling_factor}};
+  }
+  if (m.rope_scaling == RopeScaling::longrope) {
+    HuggingFaceJson longrope = {{"type", "longrope"},
+                                {"short_factor", m.rope_short_factors},
+                                {"long_factor", m.rope_long_factors},
+                                {"factor", m.rope_scaling_factor},
+                                {"original_max_position_embeddings", m.rope_original_length}};
+    if (m.rope_attention_factor > 0) longrope["attention_factor"] = m.rope_attention_factor;
+    return longrope;
   }
   if (m.rope_scaling == RopeScaling::yarn) {
     HuggingFaceJson yarn = {{"rope_type", "yarn"},
