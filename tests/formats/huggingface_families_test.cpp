@@ -74,6 +74,20 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
       {"ministral", {{"sliding_window", 8}, {"layer_types", types}}},
       {"ministral3", {{"rope_parameters", yarn}}},
       {"phi3", {{"partial_rotary_factor", 0.5}, {"sliding_window", 8}}},
+      {"phi3",
+       {{"original_max_position_embeddings", 16},
+        {"rope_scaling",
+         {{"type", "longrope"},
+          {"short_factor", {1.0, 1.5, 2.0, 2.5}},
+          {"long_factor", {1.0, 3.0, 5.5, 7.0}}}}}},
+      {"phi3",
+       {{"original_max_position_embeddings", 16},
+        {"partial_rotary_factor", 0.5},
+        {"rope_scaling",
+         {{"type", "longrope"},
+          {"short_factor", {1.0, 1.5}},
+          {"long_factor", {1.0, 3.0}},
+          {"attention_factor", 1.25}}}}},
       {"olmo3", {{"sliding_window", 8}}},
       {"olmo3",
        {{"sliding_window", 8}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}}},
@@ -98,7 +112,14 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
       {"arcee", {{"attention_bias", true}, {"mlp_bias", true}}},
       {"qwen3_next", linear},
       {"qwen3_next", with_linear({{"layer_types", linear_types}, {"linear_conv_kernel_dim", 3}})},
-      {"qwen3_next", with_linear({{"full_attention_interval", 1}, {"num_experts", 0}})},
+      {"qwen3_5_text",
+       {{"layer_types", linear_types},
+        {"linear_num_key_heads", 2},
+        {"linear_num_value_heads", 4},
+        {"linear_key_head_dim", 8},
+        {"linear_value_head_dim", 16},
+        {"mtp_num_hidden_layers", 1}}},
+      {"qwen3_5_text", {{"full_attention_interval", 1}}},
       {"qwen3_next",
        with_linear({{"num_nextn_predict_layers", 1}, {"partial_rotary_factor", 0.5}})},
       {"glm4_moe", with_experts({{"use_qk_norm", true}, {"attention_bias", true}})},
@@ -151,6 +172,18 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(next.rope_percent, 0.25);
   EXPECT_EQ(next.moe.num_experts, 512);
   EXPECT_TRUE(next.attention_gate && next.moe.shared_gate && next.moe.normalize_weights);
+  const ModelConfig five =
+      read("qwen3_5_moe_text",
+           {{"moe_intermediate_size", 20},
+            {"rope_parameters", {{"rope_theta", 1e7}, {"mrope_section", {11, 11, 10}}}}})
+          .model;
+  EXPECT_EQ(five.linear_layers, (Layers{0, 1, 2}));
+  EXPECT_EQ(five.rope_percent, 0.25);
+  EXPECT_EQ(five.rope_base, 1e7);
+  EXPECT_EQ(five.moe.num_experts, 256);
+  EXPECT_EQ(five.moe.top_k, 8);
+  EXPECT_EQ(five.moe.ffn_hidden_size, 20);
+  EXPECT_TRUE(five.moe.shared_gate && five.moe.normalize_weights);
 }
 
 // Sliding-window layers are not scaled.
@@ -171,6 +204,10 @@ TEST(HuggingFaceFamilies, RotaryParametersOfTwoKindsOfLayers) {
 
 TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
   const Json longrope = {{"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}};
+  const Json lacks_length = {{"type", "longrope"},
+                             {"short_factor", {1.0, 1.5, 2.0, 2.5}},
+                             {"long_factor", {1.0, 3.0, 5.5, 7.0}},
+                             {"original_max_position_embeddings", 16}};
   const Json scaled = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}};
   const std::tuple<const char*, Json, const char*> cases[] = {
       {"smollm3", {{"no_rope_layers", {1, 0}}}, "for each layer"},
@@ -179,7 +216,8 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
       {"smollm3", {{"layer_types", types}, {"sliding_window", 8}}, "require use_sliding_window"},
       {"ministral3", Json::object(), "rope_parameters"},
       {"ministral3", {{"rope_parameters", {{"rope_type", "default"}}}}, "llama_4_scaling_beta"},
-      {"phi3", {{"rope_scaling", longrope}}, "supported are default"},
+      {"phi3", {{"rope_scaling", longrope}}, "each of the 4 rotary frequencies"},
+      {"phi3", {{"rope_scaling", lacks_length}}, "this class assumes 4096, and not 16"},
       {"phi3", {{"rope_scaling", yarn}}, "rope_scaling"},
       {"phi3", {{"resid_pdrop", 0.1}}, "resid_pdrop"},
       {"phi3",
@@ -213,6 +251,12 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
       {"qwen3_next", with_linear({{"linear_num_value_heads", 5}}), "linear_value_heads"},
       {"qwen3_next", with_linear({{"num_nextn_predict_layers", 2}}), "one module at most"},
       {"qwen3_next", with_linear({{"linear_gate", true}}), "linear_gate"},
+      {"qwen3_5_text", {{"attn_output_gate", false}}, "attn_output_gate"},
+      {"qwen3_5_text", {{"num_experts", 4}}, "num_experts is the number 4"},
+      {"qwen3_5_moe_text",
+       {{"moe_intermediate_size", 8}, {"mtp_use_dedicated_embeddings", true}},
+       "mtp_use_dedicated_embeddings"},
+      {"qwen3_5_moe_text", Json::object(), "moe_intermediate_size"},
       {"dots1", Json::object(), "n_routed_experts"},
       {"kimi_k2", Json::object(), "architectures"},
       {"kimi_k2",
@@ -240,6 +284,54 @@ TEST(HuggingFaceFamilies, AreNotWrittenAsWhatTheyAreNot) {
   model = read("granite", {{"residual_multiplier", 0.5}}).model;
   model.no_rope_layers = {1};
   EXPECT_THAT(refusal_of([&] { huggingface_kind(model); }), HasSubstr("cannot export"));
+}
+
+// Experts of Qwen3.5 are written as those of Qwen3-Next, which compute the same.
+TEST(HuggingFaceFamilies, TwoClassesComputeTheSame) {
+  const HuggingFaceModel five =
+      read("qwen3_5_moe_text", {{"moe_intermediate_size", 20}, {"mtp_num_hidden_layers", 1}});
+  const HuggingFaceKind* const kind = huggingface_kind(five.model);
+  EXPECT_STREQ(kind->model_type, "qwen3_next");
+  HuggingFaceModel next = five;
+  next.kind = kind;
+  next = parse_huggingface_config(huggingface_config_text(next, "float32"), "config.json");
+  next.model.ffn_hidden_size = five.model.ffn_hidden_size;  // of no layer
+  Config before, after;
+  before.model = five.model;
+  after.model = next.model;
+  after.model.attention_scale = 0;
+  after.model.moe.layers = before.model.moe.layers;
+  EXPECT_EQ(to_toml(after), to_toml(before));
+}
+
+// Rows of our projections by key heads, and theirs by parts.
+TEST(HuggingFaceFamilies, ProjectionsOfLinearAttentionAreInParts) {
+  const HuggingFaceModel five = read("qwen3_5_text", {{"linear_num_key_heads", 2},
+                                                      {"linear_num_value_heads", 4},
+                                                      {"linear_key_head_dim", 3},
+                                                      {"linear_value_head_dim", 5}});
+  const TensorMapping mapping = huggingface_mapping(five, ExpertStorage::apart);
+  const auto rows_of = [&](const std::string& ours) {
+    std::vector<std::string> rows;
+    for (const auto& link : mapping.links) {
+      if (mapping.ours[link.ours].name != "layers.0.linear_attention." + ours) continue;
+      const std::string name = mapping.theirs[link.theirs].name;
+      rows.push_back(fmt::format("{}: {} +{} at {}", name.substr(name.find("in_proj")),
+                                 link.theirs_row, link.rows, link.ours_row));
+    }
+    return rows;
+  };
+  EXPECT_THAT(
+      rows_of("rates.weight"),
+      testing::UnorderedElementsAre("in_proj_b.weight: 0 +2 at 0", "in_proj_a.weight: 0 +2 at 2",
+                                    "in_proj_b.weight: 2 +2 at 4", "in_proj_a.weight: 2 +2 at 6"));
+  EXPECT_THAT(rows_of("qkv.weight"),
+              testing::UnorderedElementsAre(
+                  "in_proj_qkv.weight: 0 +3 at 0", "in_proj_qkv.weight: 6 +3 at 3",
+                  "in_proj_qkv.weight: 12 +10 at 6", "in_proj_qkv.weight: 3 +3 at 16",
+                  "in_proj_qkv.weight: 9 +3 at 19", "in_proj_qkv.weight: 22 +10 at 22"));
+  EXPECT_THAT(rows_of("gate.weight"),
+              testing::UnorderedElementsAre("in_proj_z.weight: 0 +20 at 0"));
 }
 
 // They rotate adjacent rows: row 1 of our head is the first element of their second pair.

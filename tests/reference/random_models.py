@@ -160,6 +160,35 @@ def qwen3_next(rng):
     return config
 
 
+def hybrid_layers(rng, config):
+    """Sizes of linear attention in some layers, and full attention in at least one of them."""
+    groups = rng.choice([1, 2, 3])
+    config.linear_num_key_heads = groups
+    config.linear_num_value_heads = groups * rng.choice([1, 2, 3])
+    config.linear_key_head_dim = rng.choice([4, 8, 12])
+    config.linear_value_head_dim = rng.choice([4, 8, 20])
+    config.linear_conv_kernel_dim = rng.choice([2, 3, 4])
+    config.num_hidden_layers, config.head_dim = rng.randint(1, 4), rng.choice([8, 16])
+    config.rope_parameters["partial_rotary_factor"] = rng.choice([0.25, 0.5, 1.0])
+    config.rope_parameters["mrope_section"] = [1, 1, 1]
+    kinds = ["linear_attention", "full_attention"]
+    config.layer_types = [rng.choice(kinds) for _ in range(config.num_hidden_layers - 1)] + [kinds[1]]
+    rng.shuffle(config.layer_types)
+    return config
+
+
+def qwen3_5(rng):
+    return hybrid_layers(rng, llama_like(rng, transformers.Qwen3_5TextConfig))
+
+
+def qwen3_5_moe(rng):
+    experts = rng.choice([2, 4, 8])
+    return hybrid_layers(rng, llama_like(
+        rng, transformers.Qwen3_5MoeTextConfig, num_experts=experts,
+        num_experts_per_tok=rng.randint(1, experts), moe_intermediate_size=rng.choice([8, 20]),
+        shared_expert_intermediate_size=rng.choice([12, 16])))
+
+
 def olmoe(rng):
     experts = rng.choice([2, 4, 8])
     config = llama_like(rng, transformers.OlmoeConfig, num_experts=experts,
@@ -248,6 +277,25 @@ def phi3(rng):
                          "partial_rotary_factor": rng.choice([0.5, 0.75])})
     config.head_dim = rng.choice([8, 16])
     return config
+
+
+def phi3_longrope(rng):
+    """Phi-3 with frequencies that depend on the length; texts are shorter or longer than 12."""
+    head_dim, heads, share = rng.choice([8, 16]), rng.choice([1, 2, 4]), rng.choice([0.5, 0.75, 1.0])
+    pairs = int(head_dim * share) // 2
+    return transformers.Phi3Config(
+        vocab_size=rng.randint(40, 150), max_position_embeddings=rng.choice([32, 64]),
+        original_max_position_embeddings=12, hidden_size=heads * head_dim,
+        intermediate_size=rng.choice([16, 24, 56]), num_hidden_layers=rng.randint(1, 3),
+        num_attention_heads=heads, num_key_value_heads=rng.choice([1, heads]),
+        rms_norm_eps=rng.choice([1e-5, 1e-6]), tie_word_embeddings=rng.random() < 0.4,
+        sliding_window=rng.choice([None, 64]), pad_token_id=0,
+        rope_parameters={
+            "rope_type": "longrope", "rope_theta": rng.choice([500.0, 10000.0]),
+            "partial_rotary_factor": share,
+            "short_factor": [rng.uniform(0.8, 1.5) for _ in range(pairs)],
+            "long_factor": [rng.uniform(1, 8) for _ in range(pairs)],
+            **rng.choice([{}, {"factor": 8.0}, {"attention_factor": 1.3}])})
 
 
 def by_layer_type(rng, config, positions):
@@ -368,6 +416,8 @@ KINDS = {
     "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
     "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
     "qwen3_next": (qwen3_next, transformers.Qwen3NextForCausalLM),
+    "qwen3_5": (qwen3_5, transformers.Qwen3_5ForCausalLM),
+    "qwen3_5_moe": (qwen3_5_moe, transformers.Qwen3_5MoeForCausalLM),
     "olmoe": (olmoe, transformers.OlmoeForCausalLM),
     "deepseek_v3": (deepseek_v3, transformers.DeepseekV3ForCausalLM),
     "smollm3": (smollm3, transformers.SmolLM3ForCausalLM),
@@ -375,6 +425,7 @@ KINDS = {
     "ministral": (ministral, transformers.MinistralForCausalLM),
     "ministral3": (ministral3, transformers.Ministral3ForCausalLM),
     "phi3": (phi3, transformers.Phi3ForCausalLM),
+    "phi3_longrope": (phi3_longrope, transformers.Phi3ForCausalLM),
     "olmo3": (olmo3, transformers.Olmo3ForCausalLM),
     "gemma3": (gemma3, transformers.Gemma3ForCausalLM),
     "glm": (glm, transformers.GlmForCausalLM),

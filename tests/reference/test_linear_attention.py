@@ -1,14 +1,15 @@
-"""Models with gated delta nets (Qwen3-Next) in 64 bits, over sequences of several chunks: logits and
-20 training steps are those of transformers, whose code computes in 32 bits unless told otherwise."""
+"""Models with gated delta nets (Qwen3-Next and 3.5) in 64 bits, over sequences of several chunks:
+logits and 20 training steps are those of transformers, whose code computes in 32 bits unless told
+otherwise."""
 import json
 import sys
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 
 from random_models import make_model
+from test_weights import WRITTEN_AS
 from test_training import (BATCH, STEPS, model_section, optimizer_settings, run_file,
                            train_in_pytorch)
 
@@ -32,11 +33,13 @@ def in_double(monkeypatch):
         parameters = config.rope_parameters
         if parameters["rope_type"] not in ("default", "linear"):
             return None
-        turned = int(config.head_dim * parameters["partial_rotary_factor"])
+        turned = int(config.head_dim * parameters.get("partial_rotary_factor", 1.0))
         pairs = torch.arange(0, turned, 2, dtype=torch.float64)
         frequencies = parameters["rope_theta"] ** (-pairs / turned) / parameters.get("factor", 1.0)
 
         def angles(x, position_ids):
+            if position_ids.ndim == 3:  # of time, height and width, which are those of the text
+                position_ids = position_ids[0]
             turns = position_ids[..., None].double() * frequencies
             turns = torch.cat([turns, turns], -1)
             return turns.cos(), turns.sin()
@@ -44,23 +47,51 @@ def in_double(monkeypatch):
         monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
         monkeypatch.setattr(sys.modules[type(model).__module__], "torch", DoubleTorch())
         model = model.double()
-        model.set_experts_implementation("eager")
+        if hasattr(config, "num_experts"):
+            model.set_experts_implementation("eager")
         model.model.rotary_emb.forward = angles
         return model
     return convert
 
 
-def make_double(rng, in_double):
+def make_double(kind, rng, in_double):
     while True:
-        model = make_model("qwen3_next", rng)
+        model = make_model(kind, rng)
         if "linear_attention" in model.config.layer_types and in_double(model):
             return model
 
 
-def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_double):
+def in_names_of_parts(state, config):
+    """The tensors of a Qwen3-Next under the names that Qwen3.5 has, which splits the projections of
+    linear attention."""
+    keys = config.linear_num_key_heads
+    key, value = (config.linear_key_head_dim,
+                  config.linear_num_value_heads // keys * config.linear_value_head_dim)
+    each = config.linear_num_value_heads // keys
+    parts = {}
+    for name, weight in state.items():
+        by_head = weight.reshape(keys, -1, weight.shape[-1]) if "in_proj_" in name else None
+        if name.endswith("in_proj_qkvz.weight"):
+            q, k, v, z = by_head.split([key, key, value, value], 1)
+            parts[name.replace("qkvz", "qkv")] = torch.cat([x.flatten(0, 1) for x in (q, k, v)])
+            parts[name.replace("qkvz", "z")] = z.flatten(0, 1)
+        elif name.endswith("in_proj_ba.weight"):
+            b, a = by_head.split([each, each], 1)
+            parts[name.replace("ba", "b")] = b.flatten(0, 1)
+            parts[name.replace("ba", "a")] = a.flatten(0, 1)
+        else:
+            parts[name] = weight
+    return parts
+
+
+HYBRIDS = ["qwen3_next", "qwen3_5", "qwen3_5_moe"]
+
+
+@pytest.mark.parametrize("kind", HYBRIDS)
+def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_double, kind):
     for number in range(tries(4)):
         folder = tmp_path / str(number)
-        model = make_double(rng, in_double)
+        model = make_double(kind, rng, in_double)
         model.save_pretrained(folder / "hf")
         trireme("convert", "--from", "hf", folder / "hf", folder / "run")
         lines = [[rng.randrange(model.config.vocab_size) for _ in range(count)]
@@ -79,9 +110,10 @@ def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_doub
                 assert difference <= tolerance, (precision, len(line), difference)
 
 
+@pytest.mark.parametrize("kind", HYBRIDS)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, in_double, optimizer):
-    model = make_double(rng, in_double)
+def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, in_double, optimizer, kind):
+    model = make_double(kind, rng, in_double)
     model.save_pretrained(tmp_path / "hf")
     trireme("convert", "--from", "hf", tmp_path / "hf", tmp_path / "start")
     settings = optimizer_settings(optimizer, rng)
@@ -99,9 +131,11 @@ def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, in_double, optimi
                for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     assert [m["loss"] for m in metrics] == pytest.approx(expected, rel=1e-8)
     trireme("convert", "--to", "hf", tmp_path / "run", tmp_path / "trained")
-    trained = transformers.Qwen3NextForCausalLM.from_pretrained(tmp_path / "trained",
+    trained = WRITTEN_AS.get(kind, type(model)).from_pretrained(tmp_path / "trained",
                                                                 dtype=torch.float64)
     ours, theirs = trained.state_dict(), model.state_dict()
+    if kind in WRITTEN_AS:
+        ours = in_names_of_parts(ours, model.config)
     assert ours.keys() == theirs.keys()
     for name, want in theirs.items():
         difference = ((ours[name] - want).abs().max() / want.abs().max()).item()

@@ -60,6 +60,9 @@ struct HuggingFaceLayerNames {
   // The only module of multi-token prediction is "mtp.", without copies of the word tables; false:
   // modules are layers after the last one.
   bool module_apart = false;
+  // Linear attention has in_proj_qkv, in_proj_z, in_proj_b and in_proj_a; false: in_proj_qkvz and
+  // in_proj_ba, by key heads.
+  bool linear_parts = false;
 };
 
 // Tokenizer files that can be read without tokenizer.json.
@@ -106,7 +109,9 @@ struct HuggingFaceKind {
   ROW(mixtral)                         \
   ROW(qwen2_moe)                       \
   ROW(qwen3_moe)                       \
+  ROW(qwen3_5)                         \
   ROW(qwen3_next)                      \
+  ROW(qwen3_5_moe)                     \
   ROW(olmoe)                           \
   ROW(deepseek_v3)                     \
   ROW(kimi_k2)                         \

@@ -143,9 +143,11 @@ class NameTable {
     }
   }
 
-  // Linear attention. Ours has for each key head its query, key and values; theirs also its gates,
-  // and orders the channels of the convolution as queries, keys and values of all heads.
-  void linear_attention(const std::string& ours, const std::string& theirs) {
+  // Linear attention. Ours has for each key head its query, key and values, and in another tensor
+  // the rates b, then a, of its values. Theirs orders the channels of the convolution as queries,
+  // keys and values of all heads; its projections are `in_parts` ordered alike, or else as ours,
+  // with the gates behind the values.
+  void linear_attention(const std::string& ours, const std::string& theirs, bool in_parts) {
     const std::int64_t groups = m_.linear_key_heads, heads = m_.linear_value_heads;
     const std::int64_t key = m_.linear_key_head_dim, keys = groups * key;
     const std::int64_t value = heads / groups * m_.linear_value_head_dim, values = groups * value;
@@ -154,18 +156,35 @@ class NameTable {
     const std::size_t qkv = mapping_.add_ours({ours + "qkv.weight", {channels, h}});
     const std::size_t gate = mapping_.add_ours({ours + "gate.weight", {values, h}});
     const std::size_t conv = mapping_.add_ours({ours + "conv.weight", {channels, width}});
-    const std::size_t all =
-        mapping_.add_theirs({theirs + "in_proj_qkvz.weight", {channels + values, h}});
-    const std::size_t their_conv =
-        mapping_.add_theirs({theirs + "conv1d.weight", {channels, 1, width}});
-    for (std::int64_t g = 0; g < groups; ++g) {
-      mapping_.link(qkv, g * own, all, g * (own + value), own);
-      mapping_.link(gate, g * value, all, g * (own + value) + own, value);
-      mapping_.link(conv, g * own, their_conv, g * key, key);
-      mapping_.link(conv, g * own + key, their_conv, keys + g * key, key);
-      mapping_.link(conv, g * own + 2 * key, their_conv, 2 * keys + g * value, value);
+    const auto by_channels = [&](std::size_t our, std::size_t their) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        mapping_.link(our, g * own, their, g * key, key);
+        mapping_.link(our, g * own + key, their, keys + g * key, key);
+        mapping_.link(our, g * own + 2 * key, their, 2 * keys + g * value, value);
+      }
+    };
+    const auto their = [&](const char* name, const Shape& shape) {
+      return mapping_.add_theirs({theirs + name, shape});
+    };
+    if (in_parts) {
+      by_channels(qkv, their("in_proj_qkv.weight", {channels, h}));
+      mapping_.link(gate, 0, their("in_proj_z.weight", {values, h}), 0, values);
+      const std::size_t rates = mapping_.add_ours({ours + "rates.weight", {2 * heads, h}});
+      const std::size_t b = their("in_proj_b.weight", {heads, h}),
+                        a = their("in_proj_a.weight", {heads, h});
+      for (std::int64_t g = 0, each = heads / groups; g < groups; ++g) {
+        mapping_.link(rates, 2 * g * each, b, g * each, each);
+        mapping_.link(rates, (2 * g + 1) * each, a, g * each, each);
+      }
+    } else {
+      const std::size_t all = their("in_proj_qkvz.weight", {channels + values, h});
+      for (std::int64_t g = 0; g < groups; ++g) {
+        mapping_.link(qkv, g * own, all, g * (own + value), own);
+        mapping_.link(gate, g * value, all, g * (own + value) + own, value);
+      }
+      linear(ours + "rates", theirs + "in_proj_ba", 2 * heads, h, false);
     }
-    linear(ours + "rates", theirs + "in_proj_ba", 2 * heads, h, false);
+    by_channels(conv, their("conv1d.weight", {channels, 1, width}));
     same(ours + "a_log", theirs + "A_log", {heads});
     same(ours + "dt_bias", theirs + "dt_bias", {heads});
     same(ours + "norm.weight", theirs + "norm.weight", {m_.linear_value_head_dim});

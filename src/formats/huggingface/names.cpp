@@ -124,7 +124,7 @@ void map_block(NameTable& table, const ModelConfig& m, const HuggingFaceKind& ki
              after = both || m.norm_placement == NormPlacement::output;
   if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
   if (m.linear_in_layer(layer))
-    table.linear_attention(ours + "linear_attention.", theirs + "linear_attn.");
+    table.linear_attention(ours + "linear_attention.", theirs + "linear_attn.", names.linear_parts);
   else
     map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
   if (!after) table.norm(ours + "mlp_norm", theirs + "post_attention_layernorm");

@@ -1,7 +1,9 @@
 """Writes tiny random models with the reference implementation (needs torch and transformers):
-hf/<name>/{config.json,model.safetensors} and hf/<name>/golden.json with inputs and logits."""
+hf/<name>/{config.json,model.safetensors} and hf/<name>/golden.json with inputs and logits.
+Names of models as arguments: only those."""
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -41,6 +43,24 @@ MODELS = {
         "original_max_position_embeddings": 24}),
     "linear_rope": lambda: llama(rope_theta=500.0, rope_scaling={
         "rope_type": "linear", "factor": 2.5}),
+    "phi3_longrope": lambda: tf.Phi3ForCausalLM(
+        tf.Phi3Config(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                      original_max_position_embeddings=24, intermediate_size=24,
+                      num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                      tie_word_embeddings=True, pad_token_id=0, eos_token_id=None,
+                      rope_parameters={
+                          "rope_type": "longrope", "rope_theta": 500.0,
+                          "partial_rotary_factor": 0.5, "short_factor": [1.0, 0.9],
+                          "long_factor": [1.5, 6.0]})),
+    "qwen3_5": lambda: tf.Qwen3_5ForCausalLM(
+        tf.Qwen3_5TextConfig(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                             intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+                             num_key_value_heads=1, head_dim=8, linear_num_key_heads=2,
+                             linear_num_value_heads=4, linear_key_head_dim=3,
+                             linear_value_head_dim=5, eos_token_id=None,
+                             rope_parameters={"rope_type": "default", "rope_theta": 500.0,
+                                              "partial_rotary_factor": 0.5},
+                             layer_types=["linear_attention", "full_attention"])),
 }
 
 
@@ -61,8 +81,26 @@ def rounded(value):
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
+def golden_of_several_lengths(model):
+    """Lines below and above the original length of scaled positions, and text that goes from one
+    to the other."""
+    lines = [torch.randint(0, 61, (1, length)) for length in (24, 40, 25)]
+    with torch.no_grad():
+        text = model.generate(lines[0][:, :20], do_sample=False, max_new_tokens=12)
+        return {"ids": [line[0].tolist() for line in lines],
+                "logits": [model(line).logits[0].tolist() for line in lines],
+                "generated": text[0].tolist()}
+
+
+def write_golden(folder, golden):
+    text = json.dumps(rounded(golden), separators=(",", ":"))
+    (folder / "golden.json").write_text(text + "\n")
+
+
 def main():
     for number, (name, build) in enumerate(MODELS.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.manual_seed(number)
         model = build().eval()
         for parameter in model.parameters():  # large enough that every part affects the logits
@@ -72,8 +110,11 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
         model.save_pretrained(folder)
         (folder / "generation_config.json").unlink(missing_ok=True)
-        if name == "linear_rope":
+        if name in ("linear_rope", "phi3_longrope"):
             spell_as_before(folder / "config.json")
+        if name in ("phi3_longrope", "qwen3_5"):
+            write_golden(folder, golden_of_several_lengths(model))
+            continue
         # Scaled positions go beyond the length before scaling.
         ids = torch.randint(0, 61, (1, 40) if "rope" in name else (2, 20))
         golden = {"ids": ids.tolist()}
@@ -86,8 +127,7 @@ def main():
                 golden["order_logits"] = out.seq_relationship_logits.tolist()
             else:
                 golden["logits"] = model(ids).logits.tolist()
-        text = json.dumps(rounded(golden), separators=(",", ":"))
-        (folder / "golden.json").write_text(text + "\n")
+        write_golden(folder, golden)
 
 
 main()

@@ -155,7 +155,7 @@ ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& 
   };
   m.num_kv_heads = size("num_key_value_heads", "num_kv_heads", defaults.kv_heads);
   m.head_dim = size("head_dim", "head_dim", defaults.head_dim);
-  m.ffn_hidden_size = json.size("intermediate_size", "ffn_hidden_size");
+  m.ffn_hidden_size = json.size(defaults.inner, "ffn_hidden_size");
   m.max_positions = json.size("max_position_embeddings", "max_positions", defaults.positions);
   m.vocab_size = json.size("vocab_size", "vocab_size");
   require_llama_activation(json, "hidden_act", defaults.activation);

@@ -17,7 +17,8 @@ struct LlamaDefaults {
   double rope_base = 10000;
   const char* activation = "silu";  // the only one accepted, under any of its names
   bool tie_embeddings = false;
-  bool reads_rope = true;  // false: the caller reads RoPE itself
+  bool reads_rope = true;                   // false: the caller reads RoPE itself
+  const char* inner = "intermediate_size";  // key of the width of the MLP
   MlpActivation mlp = MlpActivation::swiglu;
 };
 ModelConfig read_llama_like(const HuggingFaceReader& json, const LlamaDefaults& defaults);
