@@ -125,7 +125,7 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
                              {"original_max_position_embeddings", 16}};
   EXPECT_EQ(refusal(longrope), "accepted");
   longrope["attention_factor"] = 0;
-  EXPECT_THAT(refusal(longrope), HasSubstr("attention_factor is 0; it must be above 0"));
+  EXPECT_THAT(refusal(longrope), HasSubstr("attention_factor is the number 0; it must be above 0"));
   longrope["attention_factor"] = 1.25;
   longrope["long_factor"] = {2, 3, 4.5};
   EXPECT_THAT(refusal(longrope), HasSubstr("a number for each of the 4 rotary frequencies"));

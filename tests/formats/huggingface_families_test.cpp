@@ -269,7 +269,7 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
 
 // For an unknown class, the error lists what its keys require.
 TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
-  EXPECT_THAT(refused("qwen3_5_text", {{"linear_num_value_heads", 32}}),
+  EXPECT_THAT(refused("olmo_hybrid", {{"linear_num_value_heads", 32}}),
               AllOf(HasSubstr("linear_num_value_heads requires gated delta networks"),
                     HasSubstr("supported are gpt2")));
   EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}),
