@@ -138,7 +138,7 @@ std::string differing_total(const LayoutRun& run, const LayoutRun& one_rank, dou
 bool promises_bits(const ParityLayout& layout, const ParityLayout& one_rank) {
   const ParallelConfig& p = layout.config.parallel;
   const bool has_blocks = p.exact_block > 0;
-  return p.exact() && (p.tp == 1 || p.exact_leaves > 0) &&
+  return p.exact() && (p.tp == 1 || p.exact_leaves > 0) && p.expert_tp == 1 &&
          (p.cp == 1 || (has_blocks && p.cp_attention != ContextAttention::ring)) &&
          (has_blocks ||
           layout.config.train.micro_batch_size == one_rank.config.train.micro_batch_size);

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <numeric>
+#include <vector>
 
 #include "base/error.h"
 #include "config/divisors.h"
@@ -18,29 +19,39 @@ std::int64_t largest_power(std::int64_t number) {
   return std::int64_t{1} << std::countr_zero(static_cast<std::uint64_t>(number));
 }
 
+bool is_bert(const Config& c) {
+  return family_of(c.model).architecture == Architecture::encoder;
+}
+
 struct Uncovered {
   bool (*meets)(const Config&);
   const char* what;
 };
 
 // Settings that make a sum whose order leaves do not fix, and what messages call them.
-constexpr std::array<Uncovered, 9> kUncovered{{
+constexpr std::array<Uncovered, 7> kUncovered{{
     {[](const Config& c) { return c.run.device != DeviceKind::cpu; },
      "run.device other than \"cpu\", because its libraries use their own summation order"},
-    {[](const Config& c) { return family_of(c.model).architecture != Architecture::decoder; },
-     "a model.family other than gpt, llama and families based on them"},
-    {[](const Config& c) { return c.model.moe.num_experts > 0; },
-     "experts (moe.num_experts), because their tokens are sent to other ranks"},
-    {[](const Config& c) { return c.model.is_latent(); }, "latent attention (model.kv_lora_rank)"},
-    {[](const Config& c) { return c.model.qk_norm && c.model.qk_norm_over == NormSpan::all_heads; },
-     "model.qk_norm_over = \"all_heads\", a sum over the heads of all ranks"},
-    {[](const Config& c) { return c.model.attention_sinks; },
-     "model.attention_sinks, because leaves do not separate the squared gradients of the heads' "
-     "sinks"},
-    {[](const Config& c) { return c.fp8.recipe != Fp8Recipe::none; },
-     "fp8.recipe, because its scales depend on each rank's part of a weight"},
-    {[](const Config& c) { return c.optimizer.name == OptimizerKind::muon; },
-     "optimizer.name = \"muon\", because it sums over whole matrices"},
+    {[](const Config& c) { return family_of(c.model).architecture == Architecture::added; },
+     "a model.family that a program adds"},
+    {[](const Config& c) {
+       return c.model.qk_norm && c.model.qk_norm_over == NormSpan::all_heads &&
+              c.parallel.exact_leaves > c.model.num_kv_heads;
+     },
+     "more leaves than model.num_kv_heads with model.qk_norm_over = \"all_heads\", which counts each "
+     "key head once"},
+    {[](const Config& c) { return is_bert(c) && c.model.qk_norm; },
+     "model.qk_norm with model.family = \"bert\", whose gradient each rank sums over its heads"},
+    {[](const Config& c) {
+       return is_bert(c) && c.parallel.sequence_parallel && c.parallel.tp > 1;
+     },
+     "parallel.sequence_parallel with model.family = \"bert\", whose norms then sum gradients over "
+     "each rank's rows"},
+    {[](const Config& c) {
+       return c.fp8.recipe == Fp8Recipe::blockwise && !c.model.linear_layers.empty();
+     },
+     "fp8.recipe = \"blockwise\" with model.linear_layers, whose projections leaves would cut "
+     "within a block"},
     {[](const Config& c) { return c.optimizer.moment_dtype != StateType::fp32; },
      "optimizer.moment_dtype = \"bf16\", because its rounding depends on the position in a rank's "
      "part"},
@@ -54,6 +65,25 @@ void check_covered(const Config& config) {
         "on parallel.tp",
         config.parallel.exact_leaves, what);
   }
+}
+
+// What ranks may split: key and value heads, of which leaves that are more have copies, and widths.
+struct Split {
+  const char* name;
+  std::int64_t size;
+};
+std::vector<Split> splits_of(const ModelConfig& m) {
+  const bool copies = std::has_single_bit(static_cast<std::uint64_t>(m.num_kv_heads));
+  std::vector<Split> splits;
+  if (copies)
+    splits.push_back({"model.num_heads", m.num_heads});
+  else
+    splits.push_back({"model.num_kv_heads", m.num_kv_heads});
+  splits.push_back({"model.ffn_hidden_size", m.ffn_hidden_size});
+  if (m.moe.shared_ffn_hidden_size > 0)
+    splits.push_back({"moe.shared_ffn_hidden_size", m.moe.shared_ffn_hidden_size});
+  if (!m.linear_layers.empty()) splits.push_back({"model.linear_key_heads", m.linear_key_heads});
+  return splits;
 }
 
 }  // namespace
@@ -70,16 +100,15 @@ void check_exact_leaves(const Config& config) {
   }
   check_covered(config);
   const ModelConfig& m = config.model;
-  const std::int64_t linear = m.linear_layers.empty() ? 0 : m.linear_key_heads;
-  const std::int64_t most =
-      largest_power(std::gcd(std::gcd(m.num_kv_heads, m.ffn_hidden_size), linear));
-  for (const auto& [name, size] : {std::pair{"num_kv_heads", m.num_kv_heads},
-                                   {"ffn_hidden_size", m.ffn_hidden_size},
-                                   {"linear_key_heads", linear}}) {
+  const std::vector<Split> splits = splits_of(m);
+  std::int64_t common = 0;
+  for (const Split& split : splits) common = std::gcd(common, split.size);
+  const std::int64_t most = largest_power(common);
+  for (const auto& [name, size] : splits) {
     if (size % leaves == 0) continue;
     fail_input(
-        "parallel.exact_leaves = {} does not divide model.{} = {}: each leaf contains whole key "
-        "and value heads with their queries and an equal part of the MLP; exact_leaves can be {}",
+        "parallel.exact_leaves = {} does not divide {} = {}: each leaf contains whole query heads "
+        "with their key and value heads, and an equal part of every MLP; exact_leaves can be {}",
         leaves, name, size, divisors_near(most, leaves));
   }
   if (largest_power(leaves) != leaves) {
@@ -94,7 +123,8 @@ void check_exact_leaves(const Config& config) {
         "leaves; tp can be {}",
         p.tp, leaves, divisors_near(leaves, p.tp));
   }
-  if (p.exact_block == 0) {
+  // BERT has no blocks: its micro-batches have the same rows on every layout.
+  if (p.exact_block == 0 && !is_bert(config)) {
     const std::int64_t rows =
         config.train.micro_batch_size * m.seq_length / p.cp / (p.sequence_parallel ? p.tp : 1);
     fail_input(

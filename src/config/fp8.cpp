@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t fp8_block = 128;
+constexpr std::string_view kRanks = "parallel.tp", kLeaves = "parallel.exact_leaves";
 
 // Without a recipe, the other keys of the section would silently have no effect.
 void check_unused_fp8(const Fp8Config& fp8) {
@@ -30,35 +32,38 @@ void check_unused_fp8(const Fp8Config& fp8) {
 }
 
 [[noreturn]] void refuse_size(const char* key, std::int64_t size, std::int64_t parts,
-                              const char* whose, const std::string& other) {
+                              std::string_view whose, const std::string& other) {
   fail_input(
       "fp8.recipe = \"blockwise\" scales blocks of {}, which must not be split across ranks, but "
       "{} = {} over {} = {} is {}: make that a multiple of {}, or use {}",
       fp8_block, key, size, whose, parts, size / parts, fp8_block, other);
 }
 
-void check_uncut_blocks(const ModelConfig& model, std::int64_t tp) {
-  if (tp == 1) return;
-  const std::string other = "recipe = \"tensorwise\", or parallel.tp = 1";
-  // tp splits the shared expert's MLP but not routed experts.
+// `parts`: tensor-parallel ranks or leaves of exact numerics, which messages call `whose`.
+void check_uncut_blocks(const ModelConfig& model, std::string_view whose, std::int64_t parts) {
+  if (parts <= 1) return;
+  const std::string other =
+      fmt::format("recipe = \"tensorwise\", or {} = {}", whose, whose == kRanks ? 1 : 0);
+  // They split the shared expert's MLP but not routed experts.
   const std::int64_t shared = model.moe.num_experts > 0 ? model.moe.shared_ffn_hidden_size : 0;
   for (const auto& [key, size] : {std::pair{"model.ffn_hidden_size", model.ffn_hidden_size},
                                   {"moe.shared_ffn_hidden_size", shared}}) {
-    if (size / tp % fp8_block != 0) refuse_size(key, size, tp, "parallel.tp", other);
+    if (size / parts % fp8_block != 0) refuse_size(key, size, parts, whose, other);
   }
   const std::int64_t queries = model.num_heads * model.head_dim;
-  if (queries / tp % fp8_block != 0)
-    refuse_size("model.num_heads x head_dim", queries, tp, "parallel.tp", other);
+  if (queries / parts % fp8_block != 0)
+    refuse_size("model.num_heads x head_dim", queries, parts, whose, other);
   // Each group has its queries, followed by its key and value heads.
   const std::int64_t group = (model.num_heads / model.num_kv_heads + 2) * model.head_dim;
-  const bool shares_heads = tp > model.num_kv_heads;
+  const bool shares_heads = parts > model.num_kv_heads;
   if (shares_heads ? model.head_dim % fp8_block != 0
-                   : model.num_kv_heads / tp * group % fp8_block != 0) {
+                   : model.num_kv_heads / parts * group % fp8_block != 0) {
     fail_input(
         "fp8.recipe = \"blockwise\" scales blocks of {}, which must not be split across ranks, but "
-        "{} query heads and {} key heads of model.head_dim = {} over parallel.tp = {} split them: "
+        "{} query heads and {} key heads of model.head_dim = {} over {} = {} split them: "
         "use heads of {}, or {}",
-        fp8_block, model.num_heads, model.num_kv_heads, model.head_dim, tp, fp8_block, other);
+        fp8_block, model.num_heads, model.num_kv_heads, model.head_dim, whose, parts, fp8_block,
+        other);
   }
 }
 
@@ -101,7 +106,8 @@ void check_fp8_layout(const Config& config) {
   if (config.fp8.recipe == Fp8Recipe::none) return;
   check_uncut_experts(config.fp8, config.model.moe, p.expert_tp);
   if (config.fp8.recipe != Fp8Recipe::blockwise) return;
-  check_uncut_blocks(config.model, p.tp);
+  check_uncut_blocks(config.model, kRanks, p.tp);
+  check_uncut_blocks(config.model, kLeaves, p.exact_leaves);
   if (p.cp == 1 || p.exact_block > 0) return;
   const bool grows = config.curriculum.schedule != CurriculumSchedule::none;
   const char* const key = grows ? "curriculum.length_step" : "model.seq_length";

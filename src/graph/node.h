@@ -119,6 +119,12 @@ struct LeafCut {
   std::int64_t blocks = 1;  // of outputs, e.g. gate and up: a leaf has an equal part of each
   bool of_inputs = false;
   GraphGroup group = {};
+  // Leaves with the same key and value heads: each of `groups` equal groups of outputs ends with
+  // `shared` outputs, which every leaf of the group computes for itself. Results are leaf by leaf.
+  std::int64_t groups = 0, shared = 0;
+
+  // Columns of the result of a layer with this many outputs.
+  std::int64_t columns(std::int64_t outputs) const { return outputs + (count - groups) * shared; }
 };
 struct LinearAttributes {
   // Tensor parallelism: only one rank adds the bias before the products are summed. Every rank
@@ -157,6 +163,8 @@ struct ReorderAttributes {
 // elements of each query and key; values have value_dim elements.
 struct LatentAttributes {
   std::int64_t heads, head_dim, rope_dim, value_dim;
+  // With a count: the gradient of the key part that all heads share is a sum over leaves of heads.
+  LeafCut leaves = {};
 
   std::int64_t plain_dim() const { return head_dim - rope_dim; }
 };
@@ -187,7 +195,8 @@ struct SoftmaxMergeAttributes {
 };
 struct HeadNormAttributes : HeadNormRule {
   GraphGroup group = {};  // the ranks whose heads one norm spans, with all_heads
-  // Equal parts of the local heads that add to fixed-point gradients separately; 0: one
+  // Equal parts of the local heads that add to fixed-point gradients separately or, with all_heads,
+  // are leaves of the sums over all heads; 0: one
   std::int64_t leaves = 0;
 };
 struct RouteAttributes : RouterRule {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "config/families.h"
@@ -110,6 +111,8 @@ ValueId Builder::sinks(Graph& g, std::int64_t heads, const std::string& name) co
       name + ".sinks", {heads}, {m_.num_heads}, ParameterSpec::Init::zeros, 0, false};
   spec.split = tp_.size > 1;
   if (spec.split) spec.pieces = {{0, tp_.rank * heads, heads}};
+  if (tp_.leaves > 0)
+    spec.squares_at_once = std::gcd(spec.squares_at_once, m_.num_heads / tp_.leaves);
   return g.parameter(std::move(spec));
 }
 
@@ -117,7 +120,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
                            const std::string& name, std::uint32_t where) const {
   if (kind.linear) return linear_attention(g, x);
   const std::int64_t head_dim = m_.head_dim;
-  const HeadShare own = HeadShare::of(tp_, m_.num_heads, m_.num_kv_heads);
+  const HeadShare own = HeadShare::computed(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
   const LatentAttributes latent = latent_shape(groups * per_group);
   ValueId qkv = m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name);

@@ -5,7 +5,9 @@
 namespace trireme {
 
 LatentAttributes Builder::latent_shape(std::int64_t heads) const {
-  return {heads, m_.head_dim, m_.qk_rope_head_dim, m_.value_dim()};
+  LatentAttributes a{heads, m_.head_dim, m_.qk_rope_head_dim, m_.value_dim()};
+  if (tp_.leaves > 0) a.leaves = {.count = tp_.local_leaves(), .group = tp_.group()};
+  return a;
 }
 
 ValueId Builder::latent_norm(Graph& g, ValueId x, const std::string& name,

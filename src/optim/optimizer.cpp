@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/device.h"
+#include "base/divide.h"
 #include "base/hash.h"
 #include "base/portable_math.h"
 #include "base/random.h"
@@ -61,6 +62,16 @@ void fill(A* out, const Parameter& parameter, const OwnedSlice& slice, std::uint
       out[i] = static_cast<A>(value);
     }
   });
+}
+
+// Number of elements of a range to update. Muon's kernels may round the last few elements of a
+// range differently from all others, since they contract two products and their sum. If leaves
+// determine which elements are the last ones, the range ends with a whole vector, in the padding
+// behind them.
+std::int64_t whole_vectors(const ParameterSpec& spec, std::int64_t count) {
+  constexpr std::int64_t longest = 64;
+  const bool is_cut = spec.squares_at_once < ParameterSpec{}.squares_at_once;
+  return is_cut ? round_up(count, longest) : count;
 }
 
 }  // namespace
@@ -252,7 +263,7 @@ void Optimizer::update_block(const OwnedSlice& slice, const StepBlock* step, Pha
         parameters_.part(slice.bucket) + slice.offset * size_of(stage_.definition().compute);
   }
   range.gradient = wide(gradients_.dtype(), gradient(slice));
-  range.count = count;
+  range.count = rule.direct ? whole_vectors(spec(slice), count) : count;
   // Moments of unsharded 2-D parameters are used only for the direction.
   const bool has_moments = !rule.direct || phase == Phase::direct;
   for (int m = 0; has_moments && m < moments(slice.parameter); ++m)

@@ -67,6 +67,12 @@ HeadShare HeadShare::of(const TensorParallel& tp, std::int64_t heads, std::int64
   return {1, tp.share(heads), copies, tp.rank % copies};
 }
 
+HeadShare HeadShare::computed(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads) {
+  const HeadShare own = of(tp, heads, kv_heads);
+  if (tp.leaves <= kv_heads) return own;
+  return {tp.local_leaves(), heads / tp.leaves, own.copies, own.copy};
+}
+
 ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x) const {
   const HeadShare own = HeadShare::of(tp, heads, kv_heads);
   const std::int64_t queries = heads / kv_heads * head_dim,
@@ -77,9 +83,16 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   ParameterSpec shift{name + ".bias", {local}, {out}, Init::zeros, 0, false};
   weight.matrix_rows = {queries, head_dim, head_dim};
   weight.clip_rows = {{Clip::query, queries}, {Clip::key, head_dim}, {Clip::nothing, head_dim}};
+  LeafCut leaves = leaf_cut(tp, false);
+  if (tp.leaves > kv_heads) {
+    leaves.groups = own.groups;
+    leaves.shared = 2 * head_dim;
+  }
   for (ParameterSpec* spec : {&weight, &shift}) {
     spec->split = tp.size > 1;
-    cut_row_squares(*spec, tp, out);
+    // With shared heads, leaves cut a group's queries.
+    cut_row_squares(*spec, tp, leaves.shared > 0 ? heads * head_dim : out);
+    if (leaves.shared > 0) cut_squares(*spec, tp, spec->shape.count() / local * leaves.shared);
     if (own.copies > 1) {
       const std::int64_t group = tp.rank / own.copies * (queries + 2 * head_dim);
       const std::int64_t part = own.queries_per_group * head_dim;
@@ -93,7 +106,7 @@ ValueId HeadProjection::operator()(Graph& g, const TensorParallel& tp, ValueId x
   }
   const ValueId w = g.parameter(std::move(weight));
   const ValueId b = bias ? g.parameter(std::move(shift)) : no_value;
-  return ops::linear(g, enter(g, tp, x), w, b, {.leaves = leaf_cut(tp, false)});
+  return ops::linear(g, enter(g, tp, x), w, b, {.leaves = leaves});
 }
 
 ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
@@ -103,6 +116,7 @@ ValueId HeadWeights::queries(Graph& g, const TensorParallel& tp) const {
   spec.is_qk_norm = true;
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = pieces_of_blocks(tp, width, 1);
+  cut_row_squares(spec, tp, width);
   return g.parameter(std::move(spec));
 }
 
@@ -114,6 +128,7 @@ ValueId HeadWeights::keys(Graph& g, const TensorParallel& tp) const {
   spec.is_qk_norm = true;
   spec.split = tp.size > 1;
   if (spec.split) spec.pieces = {{0, tp.rank / own.copies * local, local}};
+  cut_row_squares(spec, tp, width);
   if (own.copies > 1) {
     spec.copies = own.copies;
     spec.copy = own.copy;

@@ -43,10 +43,13 @@ struct HeadShare {
 
   // One of the numbers of ranks and groups must divide the other; the ranks must divide the heads.
   static HeadShare of(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads);
+  // The same as attention computes them: with more leaves than groups, each leaf is a group with
+  // its own copy of the key and value head.
+  static HeadShare computed(const TensorParallel& tp, std::int64_t heads, std::int64_t kv_heads);
 };
 
 // QKV projection of all heads, group by group: [rows, hidden] to [all rows, this rank's groups x
-// (queries_per_group + 2) x head_dim].
+// (queries_per_group + 2) x head_dim], with the groups of HeadShare::computed.
 struct HeadProjection {
   std::string name;
   std::int64_t hidden, heads, kv_heads, head_dim;

@@ -409,15 +409,10 @@ TEST(LongParity, RandomSoundLayoutsPass) {
   for (int i = 0; i < count; ++i) {
     const auto numbers =
         one_of(random, std::vector{Numbers::fast, Numbers::exact, Numbers::leaves});
-    const auto family =
-        numbers == Numbers::leaves
-            ? one_of(random, Names{"gpt", "llama"})
-            : one_of(random, Names{"gpt", "llama", "experts", "latent", "residual"});
+    const auto family = one_of(random, Names{"gpt", "llama", "experts", "latent", "residual"});
     const auto precision = one_of(random, Names{"bf16", "fp32", "fp16"});
     Config config = model_of(family, numbers, precision);
-    const auto optimizer =
-        one_of(random, numbers == Numbers::leaves ? Names{"adamw", "adamw", "lion", "sgd"}
-                                                  : Names{"adamw", "adamw", "lion", "sgd", "muon"});
+    const auto optimizer = one_of(random, Names{"adamw", "adamw", "lion", "sgd", "muon"});
     config.optimizer.name = named(optimizer);
     if (one_of(random, std::vector<int>{0, 1, 2}) == 0) config.model.attention_window = 3;
     const int ranks = choose(config, random);

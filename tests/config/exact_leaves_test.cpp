@@ -25,6 +25,49 @@ TEST(ExactLeaves, DivideHeadsAndTheMlp) {
   EXPECT_THAT(with_leaves(1, {"parallel.exact_leaves=4", "model.ffn_hidden_size=3074"}),
               HasSubstr("does not divide model.ffn_hidden_size = 3074"));
   EXPECT_THAT(with_leaves(1, {"parallel.exact_leaves=3"}), HasSubstr("not a power of two"));
+  EXPECT_THAT(with_leaves(1, {"parallel.exact_leaves=4", "model.family=llama", "moe.num_experts=8",
+                              "moe.shared_ffn_hidden_size=6"}),
+              HasSubstr("does not divide moe.shared_ffn_hidden_size = 6"));
+}
+
+// Leaves copy key and value heads, whose number must then be a power of two.
+TEST(ExactLeaves, CanBeMoreThanKeyHeads) {
+  const auto with_heads = [](const char* heads, const char* key_heads) {
+    return with_leaves(8, {"parallel.exact_leaves=8", "parallel.tp=8", "model.family=llama",
+                           std::string("model.num_heads=") + heads,
+                           std::string("model.num_kv_heads=") + key_heads});
+  };
+  EXPECT_EQ(with_heads("16", "1"), "accepted");
+  EXPECT_EQ(with_heads("16", "4"), "accepted");
+  EXPECT_THAT(with_heads("12", "4"), HasSubstr("tp"));
+  EXPECT_THAT(with_leaves(1, {"parallel.exact_leaves=8", "model.family=llama", "model.num_heads=12",
+                              "model.num_kv_heads=4"}),
+              HasSubstr("does not divide model.num_heads = 12"));
+}
+
+TEST(ExactLeaves, AreWholeBlocksOfFp8) {
+  const std::vector<std::string> fp8 = {"parallel.exact_leaves=4", "fp8.recipe=blockwise",
+                                        "model.num_heads=8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), fp8.begin(), fp8.end());
+    return with_leaves(1, more);
+  };
+  EXPECT_EQ(with({"model.head_dim=128", "model.ffn_hidden_size=3072"}), "accepted");
+  EXPECT_THAT(with({"model.head_dim=128", "model.ffn_hidden_size=3136"}),
+              HasSubstr("model.ffn_hidden_size = 3136 over parallel.exact_leaves = 4 is 784"));
+  EXPECT_THAT(with({"model.head_dim=96", "model.ffn_hidden_size=3072"}),
+              HasSubstr("parallel.exact_leaves = 4"));
+}
+
+// Its heads have rows of words and of samples, so it has no exact blocks.
+TEST(ExactLeaves, OfBertNeedNoBlocksAndWholeRows) {
+  const auto bert = [](const std::string& setting) {
+    return layout_refused(4, {"model.family=bert", "parallel.numerics=exact",
+                              "parallel.exact_leaves=4", "parallel.tp=4", setting});
+  };
+  EXPECT_EQ(bert("parallel.pp=1"), "accepted");
+  EXPECT_THAT(bert("parallel.sequence_parallel=true"), HasSubstr("parallel.sequence_parallel"));
+  EXPECT_THAT(bert("model.qk_norm=true"), HasSubstr("model.qk_norm"));
 }
 
 TEST(ExactLeaves, GoWithADegreeThatDividesThemAndExactBlocks) {
@@ -41,10 +84,9 @@ TEST(ExactLeaves, NameWhatTheyDoNotCover) {
     return with_leaves(1, {"parallel.exact_leaves=2", setting});
   };
   EXPECT_THAT(refusal("run.device=cuda"), HasSubstr("run.device"));
-  EXPECT_THAT(refusal("moe.num_experts=4"), HasSubstr("moe.num_experts"));
-  EXPECT_THAT(refusal("optimizer.name=muon"), HasSubstr("muon"));
   EXPECT_THAT(refusal("optimizer.moment_dtype=bf16"), HasSubstr("moment_dtype"));
-  EXPECT_THAT(refusal("fp8.recipe=tensorwise"), HasSubstr("fp8.recipe"));
+  for (const char* covered : {"moe.num_experts=4", "optimizer.name=muon", "fp8.recipe=tensorwise"})
+    EXPECT_EQ(refusal(covered), "accepted");
 }
 
 }  // namespace

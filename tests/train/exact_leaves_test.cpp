@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 
 #include "base/error.h"
+#include "config/run_rules.h"
 #include "named.h"
 #include "train/local_ranks.h"
 
@@ -16,63 +18,117 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Eight query heads in four groups, or four heads with "gpt" and "alibi". Together the families
-// cover every attribute that a decoder can have.
+// Names of leaves_model(). Together they cover every attribute that a model can have.
+const Names families = {"gpt",         "alibi",      "bert",         "llama",         "windows",
+                        "outputs",     "olmo",       "one key head", "gpt-oss",       "experts",
+                        "residual",    "latent",     "delta",        "delta experts", "mtp llama",
+                        "mtp windows", "mtp experts"};
+
+void as_gemma(ModelConfig& m) {
+  m.tie_embeddings = m.scale_embedding = true;
+  m.zero_centered_norms = m.zero_centered_qk_norms = true;
+  m.activation = MlpActivation::geglu;
+  m.attention_window = 5;
+  m.window_layers = {0, 2};
+  m.rope_base_local = 100;
+  m.attention_soft_cap = 20;
+  m.logit_soft_cap = 10;
+  m.attention_dropout = 0.1;
+  m.norm_placement = NormPlacement::both;
+}
+
+// As EXAONE 4 and Granite.
+void as_granite(ModelConfig& m) {
+  m.norm_placement = NormPlacement::output;
+  m.bias = m.qkv_bias = true;
+  m.rope_percent = 0.5;
+  m.no_rope_layers = {1, 3};
+  m.attention_scale = 0.3;
+  m.embedding_multiplier = 3;
+  m.residual_multiplier = 0.5;
+  m.logit_multiplier = 0.25;
+}
+
+void as_gpt_oss(ModelConfig& m) {
+  m.num_kv_heads = 2;
+  m.qk_norm = false;
+  m.qkv_bias = m.attention_sinks = true;
+  m.attention_window = 3;
+  m.window_layers = {0, 2};
+  m.moe.num_experts = 8;
+  m.moe.ffn_hidden_size = 24;
+  m.moe.linear_bias = m.moe.router_bias = true;
+}
+
+void as_qwen3_next(ModelConfig& m) {
+  m.zero_centered_norms = m.zero_centered_qk_norms = m.attention_gate = true;
+  m.rope_percent = 0.5;
+  m.linear_layers = {0, 2};
+  m.linear_key_heads = 4;
+  m.linear_value_heads = 8;
+  m.linear_key_head_dim = 3;
+  m.linear_value_head_dim = 5;
+}
+
+// Eight query heads in four groups, or four heads with "gpt", "alibi", "bert" and "latent".
 Config leaves_model(const std::string& family, const std::string& precision) {
-  const bool gpt = family == "gpt" || family == "alibi";
-  Config config = config_of(precision, 4, gpt ? "gpt" : "llama");
+  const auto is = [&](const char* name) {
+    return family == name || family == fmt::format("mtp {}", name);
+  };
+  const bool gpt = is("gpt") || is("alibi"), bert = is("bert"), latent = is("latent");
+  const std::string base = is("experts")                                             ? "experts"
+                           : is("delta experts") || is("residual") || latent || bert ? family
+                           : gpt                                                     ? "gpt"
+                                                                                     : "llama";
+  Config config = config_of(precision, 4, base);
   ModelConfig& m = config.model;
   m.ffn_hidden_size = 24;
-  if (family == "alibi") {
+  m.moe.capacity_factor = 0;  // which conflicts with tp
+  if (is("alibi")) {
     m.position = PositionEncoding::alibi;
     m.embedding_norm = true;
     m.tie_embeddings = false;
     m.activation = MlpActivation::squared_relu;
   }
-  if (!gpt) {
+  if (!gpt && !bert && !latent) {
     m.num_heads = 8;
     m.num_kv_heads = 4;
     m.head_dim = 4;
     m.qk_norm = true;
   }
   if (family.starts_with("mtp")) m.mtp_layers = 2;
-  if (family == "windows" || family == "mtp windows") {  // as Gemma 3
-    m.tie_embeddings = m.scale_embedding = true;
-    m.zero_centered_norms = m.zero_centered_qk_norms = true;
-    m.activation = MlpActivation::geglu;
-    m.attention_window = 5;
-    m.window_layers = {0, 2};
-    m.rope_base_local = 100;
-    m.attention_soft_cap = 20;
-    m.logit_soft_cap = 10;
-    m.attention_dropout = 0.1;
-    m.norm_placement = NormPlacement::both;
+  if (is("windows")) as_gemma(m);
+  if (is("outputs")) as_granite(m);
+  if (is("olmo")) m.qk_norm_over = NormSpan::all_heads;
+  if (is("one key head")) {
+    m.num_kv_heads = 1;
+    m.qkv_bias = true;
   }
-  if (family == "outputs") {  // as EXAONE 4 and Granite
-    m.norm_placement = NormPlacement::output;
-    m.bias = m.qkv_bias = true;
-    m.rope_percent = 0.5;
-    m.no_rope_layers = {1, 3};
-    m.attention_scale = 0.3;
-    m.embedding_multiplier = 3;
-    m.residual_multiplier = 0.5;
-    m.logit_multiplier = 0.25;
-  }
-  if (family == "delta") {  // as Qwen3-Next
-    m.zero_centered_norms = m.zero_centered_qk_norms = m.attention_gate = true;
-    m.rope_percent = 0.5;
-    m.linear_layers = {0, 2};
-    m.linear_key_heads = 4;
-    m.linear_value_heads = 8;
-    m.linear_key_head_dim = 3;
-    m.linear_value_head_dim = 5;
-  }
-  config.parallel.exact_block = 2;
+  if (is("gpt-oss")) as_gpt_oss(m);
+  if (is("delta") || is("delta experts")) as_qwen3_next(m);
+  config.parallel.exact_block = bert ? 0 : 2;
   config.parallel.exact_leaves = 4;
+  config.data.mask_prob = 1;  // BERT predicts every word
+  config.data.path = {"unused"};
+  config.run.dir = "unused";
+  config.train.iters = 5;
   config.optimizer.initial_loss_scale = 0x1p24;
   config.optimizer.loss_scale_window = 2;
   config.optimizer.hysteresis = 1;
   return config;
+}
+
+// Products of `recipe`, in a model whose leaves are whole blocks of it.
+void use_fp8(Config& config, const std::string& recipe) {
+  config.fp8.recipe = named(recipe);
+  if (config.fp8.recipe == Fp8Recipe::none) return;
+  config.fp8.format = Fp8Mix::hybrid;
+  config.fp8.first_layers_bf16 = 1;
+  if (config.fp8.recipe != Fp8Recipe::blockwise) return;
+  ModelConfig& m = config.model;
+  m.head_dim = 128;
+  m.ffn_hidden_size = 128 * config.parallel.exact_leaves;
+  if (m.moe.shared_ffn_hidden_size > 0) m.moe.shared_ffn_hidden_size = m.ffn_hidden_size;
 }
 
 Config with(Config config, int tp, bool sequence_parallel, int pp = 1, int zero = 0) {
@@ -96,6 +152,13 @@ TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
                                           {"llama", "fp32"},
                                           {"windows", "bf16"},
                                           {"outputs", "bf16"},
+                                          {"olmo", "bf16"},
+                                          {"one key head", "bf16"},
+                                          {"gpt-oss", "fp32"},
+                                          {"experts", "bf16"},
+                                          {"residual", "fp32"},
+                                          {"latent", "bf16"},
+                                          {"delta experts", "fp32"},
                                           {"delta", "bf16"},
                                           {"delta", "fp32"},
                                           {"mtp llama", "fp32"},
@@ -103,8 +166,34 @@ TEST(ExactLeaves, GiveTheSameBitsForEveryDegree) {
     SCOPED_TRACE(fmt::format("{} {}", family, precision));
     const Config config = leaves_model(family, precision);
     const Result expected = train(config, 1);
-    expect_same(train(with(config, 2, false), 2), expected);
+    if (config.model.moe.num_experts == 0) expect_same(train(with(config, 2, false), 2), expected);
     expect_same(train(with(config, 2, true, 2, 1), 4), expected);
+    expect_same(train(with(config, 4, true), 4), expected);
+  }
+}
+
+// Its micro-batches have the same rows on every layout without sequence parallelism.
+TEST(ExactLeaves, GiveTheSameBitsForBert) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    const Config config = leaves_model("bert", precision);
+    const Result expected = train(config, 1);
+    expect_same(train(with(config, 2, false), 2), expected);
+    expect_same(train(with(config, 2, false, 2, 1), 4), expected);
+    expect_same(train(with(config, 4, false, 1, 3), 4), expected);
+  }
+}
+
+TEST(ExactLeaves, GiveTheSameBitsInFp8AndWithMuon) {
+  for (const auto& [family, recipe, optimizer] : {std::tuple{"llama", "tensorwise", "adamw"},
+                                                  {"one key head", "blockwise", "adamw"},
+                                                  {"experts", "blockwise", "muon"},
+                                                  {"latent", "none", "muon"}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", family, recipe, optimizer));
+    Config config = leaves_model(family, "bf16");
+    use_fp8(config, recipe);
+    config.optimizer.name = named(optimizer);
+    const Result expected = train(config, 1);
+    expect_same(train(with(config, 2, true, 2), 4), expected);
     expect_same(train(with(config, 4, true), 4), expected);
   }
 }
@@ -122,7 +211,7 @@ TEST(ExactLeaves, OfAnotherNumberGiveOtherBits) {
 
 // Gradient norm squares are summed over parts of a parameter that are never split across ranks.
 TEST(ExactLeaves, CutNoPartOfTheNorm) {
-  for (const char* family : {"gpt", "alibi", "llama", "windows", "outputs", "delta", "mtp llama"}) {
+  for (const std::string& family : families) {
     const Config config = leaves_model(family, "fp32");
     BuildOptions options;
     options.batch = batch;
@@ -144,23 +233,45 @@ class LeafLayouts {
  public:
   explicit LeafLayouts(int seed) : random_(static_cast<unsigned>(seed)) {}
 
+  // A random model that one rank can train, and its name.
+  std::pair<Config, std::string> model() {
+    for (;;) {
+      const auto family = one_of(families), precision = one_of(Names{"bf16", "fp32", "fp16"});
+      const auto recipe = one_of(Names{"none", "none", "none", "tensorwise", "blockwise"});
+      const auto optimizer = one_of(Names{"adamw", "adamw", "muon", "lion", "sgd"});
+      Config config = leaves_model(family, precision);
+      config.parallel.exact_leaves = one_of(std::vector<int>{2, 4, 4, 8});
+      config.optimizer.name = named(optimizer);
+      config.optimizer.qk_clip_threshold = optimizer == "muon" ? 0.1 : 0;
+      use_fp8(config, recipe);
+      try {
+        check_run(config, 1);
+      } catch (const Error&) {
+        continue;
+      }
+      return {config, fmt::format("{} {} {} {}, {} leaves", family, precision, recipe, optimizer,
+                                  config.parallel.exact_leaves)};
+    }
+  }
+
   // Sets a random layout that the configuration allows, on 1 to 8 ranks.
   int choose(Config& config) {
     for (;;) {
       ParallelConfig p = config.parallel;
       const int ranks = one_of(std::vector<int>{1, 2, 4, 8});
-      p.tp = one_of(std::vector<int>{1, 2, 4});
+      p.tp = one_of(std::vector<int>{1, 2, 4, 8});
       p.sequence_parallel = one_of(std::vector<int>{0, 1}) == 1;
       p.pp = one_of(std::vector<int>{1, 1, 2, 4});
       p.schedule = named(one_of(Names{"gpipe", "1f1b", "zb1p", "zbv", "vhalf"}));
       p.cp = one_of(std::vector<int>{1, 1, 2});
       p.cp_attention = named(one_of(Names{"all_gather", "ulysses"}));
+      p.ep = config.model.moe.num_experts > 0 ? one_of(std::vector<int>{1, 2, 4}) : 1;
       p.zero = one_of(std::vector<int>{0, 1, 2, 3});
       p.recompute = named(one_of(Names{"none", "selective", "full"}));
       Config chosen = config;
       chosen.parallel = p;
       try {
-        validate_layout(chosen, ranks);
+        check_run(chosen, ranks);
       } catch (const Error&) {
         continue;  // try another layout
       }
@@ -179,21 +290,23 @@ class LeafLayouts {
 
 void try_layouts(int count, int seed) {
   LeafLayouts layouts(seed);
-  std::map<std::pair<std::string, std::string>, Result> alone;
+  std::map<std::string, Result> alone;
+  int of_tensor_ranks = 0;
   for (int i = 0; i < count; ++i) {
-    const auto family = layouts.one_of(
-        Names{"gpt", "alibi", "llama", "windows", "outputs", "mtp llama", "mtp windows"});
-    const auto precision = layouts.one_of(Names{"bf16", "fp32", "fp16"});
-    Config config = leaves_model(family, precision);
-    const auto [reference, added] = alone.try_emplace({family, precision});
+    auto [config, name] = layouts.model();
+    const auto [reference, added] = alone.try_emplace(name);
     if (added) reference->second = train(config, 1, 5);
     const int ranks = layouts.choose(config);
     const ParallelConfig& p = config.parallel;
-    SCOPED_TRACE(fmt::format("{} {}, {} ranks, tp {}{}, pp {} {}, cp {} {}, ZeRO {}, recompute {}",
-                             family, precision, ranks, p.tp, p.sequence_parallel ? " sp" : "", p.pp,
-                             p.schedule, p.cp, p.cp_attention, p.zero, p.recompute));
+    of_tensor_ranks += p.tp > 1;
+    SCOPED_TRACE(
+        fmt::format("{}, {} ranks, tp {}{}, pp {} {}, cp {} {}, ep {}, ZeRO {}, recompute {}", name,
+                    ranks, p.tp, p.sequence_parallel ? " sp" : "", p.pp, p.schedule, p.cp,
+                    p.cp_attention, p.ep, p.zero, p.recompute));
     expect_same(train(config, ranks, 5), reference->second);
   }
+  std::printf("%d layouts of %d models, %d of them with tensor parallelism\n", count,
+              static_cast<int>(alone.size()), of_tensor_ranks);
 }
 
 int layouts_wanted(int otherwise) {

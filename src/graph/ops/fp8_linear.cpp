@@ -27,20 +27,6 @@ Fp8Tiles tiles_of_rows(const Graph& g, const Shape& shape, Fp8Type type, bool ov
   return {rows, cols, run, fp8_block, 1, type, fp8.power_of_2_scales};
 }
 
-// Returns the operands in the order of the node.
-Fp8Operands operands_of(DeviceKind device, const Graph& g, const Node& node, Product product) {
-  const Shape& first = g.value(node.inputs[0]).shape;
-  const Shape& second = g.value(node.inputs[1]).shape;
-  const Fp8Products& fp8 = g.fp8();
-  const bool sums = product == Product::weight_grad;
-  const Fp8Tiles a =
-      tiles_of_rows(g, first, product == Product::forward ? fp8.forward : fp8.backward, sums);
-  const Fp8Tiles b =
-      sums ? tiles_of_rows(g, second, fp8.forward, true) : tiles_of_weights(fp8, second, 1);
-  TRIREME_CHECK(a.rows % a.run == 0 && b.rows % b.run == 0);
-  return {device, g, a, b, product == Product::forward ? second[0] : second[1], !sums};
-}
-
 // Takes the maximum over ranks that hold parts of the same tile, so that they share a scale.
 void share_largest(const Launch& l, float* largest, std::int64_t count) {
   const Fp8Products& fp8 = l.graph.fp8();
@@ -49,19 +35,26 @@ void share_largest(const Launch& l, float* largest, std::int64_t count) {
     if (named.size > 1) group_of(l, named).maximum(l.queue, largest, count, DType::f32);
 }
 
+// Rounded operands whose scales are found, but which are not rounded yet.
+template <class T>
+Fp8Rounded<T> find_scales(const Launch& l, const Fp8Operands& o, std::byte* scratch) {
+  const Fp8Rounded<T> rounded(l.device, l.queue, o, scratch);
+  rounded.find_largest(l.input<T>(0), l.input<T>(1));
+  share_largest(l, rounded.largest(), o.a.count() + o.b.count());
+  return rounded;
+}
+
 template <class T>
 void launch_as(const Launch& l, Product product) {
   const Graph& g = l.graph;
   const auto& prepared = *static_cast<const Fp8Prepared*>(l.prepared);
-  const Fp8Operands o = operands_of(l.device.target().device, g, l.node, product);
+  const Fp8Operands o = fp8_operands(l.device.target().device, g, l.node, product);
   const bool sums = product == Product::weight_grad;
   const bool in_blocks = sums && g.exact_block() > 0;
   auto* const gradient = static_cast<std::byte*>(l.workspace);  // for one block
   std::byte* const scratch =
       gradient + (sums ? block_gradient_bytes(g, l.output_value(0).shape.count()) : 0);
-  const Fp8Rounded<T> rounded(l.device, l.queue, o, scratch);
-  rounded.find_largest(l.input<T>(0), l.input<T>(1));
-  share_largest(l, rounded.largest(), o.a.count() + o.b.count());
+  const auto rounded = find_scales<T>(l, o, scratch);
   const T* bias = nullptr;
   if (product == Product::forward && l.node.as<LinearAttributes>().adds_bias)
     bias = l.input<const T>(2);
@@ -92,9 +85,43 @@ void launch_as(const Launch& l, Product product) {
 
 }  // namespace
 
+bool rounds_to_fp8(const Graph& g, const Node& node) {
+  return is_fp8(g) && node.as<LinearAttributes>().may_round;
+}
+
+Fp8Operands fp8_operands(DeviceKind device, const Graph& g, const Node& node, Product product) {
+  const Shape& first = g.value(node.inputs[0]).shape;
+  const Shape& second = g.value(node.inputs[1]).shape;
+  const Fp8Products& fp8 = g.fp8();
+  const bool sums = product == Product::weight_grad;
+  const Fp8Tiles a =
+      tiles_of_rows(g, first, product == Product::forward ? fp8.forward : fp8.backward, sums);
+  const Fp8Tiles b =
+      sums ? tiles_of_rows(g, second, fp8.forward, true) : tiles_of_weights(fp8, second, 1);
+  TRIREME_CHECK(a.rows % a.run == 0 && b.rows % b.run == 0);
+  const LeafCut& leaves = node.as<LinearAttributes>().leaves;
+  const std::int64_t cols = product == Product::forward ? leaves.columns(second[0]) : second[1];
+  return {device, g, a, b, cols, !sums};
+}
+
+template <class T>
+Fp8Rounded<T> round_operands(const Launch& l, const Fp8Operands& operands, std::byte* scratch) {
+  const auto rounded = find_scales<T>(l, operands, scratch);
+  rounded.round(l.input<T>(0), l.input<T>(1));
+  return rounded;
+}
+
+#define TRIREME_ROUND(T) \
+  template Fp8Rounded<T> round_operands(const Launch&, const Fp8Operands&, std::byte*)
+TRIREME_ROUND(float);
+TRIREME_ROUND(bf16);
+TRIREME_ROUND(f16);
+TRIREME_ROUND(double);
+#undef TRIREME_ROUND
+
 std::int64_t fp8_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                            const LinearShape& shape) {
-  const Fp8Operands o = operands_of(target.device, g, node, product);
+  const Fp8Operands o = fp8_operands(target.device, g, node, product);
   if (target.device == DeviceKind::cpu)
     return o.rest + cpu::linear_workspace(target, o.type, product, shape);
   return std::max(o.rest, fp8_bytes_scratch(g, product, o)) +
@@ -104,7 +131,7 @@ std::int64_t fp8_workspace(const Target& target, const Graph& g, const Node& nod
 std::shared_ptr<const void> prepare_fp8(Device& device, const Graph& g, const Node& node,
                                         Product product, const LinearShape& shape) {
   return prepare_fp8(device, g, product, shape,
-                     operands_of(device.target().device, g, node, product));
+                     fp8_operands(device.target().device, g, node, product));
 }
 
 void launch_fp8(const Launch& l, Product product) {

@@ -5,7 +5,9 @@
 
 #include "backend/cpu/kernels.h"
 #include "backend/gpu_workspace.h"
+#include "base/line_parts.h"
 #include "graph/ops/definitions.h"
+#include "graph/ops/leaf_linear.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
 
@@ -21,8 +23,72 @@ void infer_sums(Graph& g, Node& node) {
   add_output(g, node, 0, g.accumulate(), {g.value(node.inputs[0]).shape[0], 2});
 }
 
+// Whether the sums are made of leaves, those of all ranks included.
+bool sums_leaves(const HeadNormAttributes& a) {
+  return a.all_heads && a.leaves > 0;
+}
+
+// Layout of the scratch for sums of leaves: a leaf's heads of x and of dy, and the sums.
+struct SumScratch {
+  HeadNormShape leaf;
+  std::int64_t dy = 0, sums = 0, bytes = 0;
+
+  SumScratch(const Graph& g, const Node& node)
+      : leaf(shape_of(node.as<HeadNormAttributes>(), g.value(node.inputs[0]))) {
+    const auto& a = node.as<HeadNormAttributes>();
+    if (!sums_leaves(a)) return;
+    TRIREME_CHECK(leaf.groups % a.leaves == 0);
+    leaf.groups /= a.leaves;
+    const std::int64_t heads = leaf.rows * leaf.qkv_cols() * size_of(g.compute());
+    LineParts parts;
+    parts.add(heads);
+    dy = parts.add(node.inputs[1] == no_value ? 0 : heads);
+    sums = parts.add(LeafTree::buffers(a.leaves) * leaf.rows * 2 * size_of(g.accumulate()));
+    bytes = parts.bytes;
+  }
+};
+
+std::int64_t workspace_sums(const Target&, const Graph& g, const Node& node) {
+  return SumScratch(g, node).bytes;
+}
+
+template <class T>
+void launch_sums_of_leaves(const Launch& l) {
+  using A = Acc<T>;
+  const auto& a = l.node.as<HeadNormAttributes>();
+  const SumScratch scratch(l.graph, l.node);
+  const HeadNormShape& leaf = scratch.leaf;
+  const std::int64_t columns = leaf.qkv_cols(), count = leaf.rows * 2;
+  auto* const memory = static_cast<std::byte*>(l.workspace);
+  const auto heads_of = [&](int input, std::int64_t number, std::int64_t at) -> const T* {
+    if (!l.in[input]) return nullptr;
+    auto* const heads = reinterpret_cast<T*>(memory + at);
+    kernels<T>(l).copy_blocks(l.queue, heads, l.input<T>(input),
+                              {.counts = {leaf.rows, 1, 1},
+                               .dst_strides = {columns, 0, 0},
+                               .src_strides = {columns * a.leaves, 0, 0},
+                               .src_first = number * columns,
+                               .width = columns});
+    return heads;
+  };
+  const auto weights_of = [&](int input, std::int64_t first) -> const T* {
+    return l.in[input] ? l.input<T>(input) + first : nullptr;
+  };
+  LeafTree tree(l, l.graph.accumulate(), count, memory + scratch.sums);
+  for (std::int64_t i = 0; i < a.leaves; ++i) {
+    kernels<T>(l).head_sums(l.queue, leaf, static_cast<A*>(tree.next()), heads_of(0, i, 0),
+                            heads_of(1, i, scratch.dy), weights_of(2, i * leaf.query_weights()),
+                            weights_of(3, i * leaf.key_weights()));
+    tree.take();
+  }
+  if (a.group.size > 1)
+    group_of(l, a.group).sum_in_tree(l.queue, memory + scratch.sums, count, l.graph.accumulate());
+  l.queue.copy(l.out[0], memory + scratch.sums, count * size_of(l.graph.accumulate()));
+}
+
 void launch_sums(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    if (sums_leaves(l.node.as<HeadNormAttributes>())) return launch_sums_of_leaves<T>(l);
     kernels<T>(l).head_sums(l.queue, shape_of(l.node.as<HeadNormAttributes>(), l.input_value(0)),
                             l.output<Acc<T>>(0), l.input<T>(0), l.input<T>(1), l.input<T>(2),
                             l.input<T>(3));
@@ -51,10 +117,12 @@ void gradient(GradientBuilder& b, const Node& node) {
                 keys = node.inputs[2];
   ValueId sums = no_value;
   if (node.inputs[3] != no_value) {
-    const ValueId own =
-        b.emit(Phase::input_grad, OpKind::head_sums, a, {qkv, dy, queries, keys}).outputs[0];
-    sums = b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{a.group, true}, {own})
-               .outputs[0];
+    sums = b.emit(Phase::input_grad, OpKind::head_sums, a, {qkv, dy, queries, keys}).outputs[0];
+    if (!sums_leaves(a)) {
+      sums =
+          b.emit(Phase::input_grad, OpKind::all_reduce, CollectiveAttributes{a.group, true}, {sums})
+              .outputs[0];
+    }
   }
   b.set_grad(qkv, b.emit(Phase::input_grad, OpKind::head_norm_grad, a,
                          {dy, qkv, queries, keys, node.outputs[1], sums, g.gradient_of(queries),
@@ -87,7 +155,8 @@ struct LeafScratch {
 
   LeafScratch(const Graph& g, const Node& node)
       : leaf(shape_of(node.as<HeadNormAttributes>(), g.value(node.inputs[1]))),
-        leaves(std::max<std::int64_t>(1, node.as<HeadNormAttributes>().leaves)) {
+        leaves(leaf.all_heads ? 1
+                              : std::max<std::int64_t>(1, node.as<HeadNormAttributes>().leaves)) {
     leaf.rows = RowBlocks(g, leaf.rows).rows;
     if (leaves == 1) return;
     TRIREME_CHECK(leaf.groups % leaves == 0);
@@ -213,14 +282,15 @@ const OpDefinition head_norm_grad_op{.name = "head_norm_grad",
                                      .infer = infer_grad,
                                      .workspace = workspace_grad,
                                      .launch = launch_grad};
-const OpDefinition head_sums_op{.name = "head_sums", .infer = infer_sums, .launch = launch_sums};
+const OpDefinition head_sums_op{
+    .name = "head_sums", .infer = infer_sums, .workspace = workspace_sums, .launch = launch_sums};
 
 ValueId head_norm(Graph& g, ValueId qkv, ValueId query_weight, ValueId key_weight,
                   const HeadNormAttributes& attributes) {
   ValueId sums = no_value;
-  if (attributes.group.size > 1) {
+  if (attributes.group.size > 1 || sums_leaves(attributes)) {
     sums = g.emit(OpKind::head_sums, attributes, {qkv, no_value, no_value, no_value}).outputs[0];
-    sums = all_reduce(g, sums, attributes.group, true);
+    if (!sums_leaves(attributes)) sums = all_reduce(g, sums, attributes.group, true);
   }
   return g.emit(OpKind::head_norm, attributes, {qkv, query_weight, key_weight, sums}).outputs[0];
 }

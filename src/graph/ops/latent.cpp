@@ -1,5 +1,7 @@
 // Assembles queries, keys and values of latent attention in the layout of attention.
+#include "base/line_parts.h"
 #include "graph/ops/definitions.h"
+#include "graph/ops/leaf_linear.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/support.h"
 
@@ -88,8 +90,68 @@ void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 2, g.compute(), {rows, a.rope_dim});
 }
 
+BlockCopy sum_over_heads(const BlockCopy& to_heads) {
+  BlockCopy sum = to_heads.inverse();
+  for (auto* counted : {sum.counts, sum.dst_strides, sum.src_strides})
+    std::swap(counted[1], counted[2]);
+  return sum;
+}
+
+// Layout of the scratch for sums over leaves: the part of each head, the same in the type of sums,
+// and the sums.
+struct LeafScratch {
+  std::int64_t wide = 0, sums = 0, bytes = 0;
+
+  LeafScratch(const Graph& g, const Node& node) {
+    const auto& a = node.as<LatentAttributes>();
+    if (a.leaves.count == 0) return;
+    const std::int64_t rows = g.value(node.inputs[0]).shape[0], all = rows * a.heads * a.rope_dim;
+    LineParts parts;
+    parts.add(all * size_of(g.compute()));
+    wide = parts.add(all * size_of(g.accumulate()));
+    sums =
+        parts.add(LeafTree::buffers(a.leaves.count) * rows * a.rope_dim * size_of(g.accumulate()));
+    bytes = parts.bytes;
+  }
+};
+
+std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
+  return LeafScratch(g, node).bytes;
+}
+
+// The gradient of the shared part of keys, which does not depend on where the heads are.
+template <class T>
+void sum_leaves(const Launch& l, const BlockCopy& to_heads) {
+  using A = Acc<T>;
+  const auto& a = l.node.as<LatentAttributes>();
+  const LeafScratch scratch(l.graph, l.node);
+  auto* const memory = static_cast<std::byte*>(l.workspace);
+  auto* const apart = reinterpret_cast<T*>(memory);
+  auto* const wide = reinterpret_cast<A*>(memory + scratch.wide);
+  const std::int64_t rows = l.output_value(0).shape[0], width = a.heads * a.rope_dim;
+  const std::int64_t count = rows * a.rope_dim, heads = a.heads / a.leaves.count;
+  BlockCopy parts = to_heads.inverse();
+  parts.dst_strides[0] = width;
+  parts.dst_strides[1] = a.rope_dim;
+  kernels<T>(l).copy_blocks(l.queue, apart, l.input<T>(0), parts);
+  kernels<T>(l).scale_matrix(l.queue, wide, apart, 1, rows, width, false);
+  LeafTree tree(l, l.graph.accumulate(), count, memory + scratch.sums);
+  for (std::int64_t leaf = 0; leaf < a.leaves.count; ++leaf) {
+    const HeadColumns of_leaf{width, a.rope_dim, leaf * heads * a.rope_dim};
+    kernels<A>(l).sum_blocks(
+        l.queue, static_cast<A*>(tree.next()), wide,
+        sum_over_heads(copy_of(rows, heads, of_leaf, {a.rope_dim, 0, 0}, a.rope_dim)));
+    tree.take();
+  }
+  auto* const sums = reinterpret_cast<A*>(memory + scratch.sums);
+  if (a.leaves.group.size > 1)
+    group_of(l, a.leaves.group).sum_in_tree(l.queue, sums, count, l.graph.accumulate());
+  kernels<T>(l).store_sums(l.queue, l.output<T>(2), sums, nullptr, rows, a.rope_dim);
+}
+
 void launch_grad(const Launch& l) {
-  const Copies copies(l.node.as<LatentAttributes>(), l.output_value(0).shape[0]);
+  const auto& a = l.node.as<LatentAttributes>();
+  const Copies copies(a, l.output_value(0).shape[0]);
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const auto copy = [&](int to, const BlockCopy& part) {
       kernels<T>(l).copy_blocks(l.queue, l.output<T>(to), l.input<T>(0), part.inverse());
@@ -97,10 +159,9 @@ void launch_grad(const Launch& l) {
     copy(0, copies.query);
     copy(1, copies.plain_key);
     copy(1, copies.value);
-    BlockCopy sum = copies.rope_key.inverse();
-    for (auto* counted : {sum.counts, sum.dst_strides, sum.src_strides})
-      std::swap(counted[1], counted[2]);
-    kernels<T>(l).sum_blocks(l.queue, l.output<T>(2), l.input<T>(0), sum);
+    if (a.leaves.count > 0) return sum_leaves<T>(l, copies.rope_key);
+    kernels<T>(l).sum_blocks(l.queue, l.output<T>(2), l.input<T>(0),
+                             sum_over_heads(copies.rope_key));
   });
 }
 
@@ -108,8 +169,10 @@ void launch_grad(const Launch& l) {
 
 const OpDefinition latent_heads_op{
     .name = "latent_heads", .infer = infer, .gradient = gradient, .launch = launch};
-const OpDefinition latent_heads_grad_op{
-    .name = "latent_heads_grad", .infer = infer_grad, .launch = launch_grad};
+const OpDefinition latent_heads_grad_op{.name = "latent_heads_grad",
+                                        .infer = infer_grad,
+                                        .workspace = workspace_grad,
+                                        .launch = launch_grad};
 
 ValueId latent_heads(Graph& g, ValueId q, ValueId kv, ValueId key_rope,
                      const LatentAttributes& attributes) {

@@ -42,4 +42,9 @@ std::shared_ptr<const void> prepare_leaves(Device& device, const Graph& g, const
                                            Product product, const LinearShape& whole);
 void launch_leaves(const Launch& l, Product product);
 
+// Adds the gradient of the outputs of a leaf, some of which other leaves share (LeafCut::shared),
+// to output 0 of the launch, a fixed-point gradient: `width` elements for each output.
+void add_leaf_outputs(const Launch& l, const LeafCut& cut, std::int64_t leaf, const void* made,
+                      std::int64_t outputs, std::int64_t width);
+
 }  // namespace trireme::ops

@@ -12,10 +12,6 @@
 namespace trireme::ops {
 namespace {
 
-bool is_rounded(const Graph& g, const Node& node) {
-  return is_fp8(g) && node.as<LinearAttributes>().may_round;
-}
-
 bool has_leaves(const Node& node) {
   return node.as<LinearAttributes>().leaves.count > 0;
 }
@@ -33,7 +29,7 @@ template <Product product>
 std::int64_t own_workspace(const Target& target, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
   if (has_leaves(node)) return leaf_workspace(target, g, node, product, shape);
-  if (is_rounded(g, node)) return fp8_workspace(target, g, node, product, shape);
+  if (rounds_to_fp8(g, node)) return fp8_workspace(target, g, node, product, shape);
   return target.device == DeviceKind::cpu
              ? cpu::linear_workspace(target, g.compute(), product, shape)
              : gpu::linear_workspace(target.device, g.compute(), product, shape);
@@ -51,7 +47,7 @@ template <Product product>
 std::shared_ptr<const void> prepare(Device& device, const Graph& g, const Node& node) {
   const LinearShape shape = shape_of<product>(g, node);
   if (has_leaves(node)) return prepare_leaves(device, g, node, product, shape);
-  if (is_rounded(g, node)) return prepare_fp8(device, g, node, product, shape);
+  if (rounds_to_fp8(g, node)) return prepare_fp8(device, g, node, product, shape);
   return device.linear(g.compute(), product, shape);
 }
 
@@ -64,7 +60,7 @@ Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t n
 template <Product product>
 void launch(const Launch& l) {
   if (has_leaves(l.node)) return launch_leaves(l, product);
-  if (is_rounded(l.graph, l.node)) return launch_fp8(l, product);
+  if (rounds_to_fp8(l.graph, l.node)) return launch_fp8(l, product);
   const void* bias = nullptr;
   if constexpr (product == Product::forward) {
     if (l.node.as<LinearAttributes>().adds_bias) bias = l.in[2];
@@ -80,7 +76,7 @@ void launch(const Launch& l) {
 
 void launch_weight_grad(const Launch& l) {
   if (has_leaves(l.node)) return launch_leaves(l, Product::weight_grad);
-  if (is_rounded(l.graph, l.node)) return launch_fp8(l, Product::weight_grad);
+  if (rounds_to_fp8(l.graph, l.node)) return launch_fp8(l, Product::weight_grad);
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
   if (l.graph.exact_block() == 0)
     return linear.run(l.queue, l.out[0], l.in[0], l.in[1], nullptr, l.accumulate, l.workspace);
@@ -108,7 +104,8 @@ void infer_forward(Graph& g, Node& node) {
           "x is [rows, in] and the weight [out, in]");
   require(node.inputs[2] == no_value || g.value(node.inputs[2]).shape.count() == weight.shape[0], g,
           node, "the bias must have one element per output");
-  add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0]});
+  add_output(g, node, 0, g.compute(),
+             {x.shape[0], node.as<LinearAttributes>().leaves.columns(weight.shape[0])});
 }
 
 double flops_forward(const Graph& g, const Node& node) {
@@ -128,7 +125,7 @@ void gradient(GradientBuilder& b, const Node& node) {
   b.emit(Phase::weight_grad, OpKind::linear_weight_grad, attributes,
          {dy, x, g.gradient_of(weight)});
   if (bias != no_value) {
-    b.emit(Phase::weight_grad, OpKind::bias_grad, {}, {dy, g.gradient_of(bias)});
+    b.emit(Phase::weight_grad, OpKind::bias_grad, attributes, {dy, g.gradient_of(bias)});
   }
 }
 
@@ -141,9 +138,10 @@ void infer_input_grad(Graph& g, Node& node) {
 // inputs: dy, x, (gradient of the weight); output: that gradient
 void infer_weight_grad(Graph& g, Node& node) {
   const Value& dw = g.value(node.inputs[2]);
-  require(dw.shape[0] == g.value(node.inputs[0]).shape[1] &&
-              dw.shape[1] == g.value(node.inputs[1]).shape[1],
-          g, node, "the gradient must be [out, in]");
+  require(
+      node.as<LinearAttributes>().leaves.columns(dw.shape[0]) == g.value(node.inputs[0]).shape[1] &&
+          dw.shape[1] == g.value(node.inputs[1]).shape[1],
+      g, node, "the gradient must be [out, in]");
   node.outputs[0] = node.inputs[2];
   node.inputs[2] = no_value;
 }
@@ -152,10 +150,17 @@ double flops_weight_grad(const Graph& g, const Node& node) {
   return flops_of(g.value(node.inputs[0]), g.value(node.outputs[0]));
 }
 
+// Of the layer whose bias it is; a router has none.
+LeafCut leaves_of(const Node& node) {
+  const auto* const linear = std::get_if<LinearAttributes>(&node.attributes);
+  return linear ? linear->leaves : LeafCut{};
+}
+
 // inputs: dy, (gradient of the bias); output: that gradient
 void infer_bias_grad(Graph& g, Node& node) {
-  require(g.value(node.inputs[1]).shape.count() == g.value(node.inputs[0]).shape.back(), g, node,
-          "the bias must have one element per column");
+  require(leaves_of(node).columns(g.value(node.inputs[1]).shape.count()) ==
+              g.value(node.inputs[0]).shape.back(),
+          g, node, "the bias must have one element per column");
   node.outputs[0] = node.inputs[1];
   node.inputs[1] = no_value;
 }
@@ -180,10 +185,15 @@ void launch_bias_grad(const Launch& l) {
     auto* scratch = static_cast<std::byte*>(l.workspace);
     A* made = adds_blocks ? reinterpret_cast<A*>(scratch) : l.output<A>(0);
     auto* rest = reinterpret_cast<A*>(scratch + block_gradient_bytes(l.graph, cols));
+    const LeafCut leaves = leaves_of(l.node);
+    if (leaves.shared > 0 && !l.accumulate) l.queue.fill(l.out[0], 0, l.output_value(0).bytes());
     for (std::int64_t b = 0; b < blocks.count; ++b) {
       kernels<T>(l).bias_grad(l.queue, made, !adds_blocks && l.accumulate,
                               l.input<T>(0) + b * blocks.rows * cols, blocks.rows, cols, rest);
-      if (adds_blocks) add_block(l, 0, made, !l.accumulate && b == 0);
+      const std::int64_t outputs = leaves.shared > 0 ? cols / leaves.count : 0;
+      for (std::int64_t leaf = 0; leaf < leaves.count && outputs > 0; ++leaf)
+        add_leaf_outputs(l, leaves, leaf, made + leaf * outputs, outputs, 1);
+      if (adds_blocks && outputs == 0) add_block(l, 0, made, !l.accumulate && b == 0);
     }
   });
 }

@@ -1,4 +1,8 @@
 // Tests that with exact numerics no layout changes a bit of metrics.jsonl and the last checkpoint.
+#include <cstdlib>
+#include <map>
+#include <random>
+
 #include "jobs.h"
 
 namespace trireme::testing_cli {
@@ -23,6 +27,7 @@ class SameBits : public Jobs {
   }
 };
 class SlowSameBits : public SameBits {};
+class LongSameBits : public SameBits {};
 
 const std::vector<Layout> layouts = {
     {2, "train.micro_batch_size=1"},
@@ -121,6 +126,60 @@ TEST_F(SlowSameBits, TensorParallelDegrees) {
   ASSERT_EQ(train_on("parts", {2, "parallel.tp=2 train.exit_interval=6"}, exact).code, 0);
   ASSERT_EQ(train_on("parts", {1, exact}).code, 0) << read("parts.out");
   EXPECT_EQ(first_difference(path("parts"), path("whole")), "");
+}
+
+// Models of every kind of sum that leaves make.
+const std::vector<std::string> models_of_leaves = {
+    "model.family=gpt",
+    "model.family=llama model.num_kv_heads=1 model.qk_norm=true",
+    "model.family=llama model.num_kv_heads=2 model.attention_sinks=true model.attention_window=5",
+    "model.family=llama moe.num_experts=8 moe.first_layer=1 moe.shared_ffn_hidden_size=32 "
+    "moe.aux_loss_coeff=0.01 moe.ffn_hidden_size=32",
+    "model.family=llama model.kv_lora_rank=8 model.q_lora_rank=12 model.qk_nope_head_dim=8 "
+    "model.qk_rope_head_dim=4 moe.num_experts=4 moe.score=sigmoid moe.expert_bias=true",
+    "model.family=llama optimizer.name=muon optimizer.muon_lr=0.02",
+    "model.family=llama fp8.recipe=tensorwise",
+    "model.family=llama model.mtp_layers=1 model.tie_embeddings=true"};
+const std::vector<Layout> layouts_of_leaves = {
+    {1, ""},
+    {2, "parallel.zero=2"},
+    {2, "parallel.tp=2 parallel.sequence_parallel=true"},
+    {4, "parallel.tp=4 parallel.sequence_parallel=true"},
+    {4, "parallel.tp=2 parallel.sequence_parallel=true parallel.pp=2 parallel.schedule=zb1p"},
+    {4, "parallel.tp=2 parallel.sequence_parallel=true parallel.cp=2"},
+    {4, "parallel.tp=2 parallel.sequence_parallel=true parallel.zero=3"}};
+
+// Runs that stop on one tensor-parallel degree and resume on another. For another number of pairs:
+// TRIREME_PAIRS=100 TRIREME_PAIRS_SEED=2.
+TEST_F(LongSameBits, RunsResumeOnAnotherTensorParallelDegree) {
+  const auto from_environment = [](const char* name, int otherwise) {
+    const char* text = std::getenv(name);
+    return text ? std::atoi(text) : otherwise;
+  };
+  std::mt19937 random(static_cast<unsigned>(from_environment("TRIREME_PAIRS_SEED", 1)));
+  const auto one_of = [&](const auto& all) {
+    return all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)];
+  };
+  const auto degree = [](const Layout& layout) { return layout.settings.substr(0, 13); };
+  const int pairs = from_environment("TRIREME_PAIRS", 20);
+  std::map<std::string, std::string> whole;
+  for (int i = 0; i < pairs; ++i) {
+    const std::string exact = compared_run + "run.precision=bf16 parallel.numerics=exact " +
+                              "parallel.exact_block=4 parallel.exact_leaves=4 " +
+                              one_of(models_of_leaves);
+    const auto [reference, added] = whole.try_emplace(exact, "whole" + std::to_string(i));
+    if (added) ASSERT_EQ(train_on(reference->second, {1, exact}).code, 0) << exact;
+    const Layout from = one_of(layouts_of_leaves);
+    Layout to = from;
+    while (degree(to) == degree(from)) to = one_of(layouts_of_leaves);
+    SCOPED_TRACE(from.text() + ", then " + to.text() + " " + exact);
+    ASSERT_EQ(train_on("parts", from, exact + " train.exit_interval=6").code, 0)
+        << read("parts.out");
+    ASSERT_EQ(train_on("parts", to, exact).code, 0) << read("parts.out");
+    EXPECT_EQ(metrics("parts"), metrics(reference->second));
+    EXPECT_EQ(first_difference(path("parts"), path(reference->second)), "");
+    fs::remove_all(folder_ / "parts");
+  }
 }
 
 // Two micro-batches on four stages; slots and messages are planned for just two.
