@@ -9,7 +9,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/stop.h"
 
 namespace trireme {
 namespace {
@@ -59,7 +58,7 @@ Pair make_pair(const Tokenizer& tokenizer, const TaskRow& row, std::size_t choic
 }
 
 std::vector<Likelihood> score(TrainedModel& model, const std::vector<Pair>& pairs,
-                              const std::string& name) {
+                              const std::string& name, const std::function<void()>& between) {
   // Sequences of one length follow each other, since a stage is built for each.
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), 0);
@@ -67,7 +66,7 @@ std::vector<Likelihood> score(TrainedModel& model, const std::vector<Pair>& pair
   Scorer scorer(model, static_cast<std::int64_t>(pairs[order.back()].ids.size()));
   std::vector<Likelihood> found(pairs.size());
   for (const std::size_t i : order) {
-    check_stopped();
+    between();
     found[i] = scorer.likelihood(pairs[i].ids, pairs[i].given, name);
   }
   return found;
@@ -145,7 +144,8 @@ std::string task_name(const std::string& file) {
   return fs::path(file).stem().string();
 }
 
-TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name) {
+TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name,
+                         const std::function<void()>& between) {
   model.require_next_token();
   const ModelConfig& m = model.config().model;
   const std::int64_t window =
@@ -162,7 +162,7 @@ TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::s
     }
     result.shortened += shortened;
   }
-  const std::vector<Likelihood> found = score(model, pairs, name);
+  const std::vector<Likelihood> found = score(model, pairs, name, between);
   result.metrics =
       task.kind == TaskKind::choice ? choice_metrics(task, found) : cloze_metrics(found);
   return result;

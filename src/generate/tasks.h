@@ -1,11 +1,13 @@
 // Evaluation tasks by log-likelihood, counted as lm-evaluation-harness counts them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/stop.h"
 #include "generate/scorer.h"
 #include "generate/task_rows.h"
 
@@ -37,7 +39,9 @@ std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> encode_pair(
 std::string task_name(const std::string& file);
 
 // Scores all rows. Refuses (exit code 2) a model that does not predict the next token and
-// continuations that are longer than its window; `name` begins the message.
-TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name);
+// continuations that are longer than its window; `name` begins the message. `between` is called
+// before each sequence, and may throw to end the evaluation.
+TaskResult evaluate_task(TrainedModel& model, const TaskFile& task, const std::string& name,
+                         const std::function<void()>& between = check_stopped);
 
 }  // namespace trireme

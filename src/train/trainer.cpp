@@ -152,6 +152,7 @@ void Trainer::Parts::after_spike() {
     consumed_tokens = now.consumed_tokens;
     valid_loss = now.valid_loss;
     save_due = now.save_due;
+    tasks_due = now.tasks_due;
     guarded = now.guarded;
     const LossSpikes then = std::exchange(spikes, now.spikes);
     spikes.rolled_back(then, rolled_back_to);
@@ -271,8 +272,9 @@ std::optional<Trainer::Parts::Stop> Trainer::Parts::reason_to_stop() {
 
 TrainSummary Trainer::Parts::run() {
   const std::int64_t locally_every = config.checkpoint.local_interval;
-  bool locally_due = false, tasks_due = false;
+  bool locally_due = false;
   if (step == total_steps && step > 0) checkpoints.save(*this);  // it was loaded from a local one
+  complete_tasks();
   if (step < total_steps)
     console.print_now(fmt::format("step {}/{} is running", step + 1, total_steps));
   while (step < total_steps && !stop) {
@@ -286,13 +288,12 @@ TrainSummary Trainer::Parts::run() {
     // A skipped step may be the first of many that no scale can fix: it must not replace good
     // checkpoints.
     locally_due |= locally_every > 0 && step % locally_every == 0;
-    tasks_due |= tasks_are_due();
-    const bool planned = (save_due || tasks_due) && last.taken;
+    if (tasks_are_due()) tasks_due = save_due = true;
+    const bool planned = save_due && last.taken;
     if (last_step || stop || planned) {
       save(planned);
       locally_due = false;
-      if (tasks_due && (!stop || stop->end != TrainSummary::End::interrupted)) evaluate_tasks();
-      tasks_due = false;
+      if (tasks_due && (planned || last_step)) evaluate_tasks();
     } else if (locally_due && last.taken) {
       save_locally();
       locally_due = false;

@@ -69,8 +69,9 @@ struct TrainerOptions {
   // train.exit_duration_minutes; "": continue.
   std::function<std::string(std::int64_t step, double seconds)> reason_to_end;
   std::shared_ptr<const Dataset> train_data, valid_data;
-  // Evaluates a checkpoint on train.eval_tasks, which needs it; called on rank 0.
-  std::function<std::vector<TaskScore>(const fs::path& checkpoint)> evaluate_tasks;
+  // Evaluates a checkpoint on train.eval_tasks, which needs it; called on rank 0. nullopt: a signal
+  // asked the run to end.
+  std::function<std::optional<std::vector<TaskScore>>(const fs::path& checkpoint)> evaluate_tasks;
 };
 
 class Trainer {

@@ -7,10 +7,14 @@
 #include "checkpoint/layout.h"
 #include "config/batch_sizes.h"
 #include "data/dataset_builder.h"
+#include "train/run/ranks.h"
 #include "train/trainer_parts.h"
 
 namespace trireme {
 namespace {
+
+// In timings.jsonl, it also tells that the evaluation of a step is complete.
+constexpr std::string_view tasks_seconds = "eval_tasks_seconds";
 
 // Formats "3.2187, perplexity 24.99"; with several losses, "8.5999 (words 7.9065, order 0.6934),
 // perplexity of the words 2714.82".
@@ -77,14 +81,27 @@ bool Trainer::Parts::tasks_are_due() const {
   return step == total_steps || (every > 0 && step % every == 0);
 }
 
+fs::path Trainer::Parts::own_checkpoint() const {
+  return fs::path(config.run.dir) / "checkpoints" / step_folder(step);
+}
+
 // From the checkpoint, so that the numbers are those of `trireme eval --tasks` on any layout. The
 // other ranks wait in short turns, however long it takes.
 void Trainer::Parts::evaluate_tasks() {
+  if (stop && stop->end == TrainSummary::End::interrupted) return;
   checkpoints.finish();
-  const fs::path saved = fs::path(config.run.dir) / "checkpoints" / step_folder(step);
-  std::vector<TaskScore> scores;
+  const Clock::time_point begin = Clock::now();
+  std::optional<std::vector<TaskScore>> scores;
   std::exception_ptr failure;
-  open_first([&] { scores = options.evaluate_tasks(saved); }, [](Opened&) {}, failure);
+  const Opened found = open_first([&] { scores = options.evaluate_tasks(own_checkpoint()); },
+                                  [&](Opened& of_first) { of_first.interrupted = scores ? 0 : 1; },
+                                  failure, "evaluation on train.eval_tasks");
+  if (found.interrupted) {
+    last.stop = true;
+    if (!stop) stop = reason_to_stop();
+    return;
+  }
+  tasks_due = false;
   if (!leads()) return;
   if (failure) {
     try {
@@ -98,14 +115,26 @@ void Trainer::Parts::evaluate_tasks() {
   std::vector<Metric> line;
   std::vector<Scalar> scalars;
   std::vector<std::string> texts;
-  for (const TaskScore& score : scores) {
+  for (const TaskScore& score : *scores) {
     line.push_back({score.name, score.value});
     scalars.push_back({score.name, score.value});
     texts.push_back(fmt::format("{} {:.4f}", score.name, score.value));
   }
   folder.write_metrics(step, line);
   folder.write_scalars(step, consumed_samples, scalars);
+  folder.write_timings(step, std::vector<Metric>{{tasks_seconds, seconds_since(begin)}});
   console.print_now(fmt::format("step {}: {}", step, fmt::join(texts, ", ")));
+}
+
+// An evaluation that was deferred together with its checkpoint follows that.
+void Trainer::Parts::complete_tasks() {
+  if (!tasks_due || (save_due && step < total_steps)) return;
+  const auto is_left = [&] {
+    return !config.train.eval_tasks.empty() && fs::exists(own_checkpoint()) &&
+           !folder.has_timing(step, tasks_seconds);
+  };
+  tasks_due = !from_rank_0(transport, leads() && is_left() ? "left" : "").empty();
+  if (tasks_due) evaluate_tasks();
 }
 
 bool Trainer::Parts::has_test() const {

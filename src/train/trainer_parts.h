@@ -67,14 +67,14 @@ struct Trainer::Parts : RunState {
   void open_own_data();
   void open_data_in_turn();
   // Results of opening the data on rank 0: success, the sample order, and whether there are
-  // validation samples.
+  // validation samples; or whether a signal ended other work.
   struct Opened {
-    std::int64_t ready = 0, failed = 0, order = 0, validates = 0;
+    std::int64_t ready = 0, failed = 0, order = 0, validates = 0, interrupted = 0;
   };
-  // Rank 0 opens the data without waiting for other ranks; `describe` stores the results. Its
-  // exception is stored in `failure` on that rank.
+  // Rank 0 opens the data, or does other work, without waiting for other ranks; `describe` stores
+  // the results. Its exception is stored in `failure` on that rank.
   Opened open_first(const std::function<void()>& open, const std::function<void(Opened&)>& describe,
-                    std::exception_ptr& failure);
+                    std::exception_ptr& failure, const char* what = "opening the data");
   // Returns null without test data, or if rank 0 fails to open it; `problem` is then a sentence.
   std::shared_ptr<const Dataset> open_test_data(std::string& problem);
   bool reads_data() const;
@@ -122,8 +122,11 @@ struct Trainer::Parts : RunState {
   void log(std::span<const Metric> metrics);
   void evaluate();
   bool tasks_are_due() const;
-  // Evaluates the checkpoint of this step on train.eval_tasks.
+  fs::path own_checkpoint() const;  // of this step, in the run's folder
+  // Evaluates the checkpoint of this step on train.eval_tasks, unless a signal ends the run.
   void evaluate_tasks();
+  // The same for the checkpoint that was loaded, if the start that saved it did not get to it.
+  void complete_tasks();
   void test();
   bool has_test() const;
   // Samples of one evaluation, and its loss from that sample on.

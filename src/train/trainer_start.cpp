@@ -239,7 +239,7 @@ bool Trainer::Parts::reads_data() const {
 // fire.
 Trainer::Parts::Opened Trainer::Parts::open_first(const std::function<void()>& open,
                                                   const std::function<void(Opened&)>& describe,
-                                                  std::exception_ptr& failure) {
+                                                  std::exception_ptr& failure, const char* what) {
   std::future<void> opening;
   if (leads()) opening = std::async(std::launch::async, open);
   Opened found;
@@ -255,7 +255,9 @@ Trainer::Parts::Opened Trainer::Parts::open_first(const std::function<void()>& o
       }
     }
     if (rank.size > 1)
-      transport->world().broadcast(&found, 4, DType::i64, 0, "opening the data").wait();
+      transport->world()
+          .broadcast(&found, sizeof found / sizeof(std::int64_t), DType::i64, 0, what)
+          .wait();
   }
   return found;
 }

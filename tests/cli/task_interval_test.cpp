@@ -9,6 +9,7 @@ namespace trireme::testing_cli {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Tasks : public Workspace {
  protected:
@@ -42,6 +43,52 @@ TEST_F(Tasks, NumbersDuringTrainingAreThoseOfTheCheckpoint) {
   const nlohmann::json last = evaluated(path("run"));
   EXPECT_EQ(values_of(lines, "choice_acc").back(), last["acc"].get<double>());
   EXPECT_EQ(values_of(lines, "choice_acc_norm").back(), last["acc_norm"].get<double>());
+}
+
+// As after a kill between the last checkpoint and the end of its evaluation.
+TEST_F(Tasks, AnEvaluationThatWasKilledIsCompleted) {
+  prepare();
+  const std::vector<std::string> settings = {"train.iters=4", "checkpoint.interval=0",
+                                             "train.eval_tasks=[\"" + path("choice.jsonl") + "\"]",
+                                             "train.eval_tasks_interval=2"};
+  ASSERT_EQ(train("run", settings).code, 0);
+  const std::string whole = metrics("run");
+  ASSERT_EQ(values_of(whole, "choice_acc").size(), 2u);
+  for (const std::string name : {"run/metrics.jsonl", "run/timings.jsonl"}) {
+    const std::string text = contents(path(name));
+    write(name, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
+  }
+  ASSERT_EQ(values_of(metrics("run"), "choice_acc").size(), 1u);
+  const Outcome again = train("run", settings);
+  EXPECT_EQ(again.code, 0) << again.out;
+  EXPECT_THAT(again.out, HasSubstr("step 4: choice_acc "));
+  EXPECT_EQ(metrics("run"), whole);
+  EXPECT_THAT(train("run", settings).out, Not(HasSubstr("choice_acc")));  // it is complete now
+  EXPECT_EQ(metrics("run"), whole);
+}
+
+// The file is too long to be evaluated in the time of the test.
+TEST_F(Tasks, ASignalEndsAnEvaluation) {
+  prepare();
+  const std::string rows = contents(path("choice.jsonl"));
+  std::string many;
+  for (int i = 0; i < 20000; ++i) many += rows;
+  write("choice.jsonl", many);
+  const std::string tasks = "train.eval_tasks=[\"" + path("choice.jsonl") + "\"]";
+  Program program({"train", path("run.toml"), "run.dir=" + path("run"), "train.iters=4",
+                   "checkpoint.interval=0", tasks, "train.eval_tasks_interval=2"},
+                  path("output.txt"));
+  ASSERT_TRUE(program.runs_until(
+      [&] { return fs::exists(folder_ / "run/checkpoints/step-00000002/manifest.json"); }));
+  program.kill(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 3) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("stopped at step 2 of 4, and saved"));
+  write("choice.jsonl", rows);
+  const Outcome resumed = train(
+      "run", {"train.iters=4", "checkpoint.interval=0", tasks, "train.eval_tasks_interval=2"});
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_EQ(values_of(metrics("run"), "choice_acc").size(), 2u);
 }
 
 TEST_F(Tasks, WrongOnesEndTheRunBeforeItBegins) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/stop.h"
 #include "generate/tasks.h"
+#include "train/watch/interrupt.h"
 
 namespace trireme::cli {
 namespace {
@@ -37,6 +38,13 @@ std::string text_of(const std::string& file, const TaskResult& result) {
   return fmt::format("{}: {}  ({})", file, fmt::join(parts, "  "), counted(result.rows, "row"));
 }
 
+// Ends an evaluation during training.
+struct SignalToEnd {};
+
+void end_on_signal() {
+  if (InterruptGuard::pending() != 0) throw SignalToEnd{};
+}
+
 }  // namespace
 
 std::string task_files_help() {
@@ -44,7 +52,7 @@ std::string task_files_help() {
                      fmt::join(task_shapes(), "; "));
 }
 
-std::function<std::vector<TaskScore>(const fs::path& checkpoint)> task_evaluation(
+std::function<std::optional<std::vector<TaskScore>>(const fs::path& checkpoint)> task_evaluation(
     const std::vector<std::string>& files) {
   std::map<std::string, TaskFile> tasks;
   for (const std::string& file : files) {
@@ -53,12 +61,17 @@ std::function<std::vector<TaskScore>(const fs::path& checkpoint)> task_evaluatio
           "train.eval_tasks names two files '{}': rename one, since metrics have these names",
           task_name(file));
   }
-  return [tasks = std::move(tasks)](const fs::path& checkpoint) {
+  return [tasks = std::move(tasks)](
+             const fs::path& checkpoint) -> std::optional<std::vector<TaskScore>> {
     TrainedModel model(checkpoint);
     std::vector<TaskScore> scores;
-    for (const auto& [name, task] : tasks) {
-      for (const TaskMetric& metric : evaluate_task(model, task, name).metrics)
-        scores.push_back({fmt::format("{}_{}", name, metric.name), metric.value});
+    try {
+      for (const auto& [name, task] : tasks) {
+        for (const TaskMetric& metric : evaluate_task(model, task, name, end_on_signal).metrics)
+          scores.push_back({fmt::format("{}_{}", name, metric.name), metric.value});
+      }
+    } catch (const SignalToEnd&) {
+      return std::nullopt;
     }
     return scores;
   };

@@ -19,6 +19,7 @@ CheckpointState RunState::saved() const {
                 {"loss_scale_hysteresis", loss_scale.state().hysteresis}};
   s.numbers = {{"loss_scale", loss_scale.scale()}, {"valid_loss", valid_loss}};
   if (save_due) s.counters["save_due"] = 1;
+  if (tasks_due) s.counters["tasks_due"] = 1;
   if (guarded >= 0) s.counters["guarded_step"] = guarded;
   if (spikes.active()) s.texts["loss_spikes"] = spikes.json();
   return s;
@@ -41,6 +42,7 @@ void RunState::restore(const CheckpointState& s) {
   }
   valid_loss = number("valid_loss", 0);
   save_due = counter_of(s, "save_due") != 0;
+  tasks_due = counter_of(s, "tasks_due") != 0;
   guarded = s.counters.contains("guarded_step") ? counter_of(s, "guarded_step") : -1;
   if (const auto text = s.texts.find("loss_spikes"); text != s.texts.end())
     spikes.restore(text->second);

@@ -18,6 +18,7 @@ struct RunState {
   std::int64_t skipped = 0;            // steps without a weight update
   double valid_loss = 0;
   bool save_due = false;      // a scheduled checkpoint, deferred while steps are skipped
+  bool tasks_due = false;     // an evaluation of train.eval_tasks that was not completed
   std::int64_t guarded = -1;  // step of the latest corruption check; -1: none
 
   CheckpointState saved() const;

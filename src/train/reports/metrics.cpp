@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -72,6 +73,16 @@ std::string metrics_line(std::int64_t step, std::span<const Metric> metrics) {
         fmt::format(", {}: {}", json_string(metric.name), std::visit(JsonValue{}, metric.value));
   }
   return line + "}";
+}
+
+bool has_metric(const fs::path& path, std::int64_t step, std::string_view name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains(std::string(name))) continue;
+    if (const auto of = json.find("step"); of != json.end() && *of == step) return true;
+  }
+  return false;
 }
 
 MetricsFile::MetricsFile(const fs::path& path, std::int64_t last_step) {

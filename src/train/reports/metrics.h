@@ -36,6 +36,9 @@ class MetricsFile {
   File file_;
 };
 
+// Whether a line of a file has this step and this metric; false if it cannot be read.
+bool has_metric(const fs::path& path, std::int64_t step, std::string_view name);
+
 // Formats a line as text, without the newline.
 std::string metrics_line(std::int64_t step, std::span<const Metric> metrics);
 

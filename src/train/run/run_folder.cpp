@@ -151,6 +151,10 @@ void RunFolder::write_timings(std::int64_t step, std::span<const Metric> line) {
   if (timings_) write("timings.jsonl", [&] { timings_->write(step, line); });
 }
 
+bool RunFolder::has_timing(std::int64_t step, std::string_view name) const {
+  return has_metric(path_ / "timings.jsonl", step, name);
+}
+
 void RunFolder::write_event(std::int64_t step, std::span<const Metric> line) {
   const std::string time = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   std::vector<Metric> all(line.begin(), line.end());

@@ -44,6 +44,7 @@ class RunFolder {
   void write_metrics(std::int64_t step, std::span<const Metric> line);
   void write_timings(std::int64_t step, std::span<const Metric> line);
   void write_scalars(std::int64_t step, std::int64_t samples, std::span<const Scalar> scalars);
+  bool has_timing(std::int64_t step, std::string_view name) const;
   // Appends a timestamped line to events.jsonl. It is kept if the run resumes from an earlier
   // step.
   void write_event(std::int64_t step, std::span<const Metric> line);
