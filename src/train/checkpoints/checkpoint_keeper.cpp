@@ -293,6 +293,7 @@ void CheckpointKeeper::warn_of_another_model(const std::string& saved, const fs:
 
 bool CheckpointKeeper::load(RunState& run) {
   if (!local_.active()) return load_newest(run);
+  local_.find_nodes();
   if (const std::string why = local_.why_no_copies(); !why.empty()) job_.console.warn(why);
   const bool loaded = load_newest(run);
   local_.forget_after(run.step);
@@ -320,6 +321,8 @@ bool CheckpointKeeper::load_newest(RunState& run) {
 bool CheckpointKeeper::load_local(std::int64_t shared, RunState& run) {
   if (!local_.active() || !job_.config.checkpoint.load_optimizer) return false;
   const std::optional<std::int64_t> step = local_.find(shared);
+  for (const std::string& why : local_.unusable())
+    job_.console.warn(fmt::format("a local checkpoint is not usable: {}", why));
   if (!step && shared < 0) return false;
   if (!step) {
     job_.console.print(

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 #include <utility>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/thread_pool.h"
 #include "checkpoint/layout.h"
@@ -21,6 +23,7 @@ namespace {
 
 constexpr std::size_t kept_steps = 2;  // ranks may be one save apart
 constexpr const char* identity_file = "local_checkpoints_id";
+constexpr const char* node_file = "node";  // in the run's folder on a disk
 
 std::vector<TargetSlice> targets(Engine& engine) {
   std::vector<TargetSlice> slices;
@@ -86,19 +89,54 @@ LocalCheckpoints::LocalCheckpoints(const Config& config, Engine& engine, Transpo
       engine_(engine),
       transport_(transport),
       files_(files),
-      hosts_(transport ? transport->hosts() : std::vector<std::string>(1)),
-      holders_(config.checkpoint.local_copies > 0 ? copy_holders(hosts_) : std::vector<int>{}) {
-  for (std::size_t r = 0; r < hosts_.size(); ++r)
-    if (hosts_[r] == hosts_[static_cast<std::size_t>(rank())]) here_.push_back(static_cast<int>(r));
+      hosts_(transport ? transport->hosts() : std::vector<std::string>(1)) {}
+
+// By rank: the text in the file of the disk that it sees, or its host where there is none.
+std::vector<std::string> LocalCheckpoints::disks() {
+  const std::string& host = hosts_[static_cast<std::size_t>(rank())];
+  const fs::path file = run_folder() / node_file;
+  std::string disk = host;
+  try {
+    if (std::ranges::find(hosts_, host) - hosts_.begin() == rank()) {
+      make_folders(run_folder());
+      write_file_durably(file, draw());
+    }
+  } catch (const std::exception&) {  // saves will fail, and say why
+  }
+  if (transport_) transport_->world().barrier("local disks").wait();
+  try {
+    disk = hash_to_text(hash64(read_file(file, 1 << 10)));
+  } catch (const std::exception&) {
+  }
+  std::string all;
+  for (const std::string& one : reports_of_ranks(transport_, disk)) all += one + "\n";
+  std::vector<std::string> disks;
+  std::istringstream lines(from_rank_0(transport_, all));
+  for (std::string line; std::getline(lines, line);) disks.push_back(line);
+  TRIREME_CHECK(disks.size() == hosts_.size());
+  return disks;
+}
+
+void LocalCheckpoints::find_nodes() {
+  const std::vector<std::string> nodes = disks();
+  if (config_.checkpoint.local_copies > 0) holders_ = copy_holders(nodes);
+  here_.clear();
+  for (std::size_t r = 0; r < nodes.size(); ++r)
+    if (nodes[r] == nodes[static_cast<std::size_t>(rank())]) here_.push_back(static_cast<int>(r));
 }
 
 std::string LocalCheckpoints::why_no_copies() const {
   if (config_.checkpoint.local_copies == 0 || !holders_.empty()) return "";
+  std::string why = fmt::format("checkpoint.local_dir = '{}' is one folder for all nodes",
+                                config_.checkpoint.local_dir);
+  if (hosts_.size() == 1)
+    why = "there is a single rank";
+  else if (std::ranges::count(hosts_, hosts_.front()) == std::ssize(hosts_))
+    why = fmt::format("all {} ranks are on {}", hosts_.size(), hosts_.front());
   return fmt::format(
       "checkpoint.local_copies = 1 makes no copies: {}, and a copy belongs on another node; if this "
       "node is lost, the run resumes from the newest checkpoint in run.dir",
-      hosts_.size() == 1 ? "there is a single rank"
-                         : fmt::format("all {} ranks are on {}", hosts_.size(), hosts_.front()));
+      why);
 }
 
 bool LocalCheckpoints::is_here(int owner) const {
@@ -149,7 +187,8 @@ std::optional<std::int64_t> LocalCheckpoints::find(std::int64_t shared) {
     for (std::size_t r = 0; r < failures.size(); ++r) {
       if (failures[r].empty()) continue;
       std::erase(found, parts[r]);
-      damage = failures[r];
+      damage = fmt::format("step {} of rank {}: {}", step.step, r, failures[r]);
+      unusable_.push_back(damage);
     }
     if (from_rank_0(transport_, damage).empty()) return step.step;
   }

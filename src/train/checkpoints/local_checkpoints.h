@@ -26,6 +26,10 @@ class LocalCheckpoints {
   LocalCheckpoints(const Config& config, Engine& engine, Transport* transport, FileProgress* files);
 
   bool active() const { return config_.checkpoint.local_interval > 0; }
+  // Call first. Ranks are on one node if they see the same folder: of other nodes' parts only those
+  // that no rank needs may be removed, and a copy in the same folder would be lost with its
+  // original.
+  void find_nodes();
   // Why checkpoint.local_copies has no effect, or "". Not collective.
   std::string why_no_copies() const;
 
@@ -33,6 +37,8 @@ class LocalCheckpoints {
   // run and layout, and directly follows the checkpoint `shared` in the run's folder (-1: follows
   // none). Every rank's part is then in its own folder, verified.
   std::optional<std::int64_t> find(std::int64_t shared);
+  // On rank 0: parts that find() chose and could not use, with reasons.
+  const std::vector<std::string>& unusable() const { return unusable_; }
   // The run resumes from `step`: later saves belong to an abandoned branch.
   void forget_after(std::int64_t step);
   // Loads the local checkpoint of `step`, and starts to copy it, since the node that kept a copy
@@ -50,6 +56,7 @@ class LocalCheckpoints {
 
  private:
   int rank() const { return transport_ ? transport_->place().rank : 0; }
+  std::vector<std::string> disks();
   bool is_here(int owner) const;
   bool reads(int owner) const;
   std::vector<LocalFolder> readable_folders();
@@ -66,8 +73,9 @@ class LocalCheckpoints {
   Transport* transport_;
   FileProgress* files_;
   const std::vector<std::string> hosts_;  // by rank
-  const std::vector<int> holders_;        // of copies, by rank; empty without copies
+  std::vector<int> holders_;              // of copies, by rank; empty without copies
   std::vector<int> here_;                 // ranks of this node
+  std::vector<std::string> unusable_;
   fs::path run_folder_;
   std::string branch_;                 // random for each start, drawn at its first save
   std::optional<LocalCopies> copies_;  // once there is something to copy

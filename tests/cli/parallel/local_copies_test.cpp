@@ -60,11 +60,12 @@ class LocalCopiesOfRuns : public Faults {
     copy("kept/run", "run");
     copy("kept/disks", "disks");
   }
-  void expect_resumes_at(const std::string& step, const Nodes& nodes,
-                         const std::string& layout) const {
+  void expect_resumes_at(const std::string& step, const Nodes& nodes, const std::string& layout,
+                         const std::string& warning = "") const {
     SCOPED_TRACE("at step " + step);
     const Outcome outcome = train_on_nodes(nodes, layout);
     EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr(warning));
     EXPECT_THAT(outcome.out,
                 HasSubstr(step == "5" ? "checkpoints/step-00000005 at step 5"
                                       : "local checkpoints in 'local' at step " + step));
@@ -117,7 +118,8 @@ TEST_F(LocalCopiesOfRuns, ReplaceWhatALostNodeHad) {
 
   fs::remove_all(disks() / "a");  // and the copy on the other node is damaged
   damage(on("b", "copy-00000/step-00000008"));
-  expect_resumes_at("6", {"a", "b"}, layout);
+  expect_resumes_at("6", {"a", "b"}, layout,
+                    "a local checkpoint is not usable: step 8 of rank 0: ");
 
   damage(on("a", "rank-00000/step-00000008"));  // the copy is not
   expect_resumes_at("8", {"a", "b"}, layout);
@@ -153,6 +155,20 @@ TEST_F(LocalCopiesOfRuns, NeedAnotherNode) {
   const Outcome none = train_on("other", {2, "parallel.zero=1"}, "checkpoint.local_copies=1");
   EXPECT_EQ(none.code, 2);
   EXPECT_THAT(none.out, HasSubstr("checkpoint.local_dir"));
+}
+
+// Nodes that see the same folder: nothing in it belongs to another node.
+TEST_F(LocalCopiesOfRuns, InOneFolderForAllNodesAreNotMade) {
+  const std::string layout = "parallel.zero=1 checkpoint.local_dir=" + path("disks/all");
+  ASSERT_EQ(train_on("whole", {2, "parallel.zero=1"}, "train.iters=14 train.eval_iters=0").code, 0);
+  const Outcome begun = train_on_nodes({"a", "b"}, layout, "train.exit_interval=3");
+  ASSERT_EQ(begun.code, 0) << begun.out;
+  EXPECT_THAT(begun.out, HasSubstr("is one folder for all nodes"));
+  fs::remove_all(folder_ / "run/checkpoints");  // undoes the save at the end
+  const Outcome resumed = train_on_nodes({"a", "b"}, layout);
+  EXPECT_EQ(resumed.code, 0) << resumed.out;
+  EXPECT_THAT(resumed.out, HasSubstr("disks/all' at step 2"));
+  EXPECT_EQ(first_difference(path("run"), path("whole")), "");
 }
 
 // Another number of nodes: the local checkpoints are of no use, and are removed.
