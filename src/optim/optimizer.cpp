@@ -290,11 +290,12 @@ double Optimizer::decay_of(const ParameterSpec& spec) const {
 void Optimizer::scale_by_width(UpdateRange& range, int parameter) const {
   const ParameterSpec& spec = stage_.definition().parameters[parameter].spec;
   const bool is_hidden = spec.saved_shape.rank() > 1 && !spec.is_table;
-  if (config_.name == OptimizerKind::sgd) {
+  const OptimizerKind kind = entry_for(parameter).kind;
+  if (kind == OptimizerKind::sgd) {
     if (!is_hidden) range.lr_ratio = width_;
   } else if (is_hidden && !is_matrix(parameter)) {
     range.lr_ratio = 1 / width_;
-    if (is_adam(config_.name)) range.eps_ratio = 1 / width_;
+    if (is_adam(kind)) range.eps_ratio = 1 / width_;
   }
 }
 

@@ -219,6 +219,25 @@ TEST(MaximalUpdate, RatesAndInitialWeightsFollowTheWidth) {
   }
 }
 
+// Epsilon counts here.
+TEST(MaximalUpdate, RoutersStepAlikeWithAdamWAndBesideMuon) {
+  Config config = config_of("fp64", 4, "experts");
+  config.parallel.numerics = Numerics::fast;
+  config.model.mup_base_hidden_size = 4;
+  resolve(config.model);
+  config.optimizer.eps = 1e-3;
+  const Result adamw = train(config, 1, 1);
+  config.optimizer.name = OptimizerKind::muon;
+  const Result muon = train(config, 1, 1);
+  int routers = 0;
+  for (const auto& [name, weights] : adamw.weights) {
+    if (!name.starts_with("layers.") || !name.ends_with("router.weight")) continue;
+    ++routers;
+    EXPECT_EQ(muon.weights.at(name), weights) << name;
+  }
+  EXPECT_GT(routers, 0);
+}
+
 // The counts of a layer's choices stay on one rank (StateOptions::grain).
 TEST(ManyExperts, LayoutsGiveTheSameBits) {
   Config config = config_of("bf16", 12, "experts");
