@@ -99,10 +99,10 @@ BlockCopy sum_over_heads(const BlockCopy& to_heads) {
 
 // Layout of the scratch for sums over leaves: the part of each head, the same in the type of sums,
 // and the sums.
-struct LeafScratch {
+struct KeyScratch {
   std::int64_t wide = 0, sums = 0, bytes = 0;
 
-  LeafScratch(const Graph& g, const Node& node) {
+  KeyScratch(const Graph& g, const Node& node) {
     const auto& a = node.as<LatentAttributes>();
     if (a.leaves.count == 0) return;
     const std::int64_t rows = g.value(node.inputs[0]).shape[0], all = rows * a.heads * a.rope_dim;
@@ -116,7 +116,7 @@ struct LeafScratch {
 };
 
 std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
-  return LeafScratch(g, node).bytes;
+  return KeyScratch(g, node).bytes;
 }
 
 // The gradient of the shared part of keys, which does not depend on where the heads are.
@@ -124,7 +124,7 @@ template <class T>
 void sum_leaves(const Launch& l, const BlockCopy& to_heads) {
   using A = Acc<T>;
   const auto& a = l.node.as<LatentAttributes>();
-  const LeafScratch scratch(l.graph, l.node);
+  const KeyScratch scratch(l.graph, l.node);
   auto* const memory = static_cast<std::byte*>(l.workspace);
   auto* const apart = reinterpret_cast<T*>(memory);
   auto* const wide = reinterpret_cast<A*>(memory + scratch.wide);
