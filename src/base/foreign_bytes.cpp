@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -124,7 +125,8 @@ bool is_page(std::string_view bytes) {
   if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
   bytes.remove_prefix(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
   for (const std::string_view begin :
-       {"<!doctype html"sv, "<html"sv, "<head>"sv, "<body"sv, "<?xml "sv, "<error>"sv}) {
+       {"<!doctype html"sv, "<html"sv, "<head>"sv, "<body"sv, "<?xml "sv, "<error>"sv, "<svg "sv,
+        "<mediawiki"sv, "<rss "sv, "<feed "sv}) {
     if (starts_with_any_case(bytes, begin)) return true;
   }
   return false;
@@ -171,7 +173,9 @@ bool is_refusal_of_server(std::string_view bytes) {
   bytes = bytes.substr(0, bytes.find_last_not_of(" .\r\n") + 1);
   for (const std::string_view whole :
        {"Entry not found"sv, "Repository not found"sv, "Not Found"sv, "404: Not Found"sv,
-        "Invalid username or password"sv, "{\"error\":\"Repository not found\"}"sv,
+        "Invalid username or password"sv, "403: Forbidden"sv, "Forbidden"sv, "Unauthorized"sv,
+        "429: Too Many Requests"sv, "Too Many Requests"sv, "Bad Gateway"sv, "Service Unavailable"sv,
+        "Gateway Timeout"sv, "Internal Server Error"sv, "{\"error\":\"Repository not found\"}"sv,
         "{\"error\":\"Entry not found\"}"sv}) {
     if (bytes == whole) return true;
   }
@@ -193,6 +197,24 @@ std::optional<ForeignBytes> tokens(std::string_view bytes) {
   return std::nullopt;
 }
 
+// Formats that begin like text and hold texts in another form.
+std::optional<ForeignBytes> document(std::string_view bytes) {
+  constexpr std::tuple<std::string_view, const char*, const char*> formats[] = {
+      {"%PDF-", "a PDF document", "pdftotext"},
+      {"%!PS", "a PostScript document", "ps2ascii"},
+      {"{\\rtf1", "an RTF document", "unrtf --text"},
+  };
+  for (const auto& [begin, what, command] : formats) {
+    if (bytes.starts_with(begin))
+      return ForeignBytes{Kind::stand_in, what,
+                          fmt::format("extract its text first (`{}`)", command)};
+  }
+  if (bytes.starts_with("WARC/1.") || bytes.starts_with("WARC/0."))
+    return ForeignBytes{Kind::stand_in, "a WARC archive of web pages",
+                        "extract the texts of its records first"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
@@ -207,6 +229,7 @@ std::optional<ForeignBytes> find_foreign_bytes(std::string_view first) {
                         "download it again, after logging in if the server requires it"};
   }
   if (auto found = tokens(first)) return found;
+  if (auto found = document(first)) return found;
   if (auto found = compressed(first)) return found;
   if (const std::string_view encoding = wide_encoding(first); !encoding.empty()) {
     const std::string family(encoding.substr(0, 6));

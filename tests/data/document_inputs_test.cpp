@@ -192,6 +192,20 @@ TEST_F(DocumentInputs, SayWhatMayNotBeMeant) {
                           HasSubstr("read together: train (1 file), validation (1 file)")));
 }
 
+TEST_F(DocumentInputs, SayThatAFileMayBeThereWithAndWithoutCompression) {
+  add("a.jsonl");
+  add("a.jsonl.gz", gzip("{\"text\": \"one\"}\n"));
+  add("b/a.jsonl.xz", testing_data::xz("{\"text\": \"one\"}\n"));
+  add("c.txt.gz", gzip("one"));
+  add("C.TXT.zst", testing_data::zstd("one"));
+  EXPECT_EQ(files().size(), 5u);
+  EXPECT_THAT(
+      inputs_.doubts,
+      testing::Contains(AllOf(HasSubstr("3 compressed files lie next to others of the same name"),
+                              HasSubstr("a.jsonl.gz'"), HasSubstr("c.txt.gz'"),
+                              HasSubstr("C.TXT.zst'"), Not(HasSubstr("a.jsonl.xz'")))));
+}
+
 TEST_F(DocumentInputs, InOtherEncodingsAreRefused) {
   std::string latin, shift_jis, cyrillic_wide;
   for (int i = 0; i < 30; ++i) {

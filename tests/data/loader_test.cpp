@@ -36,6 +36,18 @@ class Numbers final : public Dataset {
   std::int64_t size_, bad_;
 };
 
+// Plans count batches by this.
+TEST(Batch, BytesAreThoseOfAllItsArrays) {
+  const Batch batch(3, 5);
+  const auto bytes = [](const auto&... arrays) {
+    return static_cast<std::int64_t>(((arrays.size() * sizeof(arrays[0])) + ...));
+  };
+  EXPECT_EQ(
+      Batch::bytes(3, 5),
+      bytes(batch.tokens, batch.targets, batch.loss_weights, batch.positions, batch.first_visible,
+            batch.segments, batch.sample_ids, batch.lengths, batch.order_labels, batch.new_tokens));
+}
+
 TEST(Loader, RanksTogetherTakeEverySampleOnceInMegatronsOrder) {
   const auto data = std::make_shared<Numbers>(96);
   for (const std::int64_t dp : {1, 2, 4}) {

@@ -184,6 +184,18 @@ TEST_F(Preprocess, PlainTextInItsThreeForms) {
   EXPECT_EQ(run(options).documents, 4);
 }
 
+TEST_F(Preprocess, LargeTextsThatAreOneDocumentAreSaid) {
+  std::string text;
+  while (text.size() < 1 << 20) text += "a line of a long text\n";
+  write_bytes(folder_ / "a.txt", text);
+  write_bytes(folder_ / "b.txt", "a short text");
+  PreprocessOptions options = options_of("a.txt");
+  options.inputs.push_back(folder_ / "b.txt");
+  EXPECT_THAT(run(options).large_documents, ElementsAre(::testing::EndsWith("a.txt")));
+  options.text_documents = DocumentForm::line;
+  EXPECT_THAT(run(options).large_documents, ElementsAre());
+}
+
 TEST_F(Preprocess, BytesThatAreNotUtf8AreCounted) {
   write_bytes(
       folder_ / "a.jsonl",

@@ -93,6 +93,28 @@ void add_same(const Strings& files, Strings& doubts) {
                             "look like copies of other files, so their documents are read twice"));
 }
 
+// a.jsonl.gz beside a.jsonl, as `gzip -k` leaves them.
+void add_unpacked(const Strings& files, Strings& doubts) {
+  std::map<std::string, Strings> by_name;
+  for (const std::string& file : files) {
+    const fs::path path(file);
+    by_name[(path.parent_path() / name_within(path.filename().string())).string()].push_back(file);
+  }
+  Strings packed;
+  for (const auto& [name, same] : by_name) {
+    for (const std::string& file : same) {
+      const bool is_packed = !compression_named(file).empty();
+      if (same.size() > 1 && is_packed) packed.push_back(quoted(file));
+    }
+  }
+  if (packed.empty()) return;
+  doubts.push_back(sentence(packed, "compressed file",
+                            "lies next to one of the same name with another or no compression, so "
+                            "its documents may be read twice",
+                            "lie next to others of the same name with another or no compression, "
+                            "so their documents may be read twice"));
+}
+
 // The split that a word of a file's name or of its folder's names; empty for others.
 std::string_view split_named(std::string_view word) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 9> words = {{
@@ -161,6 +183,7 @@ Strings doubts_about(const Strings& files, const Strings& by_first_bytes) {
   add_unnamed(by_first_bytes, doubts);
   add_texts(files, doubts);
   add_same(files, doubts);
+  add_unpacked(files, doubts);
   add_splits(files, doubts);
   return doubts;
 }
