@@ -264,6 +264,17 @@ TEST_F(HuggingFaceFolder, StatesNextToTheWeightsAreSaid) {
   EXPECT_THAT(open_huggingface_folder(folder_).note, HasSubstr("/global_step3' to import them"));
 }
 
+TEST_F(HuggingFaceFolder, AdaptersNextToTheWeightsAreRefused) {
+  for (const char* name :
+       {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"}) {
+    write_text(name, "{}");
+    EXPECT_THAT([&] { open_huggingface_folder(folder_); },
+                testing::ThrowsMessage<Error>(AllOf(HasSubstr("PEFT adapter"), HasSubstr(name))));
+    fs::remove(folder_ / name);
+  }
+  EXPECT_EQ(refusal(), "accepted");
+}
+
 TEST_F(HuggingFaceFolder, ShardsAreFoundByTheirIndex) {
   split("a.safetensors", "b.safetensors");
   EXPECT_EQ(refusal(), "accepted");

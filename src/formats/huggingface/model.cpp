@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "formats/huggingface/folder.h"
 #include "formats/huggingface/names.h"
 #include "formats/huggingface/tokenizer.h"
@@ -25,9 +26,22 @@ std::string note_of_states(const fs::path& folder) {
   return "";
 }
 
+// transformers applies an adapter of PEFT that lies next to the weights.
+void refuse_adapter(const fs::path& folder) {
+  for (const char* name :
+       {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"}) {
+    if (!fs::exists(folder / name)) continue;
+    fail_input(
+        "'{}' contains a PEFT adapter ('{}'), which changes what the model computes: merge it into "
+        "the weights first (merge_and_unload), or remove it",
+        folder.string(), name);
+  }
+}
+
 }  // namespace
 
 ForeignModel open_huggingface_folder(const fs::path& folder, const ModelSettings& settings) {
+  refuse_adapter(folder);
   HuggingFaceModel model = read_huggingface_config(folder);
   WeightFiles files = open_huggingface_weights(folder);
   add_note(model.note, fit_to_files(model, files));

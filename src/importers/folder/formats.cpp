@@ -146,6 +146,25 @@ bool is_one_rank(const fs::path& folder) {
          fs::exists(folder / "model_optim_rng.pt");
 }
 
+// Names a folder with weights, not one of an optimizer's states ("optimizer_0", "optim").
+void refuse_folder_of_dcp_folders(const fs::path& folder) {
+  fs::path states;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    if (!is_dcp_folder(item.path())) continue;
+    if (item.path().filename().string().starts_with("optim")) {
+      states = item.path();
+      continue;
+    }
+    fail_input("'{}' contains torch.distributed.checkpoint folders: give one of them, such as '{}'",
+               folder.string(), item.path().string());
+  }
+  if (states.empty()) return;
+  fail_input(
+      "'{}' has the states of an optimizer in '{}', but no folder with weights, such as "
+      "pytorch_model_fsdp_0: copy all folders of the checkpoint",
+      folder.string(), states.filename().string());
+}
+
 }  // namespace
 
 const ForeignFormat& foreign_format(const std::string& name, const fs::path& folder) {
@@ -163,11 +182,7 @@ const ForeignFormat& foreign_format(const std::string& name, const fs::path& fol
         "'{}'",
         folder.string(), fs::absolute(folder).lexically_normal().parent_path().string());
   }
-  for (const auto& item : fs::directory_iterator(folder)) {
-    if (!is_dcp_folder(item.path())) continue;
-    fail_input("'{}' contains torch.distributed.checkpoint folders: give one of them, such as '{}'",
-               folder.string(), item.path().string());
-  }
+  refuse_folder_of_dcp_folders(folder);
   const std::string foreign = describe_incomplete(folder);
   fail_input("'{}' is not in a supported format{}{} (trireme convert --help lists them)",
              folder.string(), foreign.empty() ? "" : "; ", foreign);
