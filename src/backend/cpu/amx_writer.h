@@ -127,7 +127,7 @@ class Writer {
         x = _mm512_add_ps(x, widen(_mm512_castsi512_si256(old)));
         y = _mm512_add_ps(y, widen(_mm512_extracti64x4_epi64(old, 1)));
       }
-      const auto rounded = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(y, x));
+      const auto rounded = (__m512i)_mm512_cvtne2ps_pbh(y, x);
       if constexpr (mode == Mode::stream) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(rows.out), rounded);
       } else {

@@ -91,6 +91,83 @@ TEST(EmulatedAmx, ProductHasTheProcessorsRoundings) {
   amx_emulated::_tile_release();
 }
 
+// Pairs of any bits: some are NaN, infinities and denormals.
+Words any_pairs(std::uint64_t stream) {
+  Words words;
+  for (std::uint32_t i = 0; i < words.size(); ++i) {
+    const auto half = [&](std::uint32_t index) {
+      constexpr std::uint32_t special[] = {0x7f80, 0xff80, 0x7fc1, 0x7f81,
+                                           0x0001, 0x807f, 0,      0x7f7f};
+      const auto draw = philox(5, {index, static_cast<std::uint32_t>(stream), 0, 0});
+      return draw[0] % 64 == 0 ? special[draw[1] % 8] : draw[2] >> 16;
+    };
+    words[i] = half(2 * i) | half(2 * i + 1) << 16;
+  }
+  return words;
+}
+
+bool equal_or_nan(std::uint32_t x, std::uint32_t y) {
+  return x == y || (std::isnan(std::bit_cast<float>(x)) && std::isnan(std::bit_cast<float>(y)));
+}
+
+TEST(EmulatedAmx, ProductOfAnyBitsIsTheProcessors) {
+  const Configuration configuration;
+  amx_emulated::_tile_loadconfig(&configuration);
+  int numbers = 0, not_numbers = 0;
+  for (std::uint64_t stream = 0; stream < 20; ++stream) {
+    const Words a = random_pairs(3 * stream), b = any_pairs(3 * stream + 1);
+    Words sums = any_pairs(3 * stream + 2);
+    const Words want = product(sums, a, b);
+    amx_emulated::_tile_loadd(0, sums.data(), 64);
+    amx_emulated::_tile_loadd(4, a.data(), 64);
+    amx_emulated::_tile_loadd(6, b.data(), 64);
+    amx_emulated::_tile_dpbf16ps(0, 4, 6);
+    amx_emulated::_tile_stored(0, sums.data(), 64);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      EXPECT_TRUE(equal_or_nan(sums[i], want[i])) << "stream " << stream << ", sum " << i;
+      ++(std::isnan(std::bit_cast<float>(want[i])) ? not_numbers : numbers);
+    }
+  }
+  EXPECT_GT(numbers, 500);
+  EXPECT_GT(not_numbers, 500);
+  amx_emulated::_tile_release();
+}
+
+// An operand of several products, and one that changes between them by a load, by zeroing and by
+// being a sum.
+TEST(EmulatedAmx, ProductsSeeWhatTheirTilesHold) {
+  const Configuration configuration;
+  amx_emulated::_tile_loadconfig(&configuration);
+  const Words a = random_pairs(1), b = random_pairs(2), c = random_pairs(3), none{};
+  Words out;
+  const auto expect_sums = [&](int tile, const Words& want) {
+    amx_emulated::_tile_stored(tile, out.data(), 64);
+    EXPECT_EQ(out, want);
+  };
+  amx_emulated::_tile_loadd(4, a.data(), 64);
+  amx_emulated::_tile_loadd(6, b.data(), 64);
+  amx_emulated::_tile_zero(0);
+  amx_emulated::_tile_dpbf16ps(0, 4, 6);
+  expect_sums(0, product(none, a, b));
+  amx_emulated::_tile_zero(1);
+  amx_emulated::_tile_dpbf16ps(1, 6, 4);
+  expect_sums(1, product(none, b, a));
+  amx_emulated::_tile_loadd(6, c.data(), 64);
+  amx_emulated::_tile_zero(1);
+  amx_emulated::_tile_dpbf16ps(1, 4, 6);
+  expect_sums(1, product(none, a, c));
+  amx_emulated::_tile_dpbf16ps(4, 6, 1);  // now sums themselves
+  const Words sums = product(a, c, product(none, a, c));
+  expect_sums(4, sums);
+  amx_emulated::_tile_zero(1);
+  amx_emulated::_tile_dpbf16ps(1, 4, 6);
+  expect_sums(1, product(none, sums, c));
+  amx_emulated::_tile_zero(4);
+  amx_emulated::_tile_dpbf16ps(1, 4, 6);
+  expect_sums(1, product(none, sums, c));
+  amx_emulated::_tile_release();
+}
+
 TEST(EmulatedAmx, SmallTilesTouchOnlyTheirRowsAndColumns) {
   Configuration configuration;
   configuration.rows[0] = configuration.rows[4] = 3;  // sums [3, 5], a [3, 2 x 2], b [2, 5] pairs

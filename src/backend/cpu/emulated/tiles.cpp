@@ -6,9 +6,17 @@ namespace {
 
 constexpr int tiles = 8, most_rows = 16, most_row_bytes = 64;
 
+// Elements of a tile as an operand of products, as floats: those at even places of its pairs, and
+// those at odd ones.
+struct Elements {
+  alignas(64) float even[most_rows][16], odd[most_rows][16];
+};
+
 struct Tile {
   alignas(64) std::uint8_t data[most_rows][most_row_bytes];
   int rows, row_bytes;
+  bool is_widened;  // whether `elements` are those of `data`
+  Elements elements;
 };
 
 struct Unit {
@@ -27,6 +35,13 @@ Tile& tile_of(int number) {
 
 void clear(Tile& tile) {
   __builtin_memset(tile.data, 0, sizeof tile.data);
+  tile.is_widened = false;
+}
+
+// Whole tiles, which most are, have rows of a constant size: the compiler copies them without a
+// call.
+bool is_whole(const Tile& tile) {
+  return tile.rows == most_rows && tile.row_bytes == most_row_bytes;
 }
 
 // Denormal inputs and results are flushed to zero, results are rounded to nearest even, and the
@@ -42,39 +57,49 @@ class TileRounding {
   unsigned before_;
 };
 
-// Element `place` (0 or 1) of all pairs of a tile's rows, as float.
-struct Operand {
-  alignas(64) float at[most_rows][16];
-
-  Operand(const Tile& tile, int place) {
-    const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));
-    for (int row = 0; row < most_rows; ++row) {
-      for (int half = 0; half < 2; ++half) {
-        const __m256i pairs = _mm256_load_si256(
-            reinterpret_cast<const __m256i*>(tile.data[row] + half * most_row_bytes / 2));
-        const __m256i bits =
-            place == 0 ? _mm256_slli_epi32(pairs, 16) : _mm256_and_si256(pairs, upper);
-        _mm256_store_ps(at[row] + half * 8, _mm256_castsi256_ps(bits));
-      }
+// Each operand takes part in several products: its elements are widened once.
+const Elements& elements_of(Tile& tile) {
+  if (tile.is_widened) return tile.elements;
+  tile.is_widened = true;
+  const __m256i upper = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+  for (int row = 0; row < most_rows; ++row) {
+    for (int place = 0; place < 16; place += 8) {
+      const __m256i pairs =
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(tile.data[row] + place * 4));
+      _mm256_store_ps(tile.elements.even[row] + place,
+                      _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16)));
+      _mm256_store_ps(tile.elements.odd[row] + place,
+                      _mm256_castsi256_ps(_mm256_and_si256(pairs, upper)));
     }
   }
-};
+  return tile.elements;
+}
 
-// One row of sums: the products of even and odd elements are summed separately, with one rounding
-// per product, then combined, and then added to the old sums.
-void multiply_row(float* sums, const float* a_even, const float* a_odd, const Operand& b_even,
-                  const Operand& b_odd, int pairs) {
-  __m256 even[2] = {}, odd[2] = {};
+// Two rows of sums: the products of even and odd elements are summed separately, with one rounding
+// per product, then combined, and then added to the old sums. (Two rows at once, since a single
+// one's additions would wait for each other.)
+void multiply_rows(Tile& sums, const Elements& a, const Elements& b, int row, int pairs) {
+  __m256 even[2][2] = {}, odd[2][2] = {};  // [row][half]
   for (int k = 0; k < pairs; ++k) {
-    const __m256 x = _mm256_set1_ps(a_even[k]), y = _mm256_set1_ps(a_odd[k]);
-    for (int half = 0; half < 2; ++half) {
-      even[half] = _mm256_fmadd_ps(x, _mm256_load_ps(b_even.at[k] + half * 8), even[half]);
-      odd[half] = _mm256_fmadd_ps(y, _mm256_load_ps(b_odd.at[k] + half * 8), odd[half]);
+    const __m256 b_even[2] = {_mm256_load_ps(b.even[k]), _mm256_load_ps(b.even[k] + 8)};
+    const __m256 b_odd[2] = {_mm256_load_ps(b.odd[k]), _mm256_load_ps(b.odd[k] + 8)};
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      const __m256 x = _mm256_broadcast_ss(&a.even[row + i][k]);
+      const __m256 y = _mm256_broadcast_ss(&a.odd[row + i][k]);
+      even[i][0] = _mm256_fmadd_ps(x, b_even[0], even[i][0]);
+      even[i][1] = _mm256_fmadd_ps(x, b_even[1], even[i][1]);
+      odd[i][0] = _mm256_fmadd_ps(y, b_odd[0], odd[i][0]);
+      odd[i][1] = _mm256_fmadd_ps(y, b_odd[1], odd[i][1]);
     }
   }
-  for (int half = 0; half < 2; ++half) {
-    float* to = sums + half * 8;
-    _mm256_store_ps(to, _mm256_add_ps(_mm256_load_ps(to), _mm256_add_ps(even[half], odd[half])));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    float* to = reinterpret_cast<float*>(sums.data[row + i]);
+    const __m256 low = _mm256_add_ps(even[i][0], odd[i][0]);
+    const __m256 high = _mm256_add_ps(even[i][1], odd[i][1]);
+    _mm256_store_ps(to, _mm256_add_ps(_mm256_load_ps(to), low));
+    _mm256_store_ps(to + 8, _mm256_add_ps(_mm256_load_ps(to + 8), high));
   }
 }
 
@@ -111,8 +136,14 @@ void _tile_zero(int tile) {
 
 void _tile_loadd(int number, const void* from, std::int64_t stride) {
   Tile& tile = tile_of(number);
-  clear(tile);
   const auto* bytes = static_cast<const std::uint8_t*>(from);
+  if (is_whole(tile)) {
+    tile.is_widened = false;
+    for (int row = 0; row < most_rows; ++row)
+      __builtin_memcpy(tile.data[row], bytes + row * stride, most_row_bytes);
+    return;
+  }
+  clear(tile);
   for (int row = 0; row < tile.rows; ++row)
     __builtin_memcpy(tile.data[row], bytes + row * stride, tile.row_bytes);
 }
@@ -124,6 +155,11 @@ void _tile_stream_loadd(int number, const void* from, std::int64_t stride) {
 void _tile_stored(int number, void* to, std::int64_t stride) {
   const Tile& tile = tile_of(number);
   auto* bytes = static_cast<std::uint8_t*>(to);
+  if (is_whole(tile)) {
+    for (int row = 0; row < most_rows; ++row)
+      __builtin_memcpy(bytes + row * stride, tile.data[row], most_row_bytes);
+    return;
+  }
   for (int row = 0; row < tile.rows; ++row)
     __builtin_memcpy(bytes + row * stride, tile.data[row], tile.row_bytes);
 }
@@ -131,17 +167,15 @@ void _tile_stored(int number, void* to, std::int64_t stride) {
 void _tile_dpbf16ps(int sums_tile, int a_tile, int b_tile) {
   if (sums_tile == a_tile || sums_tile == b_tile || a_tile == b_tile)
     misused("a product of tiles of which two are one");
-  Tile& sums = tile_of(sums_tile);
-  const Tile &a = tile_of(a_tile), &b = tile_of(b_tile);
+  Tile &sums = tile_of(sums_tile), &a = tile_of(a_tile), &b = tile_of(b_tile);
   const int pairs = a.row_bytes / 4;
   if (a.rows != sums.rows || b.rows != pairs || b.row_bytes != sums.row_bytes)
     misused("a product of tiles whose shapes do not fit");
   const TileRounding rounding;
-  const Operand a_even(a, 0), a_odd(a, 1), b_even(b, 0), b_odd(b, 1);
-  for (int row = 0; row < sums.rows; ++row) {
-    multiply_row(reinterpret_cast<float*>(sums.data[row]), a_even.at[row], a_odd.at[row], b_even,
-                 b_odd, pairs);
-  }
+  const Elements &left = elements_of(a), &right = elements_of(b);
+  sums.is_widened = false;
+  // Rows and columns beyond those of a tile are zero, and stay so.
+  for (int row = 0; row < sums.rows; row += 2) multiply_rows(sums, left, right, row, pairs);
 }
 
 }  // namespace trireme::cpu::amx_emulated

@@ -9,92 +9,64 @@
 
 #include <cstdint>
 
+#include "backend/cpu/emulated/register.h"
 #include "backend/cpu/emulated/tiles.h"
-
-// Same as in kernels/vec.h, which is included later.
-#define TRIREME_INLINE inline __attribute__((always_inline))
 
 namespace trireme::cpu::amx_emulated {
 
-// Vectors as pairs of halves.
-namespace halves {
+// NOLINTBEGIN(bugprone-reserved-identifier): the compiler's own names.
+using __m512 = Register<float>;
+using __m512d = Register<double>;
+using __m512i = Register<long long>;
+// NOLINTEND(bugprone-reserved-identifier)
 
-template <class Half>
-struct Pair {
-  Half low, high;
-};
-
-template <class Half, class V>
-TRIREME_INLINE Pair<Half> of(V x) {
-  static_assert(sizeof(V) == sizeof(Pair<Half>));
-  Pair<Half> out;
-  __builtin_memcpy(&out, &x, sizeof x);
-  return out;
-}
-
-template <class V, class Half>
-TRIREME_INLINE V join(Half low, Half high) {
-  const Pair<Half> pair{low, high};
-  V out;
-  static_assert(sizeof out == sizeof pair);
-  __builtin_memcpy(&out, &pair, sizeof out);
-  return out;
-}
-
-}  // namespace halves
-
-#define TRIREME_UNARY(name, Vector, Half)                                     \
-  TRIREME_INLINE Vector _mm512_##name(Vector x) {                             \
-    const auto a = halves::of<Half>(x);                                       \
-    return halves::join<Vector>(_mm256_##name(a.low), _mm256_##name(a.high)); \
+#define TRIREME_UNARY(name, Vector)                       \
+  TRIREME_INLINE Vector _mm512_##name(Vector x) {         \
+    return {_mm256_##name(x.low), _mm256_##name(x.high)}; \
   }
-#define TRIREME_BINARY(name, Vector, Half)                                                   \
-  TRIREME_INLINE Vector _mm512_##name(Vector x, Vector y) {                                  \
-    const auto a = halves::of<Half>(x), b = halves::of<Half>(y);                             \
-    return halves::join<Vector>(_mm256_##name(a.low, b.low), _mm256_##name(a.high, b.high)); \
+#define TRIREME_BINARY(name, Vector)                                     \
+  TRIREME_INLINE Vector _mm512_##name(Vector x, Vector y) {              \
+    return {_mm256_##name(x.low, y.low), _mm256_##name(x.high, y.high)}; \
   }
-TRIREME_UNARY(sqrt_ps, __m512, __m256)
-TRIREME_UNARY(sqrt_pd, __m512d, __m256d)
-TRIREME_BINARY(add_ps, __m512, __m256)
-TRIREME_BINARY(max_ps, __m512, __m256)
-TRIREME_BINARY(min_ps, __m512, __m256)
-TRIREME_BINARY(max_pd, __m512d, __m256d)
-TRIREME_BINARY(min_pd, __m512d, __m256d)
-TRIREME_BINARY(add_epi16, __m512i, __m256i)
-TRIREME_BINARY(add_epi32, __m512i, __m256i)
-TRIREME_BINARY(mullo_epi32, __m512i, __m256i)
-TRIREME_BINARY(mul_epu32, __m512i, __m256i)
+TRIREME_UNARY(sqrt_ps, __m512)
+TRIREME_UNARY(sqrt_pd, __m512d)
+TRIREME_BINARY(add_ps, __m512)
+TRIREME_BINARY(max_ps, __m512)
+TRIREME_BINARY(min_ps, __m512)
+TRIREME_BINARY(max_pd, __m512d)
+TRIREME_BINARY(min_pd, __m512d)
+TRIREME_BINARY(add_epi16, __m512i)
+TRIREME_BINARY(add_epi32, __m512i)
+TRIREME_BINARY(mullo_epi32, __m512i)
+TRIREME_BINARY(mul_epu32, __m512i)
 // Operates within 128-bit lanes, of which a half has two.
-TRIREME_BINARY(unpacklo_epi32, __m512i, __m256i)
-TRIREME_BINARY(unpackhi_epi32, __m512i, __m256i)
-TRIREME_BINARY(unpacklo_epi64, __m512i, __m256i)
-TRIREME_BINARY(unpackhi_epi64, __m512i, __m256i)
+TRIREME_BINARY(unpacklo_epi32, __m512i)
+TRIREME_BINARY(unpackhi_epi32, __m512i)
+TRIREME_BINARY(unpacklo_epi64, __m512i)
+TRIREME_BINARY(unpackhi_epi64, __m512i)
 #undef TRIREME_UNARY
 #undef TRIREME_BINARY
 
 TRIREME_INLINE __m512 _mm512_fmsub_ps(__m512 x, __m512 y, __m512 z) {
-  const auto a = halves::of<__m256>(x), b = halves::of<__m256>(y), c = halves::of<__m256>(z);
-  return halves::join<__m512>(_mm256_fmsub_ps(a.low, b.low, c.low),
-                              _mm256_fmsub_ps(a.high, b.high, c.high));
+  return {_mm256_fmsub_ps(x.low, y.low, z.low), _mm256_fmsub_ps(x.high, y.high, z.high)};
 }
 
 TRIREME_INLINE __m512i _mm512_slli_epi32(__m512i x, unsigned bits) {
-  const auto a = halves::of<__m256i>(x);
-  return halves::join<__m512i>(_mm256_slli_epi32(a.low, static_cast<int>(bits)),
-                               _mm256_slli_epi32(a.high, static_cast<int>(bits)));
+  return {_mm256_slli_epi32(x.low, static_cast<int>(bits)),
+          _mm256_slli_epi32(x.high, static_cast<int>(bits))};
 }
 TRIREME_INLINE __m512i _mm512_srli_epi32(__m512i x, unsigned bits) {
-  const auto a = halves::of<__m256i>(x);
-  return halves::join<__m512i>(_mm256_srli_epi32(a.low, static_cast<int>(bits)),
-                               _mm256_srli_epi32(a.high, static_cast<int>(bits)));
+  return {_mm256_srli_epi32(x.low, static_cast<int>(bits)),
+          _mm256_srli_epi32(x.high, static_cast<int>(bits))};
 }
 
 // Bit i of the result is bit 4 a_i + 2 b_i + c_i of the table.
 TRIREME_INLINE __m512i _mm512_ternarylogic_epi32(__m512i a, __m512i b, __m512i c, int table) {
   __m512i out{};
+#pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     if ((table >> i & 1) == 0) continue;
-    out |= ((i & 4) != 0 ? a : ~a) & ((i & 2) != 0 ? b : ~b) & ((i & 1) != 0 ? c : ~c);
+    out = out | (((i & 4) != 0 ? a : ~a) & ((i & 2) != 0 ? b : ~b) & ((i & 1) != 0 ? c : ~c));
   }
   return out;
 }
@@ -104,41 +76,36 @@ TRIREME_INLINE __m512i _mm512_setzero_si512() {
   return __m512i{};
 }
 TRIREME_INLINE __m512i _mm512_set1_epi16(std::int16_t x) {
-  return halves::join<__m512i>(_mm256_set1_epi16(x), _mm256_set1_epi16(x));
+  return {_mm256_set1_epi16(x), _mm256_set1_epi16(x)};
 }
 TRIREME_INLINE __m512i _mm512_set1_epi32(std::int32_t x) {
-  return halves::join<__m512i>(_mm256_set1_epi32(x), _mm256_set1_epi32(x));
+  return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
 }
 TRIREME_INLINE __m512i _mm512_set1_epi64(std::int64_t x) {
-  return halves::join<__m512i>(_mm256_set1_epi64x(x), _mm256_set1_epi64x(x));
+  return {_mm256_set1_epi64x(x), _mm256_set1_epi64x(x)};
 }
 // The last argument is the first element.
 template <class... Words>
 TRIREME_INLINE __m512i _mm512_set_epi32(Words... words) {
   static_assert(sizeof...(words) == 16);
-  const std::int32_t reversed[16] = {words...};
-  std::int32_t out[16];
-  for (int i = 0; i < 16; ++i) out[i] = reversed[15 - i];
-  __m512i x;
-  __builtin_memcpy(&x, out, sizeof x);
-  return x;
+  const std::int32_t w[16] = {words...};
+  return {_mm256_set_epi32(w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15]),
+          _mm256_set_epi32(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7])};
 }
 TRIREME_INLINE __m512 _mm512_castsi512_ps(__m512i x) {
-  return (__m512)x;
+  return __m512(x);
 }
 TRIREME_INLINE __m256i _mm512_castsi512_si256(__m512i x) {
-  return halves::of<__m256i>(x).low;
+  return x.low;
 }
 TRIREME_INLINE __m256d _mm512_castpd512_pd256(__m512d x) {
-  return halves::of<__m256d>(x).low;
+  return x.low;
 }
 TRIREME_INLINE __m256i _mm512_extracti64x4_epi64(__m512i x, int half) {
-  const auto a = halves::of<__m256i>(x);
-  return half == 0 ? a.low : a.high;
+  return half == 0 ? x.low : x.high;
 }
 TRIREME_INLINE __m256d _mm512_extractf64x4_pd(__m512d x, int half) {
-  const auto a = halves::of<__m256d>(x);
-  return half == 0 ? a.low : a.high;
+  return half == 0 ? x.low : x.high;
 }
 
 // Memory. The aligned forms fault on unaligned addresses, as on the processor.
@@ -148,7 +115,7 @@ TRIREME_INLINE void check_aligned(const void* at) {
 template <class V>
 TRIREME_INLINE V read(const void* from) {
   V x;
-  __builtin_memcpy(&x, from, sizeof x);
+  read_part(x, from);
   return x;
 }
 TRIREME_INLINE __m512i _mm512_loadu_si512(const void* from) {
@@ -163,15 +130,15 @@ TRIREME_INLINE __m512 _mm512_load_ps(const void* from) {
   return read<__m512>(from);
 }
 TRIREME_INLINE void _mm512_storeu_si512(void* to, __m512i x) {
-  __builtin_memcpy(to, &x, sizeof x);
+  write_part(to, x);
 }
 TRIREME_INLINE void _mm512_store_si512(void* to, __m512i x) {
   check_aligned(to);
-  __builtin_memcpy(to, &x, sizeof x);
+  write_part(to, x);
 }
 TRIREME_INLINE void _mm512_stream_ps(float* to, __m512 x) {
   check_aligned(to);
-  __builtin_memcpy(to, &x, sizeof x);
+  write_part(to, x);
 }
 TRIREME_INLINE void _mm512_stream_si512(__m512i* to, __m512i x) {
   _mm512_store_si512(to, x);
@@ -184,63 +151,78 @@ TRIREME_INLINE std::size_t first_bytes(Mask mask, std::size_t element) {
   if ((bits & (bits + 1)) != 0) misused("a mask of other than the first elements");
   return static_cast<std::size_t>(__builtin_popcountll(bits)) * element;
 }
+template <class V>
+TRIREME_INLINE V read_first(const void* from, std::size_t bytes) {
+  if (bytes == 64) return read<V>(from);
+  char padded[64] = {};
+  __builtin_memcpy(padded, from, bytes);
+  return read<V>(padded);
+}
+template <class V>
+TRIREME_INLINE void write_first(void* to, V x, std::size_t bytes) {
+  if (bytes == 64) return write_part(to, x);
+  char padded[64];
+  write_part(padded, x);
+  __builtin_memcpy(to, padded, bytes);
+}
 TRIREME_INLINE __m512i _mm512_maskz_loadu_epi16(__mmask32 mask, const void* from) {
-  __m512i x{};
-  __builtin_memcpy(&x, from, first_bytes(mask, 2));
-  return x;
+  return read_first<__m512i>(from, first_bytes(mask, 2));
 }
 TRIREME_INLINE __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void* from) {
-  __m512 x{};
-  __builtin_memcpy(&x, from, first_bytes(mask, 4));
-  return x;
+  return read_first<__m512>(from, first_bytes(mask, 4));
 }
 TRIREME_INLINE void _mm512_mask_storeu_ps(void* to, __mmask16 mask, __m512 x) {
-  __builtin_memcpy(to, &x, first_bytes(mask, 4));
+  write_first(to, x, first_bytes(mask, 4));
 }
 TRIREME_INLINE void _mm512_mask_storeu_epi16(void* to, __mmask32 mask, __m512i x) {
-  __builtin_memcpy(to, &x, first_bytes(mask, 2));
+  write_first(to, x, first_bytes(mask, 2));
 }
 
 // Permutations of elements.
-TRIREME_INLINE __m512i _mm512_shuffle_i32x4(__m512i a, __m512i b, int places) {
-  __m128i x[4], y[4];
-  __builtin_memcpy(x, &a, sizeof a);
-  __builtin_memcpy(y, &b, sizeof b);
-  const __m128i out[4] = {x[places & 3], x[places >> 2 & 3], y[places >> 4 & 3],
-                          y[places >> 6 & 3]};
-  return read<__m512i>(out);
+TRIREME_INLINE __m128i quarter(__m512i x, int place) {
+  const __m256i half = place < 2 ? x.low : x.high;
+  return place % 2 == 0 ? _mm256_castsi256_si128(half) : _mm256_extracti128_si256(half, 1);
 }
+TRIREME_INLINE __m512i _mm512_shuffle_i32x4(__m512i a, __m512i b, int places) {
+  return {_mm256_set_m128i(quarter(a, places >> 2 & 3), quarter(a, places & 3)),
+          _mm256_set_m128i(quarter(b, places >> 6 & 3), quarter(b, places >> 4 & 3))};
+}
+// Only indices that interleave the words of a and b, from the first or the middle one on.
 TRIREME_INLINE __m512i _mm512_permutex2var_epi16(__m512i a, __m512i index, __m512i b) {
-  std::uint16_t from[64], at[32], out[32];
-  __builtin_memcpy(from, &a, sizeof a);
-  __builtin_memcpy(from + 32, &b, sizeof b);
-  __builtin_memcpy(at, &index, sizeof index);
-  for (int i = 0; i < 32; ++i) out[i] = from[at[i] & 63];
-  return read<__m512i>(out);
+  const int first = _mm256_extract_epi16(index.low, 0);
+  const __m256i pair = _mm256_set1_epi32((first + 32) << 16 | first);
+  const __m256i count =
+      _mm256_setr_epi32(0, 0x10001, 0x20002, 0x30003, 0x40004, 0x50005, 0x60006, 0x70007);
+  const __m256i low = _mm256_add_epi16(pair, count);
+  const __m256i high = _mm256_add_epi16(low, _mm256_set1_epi16(8));
+  const __m256i equal =
+      _mm256_and_si256(_mm256_cmpeq_epi16(index.low, low), _mm256_cmpeq_epi16(index.high, high));
+  if (first % 16 != 0 || first > 16 || _mm256_movemask_epi8(equal) != -1)
+    misused("a permutation of words other than one that interleaves two halves");
+  const __m256i x = first == 0 ? a.low : a.high, y = first == 0 ? b.low : b.high;
+  const __m256i even = _mm256_unpacklo_epi16(x, y), odd = _mm256_unpackhi_epi16(x, y);
+  return {_mm256_permute2x128_si256(even, odd, 0x20), _mm256_permute2x128_si256(even, odd, 0x31)};
 }
 
 // Conversions.
 TRIREME_INLINE __m512i _mm512_cvtepu16_epi32(__m256i x) {
-  return halves::join<__m512i>(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)),
-                               _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)));
+  return {_mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)),
+          _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1))};
 }
 TRIREME_INLINE __m512d _mm512_cvtps_pd(__m256 x) {
-  return halves::join<__m512d>(_mm256_cvtps_pd(_mm256_castps256_ps128(x)),
-                               _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(x)), _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))};
 }
 TRIREME_INLINE __m256 to_floats(__m512d x) {
-  const auto a = halves::of<__m256d>(x);
-  return _mm256_set_m128(_mm256_cvtpd_ps(a.high), _mm256_cvtpd_ps(a.low));
+  return _mm256_set_m128(_mm256_cvtpd_ps(x.high), _mm256_cvtpd_ps(x.low));
 }
 TRIREME_INLINE __m512 _mm512_cvtph_ps(__m256i x) {
-  return halves::join<__m512>(_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
-                              _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
 }
 TRIREME_INLINE __m256i _mm512_cvtps_ph(__m512 x, int rounding) {
   if (rounding != _MM_FROUND_TO_NEAREST_INT) misused("a rounding other than to nearest");
-  const auto a = halves::of<__m256>(x);
-  return _mm256_set_m128i(_mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT),
-                          _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));
+  return _mm256_set_m128i(_mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT),
+                          _mm256_cvtps_ph(x.low, _MM_FROUND_TO_NEAREST_INT));
 }
 
 // Rounds eight floats to bf16, in words: ties to even, denormals to zero, NaN to quiet NaN.
@@ -259,20 +241,18 @@ TRIREME_INLINE __m256i round_eight(__m256 x) {
   return _mm256_blendv_epi8(_mm256_blendv_epi8(number, sign, tiny), nan, is_nan);
 }
 TRIREME_INLINE __m256i _mm512_cvtneps_pbh(__m512 x) {
-  const auto a = halves::of<__m256>(x);
-  const __m256i mixed = _mm256_packus_epi32(round_eight(a.low), round_eight(a.high));
+  const __m256i mixed = _mm256_packus_epi32(round_eight(x.low), round_eight(x.high));
   return _mm256_permute4x64_epi64(mixed, 0xd8);
 }
 // The second operand becomes the lower half.
 TRIREME_INLINE __m512i _mm512_cvtne2ps_pbh(__m512 high, __m512 low) {
-  return halves::join<__m512i>(_mm512_cvtneps_pbh(low), _mm512_cvtneps_pbh(high));
+  return {_mm512_cvtneps_pbh(low), _mm512_cvtneps_pbh(high)};
 }
 
 TRIREME_INLINE __mmask16 _mm512_cmp_ps_mask(__m512 x, __m512 y, int comparison) {
   if (comparison != _CMP_LT_OQ) misused("a comparison other than less than");
-  const auto a = halves::of<__m256>(x), b = halves::of<__m256>(y);
-  const int low = _mm256_movemask_ps(_mm256_cmp_ps(a.low, b.low, _CMP_LT_OQ));
-  const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_LT_OQ));
+  const int low = _mm256_movemask_ps(_mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ));
+  const int high = _mm256_movemask_ps(_mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ));
   return static_cast<__mmask16>(low | high << 8);
 }
 
@@ -288,8 +268,7 @@ TRIREME_INLINE __m256 fraction_of_eight(__m256 x) {
 }
 TRIREME_INLINE __m512 _mm512_reduce_ps(__m512 x, int form) {
   if (form != 0x9) misused("a reduction other than by the whole number below");
-  const auto a = halves::of<__m256>(x);
-  return halves::join<__m512>(fraction_of_eight(a.low), fraction_of_eight(a.high));
+  return {fraction_of_eight(x.low), fraction_of_eight(x.high)};
 }
 
 // x * 2^floor(y) with one rounding: the product in double is exact. NaN where y is.
@@ -300,14 +279,13 @@ TRIREME_INLINE __m256 scale_eight(__m256 x, __m256 y) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(within), _mm256_set1_epi32(1023));
   const __m256i low = _mm256_cvtepu32_epi64(_mm256_castsi256_si128(biased));
   const __m256i high = _mm256_cvtepu32_epi64(_mm256_extracti128_si256(biased, 1));
-  const __m512d power = halves::join<__m512d>(_mm256_castsi256_pd(_mm256_slli_epi64(low, 52)),
-                                              _mm256_castsi256_pd(_mm256_slli_epi64(high, 52)));
+  const __m512d power{_mm256_castsi256_pd(_mm256_slli_epi64(low, 52)),
+                      _mm256_castsi256_pd(_mm256_slli_epi64(high, 52))};
   const __m256 scaled = to_floats(_mm512_cvtps_pd(x) * power);
   return _mm256_blendv_ps(scaled, y, _mm256_cmp_ps(y, y, _CMP_UNORD_Q));
 }
 TRIREME_INLINE __m512 _mm512_scalef_ps(__m512 x, __m512 y) {
-  const auto a = halves::of<__m256>(x), b = halves::of<__m256>(y);
-  return halves::join<__m512>(scale_eight(a.low, b.low), scale_eight(a.high, b.high));
+  return {scale_eight(x.low, y.low), scale_eight(x.high, y.high)};
 }
 
 }  // namespace trireme::cpu::amx_emulated

@@ -82,9 +82,8 @@ void sgd(const SgdStep& step, Acc<T>* master, Acc<T>* velocity, const Acc<T>* gr
 // Returns -1, 0 or 1; NaN for NaN.
 template <class A>
 TRIREME_INLINE Vec<A> sign(Vec<A> x) {
-  return map<A>([](auto part, auto one)
-                    TRIREME_INLINE_LAMBDA { return part > 0 ? one : (part < 0 ? -one : part); },
-                x, splat(A{1}));
+  const auto zero = splat(A{0});
+  return where_less(zero, x, splat(A{1}), where_less(x, zero, splat(A{-1}), x));
 }
 
 template <class T>

@@ -15,7 +15,7 @@ struct First {
 template <class E>
 TRIREME_INLINE typename Vec<E>::Part load_part(const E* from) {
   typename Vec<E>::Part part;
-  __builtin_memcpy(&part, from, sizeof part);
+  read_part(part, from);
   return part;
 }
 
@@ -29,10 +29,8 @@ TRIREME_INLINE Vec<E> load_whole(const E* from) {
 
 template <class E>
 TRIREME_INLINE void store_whole(E* to, Vec<E> x) {
-  __builtin_memcpy(to, &x.part[0], register_bytes);
-  if constexpr (Vec<E>::parts == 2) {
-    __builtin_memcpy(to + Vec<E>::lanes / 2, &x.part[1], register_bytes);
-  }
+  write_part(to, x.part[0]);
+  if constexpr (Vec<E>::parts == 2) write_part(to + Vec<E>::lanes / 2, x.part[1]);
 }
 
 TRIREME_INLINE Vec<float> load(const float* from) {
@@ -54,9 +52,10 @@ TRIREME_INLINE Vec<std::uint32_t> round_to_bf16(Vec<float> x) {
   const auto odd = shift_right(bits, 16) & splat(std::uint32_t{1});
   const auto rounded = shift_right(bits + splat(std::uint32_t{0x7fff}) + odd, 16);
   const auto quiet = shift_right(bits, 16) | splat(std::uint32_t{0x40});
-  return map<std::uint32_t>([](auto value, auto number, auto nan)
-                                TRIREME_INLINE_LAMBDA { return value == value ? number : nan; },
-                            x, rounded, quiet);
+  return map<std::uint32_t>(
+      [](auto value, auto number, auto nan)
+          TRIREME_INLINE_LAMBDA { return choose(value == value, number, nan); },
+      x, rounded, quiet);
 }
 
 #ifdef __AVX512F__

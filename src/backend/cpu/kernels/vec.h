@@ -30,7 +30,11 @@ inline constexpr int register_bytes = 32;
 
 template <class E>
 struct Vec {
+#ifdef TRIREME_EMULATED_AMX
+  using Part = Register<E>;
+#else
   typedef E Part __attribute__((vector_size(register_bytes)));
+#endif
   static constexpr int lanes = 64 / sizeof(E);
   static constexpr int parts = 64 / register_bytes;
   Part part[parts];
@@ -93,10 +97,30 @@ TRIREME_INLINE Vec<E> shift_right(Vec<E> x, int bits) {
   return map<E>([=](auto part) TRIREME_INLINE_LAMBDA { return part >> bits; }, x);
 }
 
+// Functions for what no operator does, which the emulation of AMX overloads. choose(): per lane,
+// mask ? yes : no.
+template <class Mask, class Part>
+TRIREME_INLINE Part choose(Mask mask, Part yes, Part no) {
+  return mask ? yes : no;
+}
+template <int... lane, class Part>
+TRIREME_INLINE Part shuffle(Part x) {
+  return __builtin_shufflevector(x, x, lane...);
+}
+template <class Part>
+TRIREME_INLINE void read_part(Part& part, const void* from) {
+  __builtin_memcpy(&part, from, sizeof part);
+}
+template <class Part>
+TRIREME_INLINE void write_part(void* to, Part part) {
+  __builtin_memcpy(to, &part, sizeof part);
+}
+
 // Per lane: a < b ? yes : no.
 template <class E, class V>
 TRIREME_INLINE Vec<V> where_less(Vec<E> a, Vec<E> b, Vec<V> yes, Vec<V> no) {
-  return map<V>([](auto x, auto y, auto p, auto q) TRIREME_INLINE_LAMBDA { return x < y ? p : q; },
+  return map<V>([](auto x, auto y, auto p, auto q)
+                    TRIREME_INLINE_LAMBDA { return choose(x < y, p, q); },
                 a, b, yes, no);
 }
 
@@ -149,21 +173,17 @@ TRIREME_INLINE E fold_lanes(Vec<E> x, Combine combine) {
   if constexpr (Vec<E>::parts == 2) all = combine(all, x.part[1]);
   constexpr int count = register_bytes / sizeof(E);
   if constexpr (count == 16) {
-    all = combine(all, __builtin_shufflevector(all, all, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3,
-                                               4, 5, 6, 7));
-    all = combine(all, __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3, 8, 9, 10, 11, 12,
-                                               13, 14, 15));
-    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12,
-                                               13, 14, 15));
-    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
-                                               13, 14, 15));
+    all = combine(all, shuffle<8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7>(all));
+    all = combine(all, shuffle<4, 5, 6, 7, 0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15>(all));
+    all = combine(all, shuffle<2, 3, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>(all));
+    all = combine(all, shuffle<1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>(all));
   } else if constexpr (count == 8) {
-    all = combine(all, __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3));
-    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1, 4, 5, 6, 7));
-    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3, 4, 5, 6, 7));
+    all = combine(all, shuffle<4, 5, 6, 7, 0, 1, 2, 3>(all));
+    all = combine(all, shuffle<2, 3, 0, 1, 4, 5, 6, 7>(all));
+    all = combine(all, shuffle<1, 0, 2, 3, 4, 5, 6, 7>(all));
   } else {
-    all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1));
-    all = combine(all, __builtin_shufflevector(all, all, 1, 0, 2, 3));
+    all = combine(all, shuffle<2, 3, 0, 1>(all));
+    all = combine(all, shuffle<1, 0, 2, 3>(all));
   }
   return all[0];
 }
@@ -175,7 +195,7 @@ TRIREME_INLINE E sum_lanes(Vec<E> x) {
 
 template <class E>
 TRIREME_INLINE E max_lanes(Vec<E> x) {
-  return fold_lanes(x, [](auto a, auto b) TRIREME_INLINE_LAMBDA { return a < b ? b : a; });
+  return fold_lanes(x, [](auto a, auto b) TRIREME_INLINE_LAMBDA { return choose(a < b, b, a); });
 }
 
 }  // namespace trireme::cpu::TRIREME_ISA
