@@ -151,6 +151,14 @@ TEST_F(Convert, SaysWhatIsWrongWithItsArguments) {
   refused({"convert", folder_.string(), out}, "not in a supported format");
   refused({"convert", hf, out, "--set", "train.iters=3"}, "only settings of model and moe");
   refused({"convert", "--from", "megatron", hf, out}, "mp_rank_TT");
+  // Of torch.distributed.checkpoint's folders that with weights is proposed.
+  const auto add = [&](const std::string& name) {
+    fs::create_directories(folder_ / "step/dcp" / name);
+    std::ofstream(folder_ / "step/dcp" / name / ".metadata") << "";
+    return (folder_ / "step/dcp").string();
+  };
+  refused({"convert", add("optimizer_0"), out}, "no folder with weights");
+  refused({"convert", add("model"), out}, "dcp/model'");
 }
 
 TEST_F(Convert, WritesFilesOfTorchSave) {

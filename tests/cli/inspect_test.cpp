@@ -12,6 +12,7 @@
 #include "checkpoint/writer.h"
 #include "cli/commands.h"
 #include "data/indexed_writer.h"
+#include "formats/torch/forged.h"
 #include "formats/torch/writer.h"
 #include "tensors/safetensors_writer.h"
 
@@ -136,6 +137,18 @@ TEST_F(Inspect, ArgumentsThatAreNotKnown) {
                 HasSubstr("some_attention_variant = sparse, which is unknown to Trireme"));
     EXPECT_EQ(note("save", path), "");
   }
+}
+
+// 500 bytes may claim to be any number of elements: without a stride all are the same one.
+TEST_F(Inspect, ElementsThatAreRepeatedEndlesslyHaveNoStatistics) {
+  const auto inspect = [&](std::int64_t rows) {
+    const ForgedTensor tensor{0, 1, {rows, rows}, {0, 0}};
+    std::ofstream(folder_ / "a.pth")
+        << forged_torch(pickle_of(pickle_tensor(tensor)), std::string("\0\0\x80\x3f", 4));
+    return run_json({(folder_ / "a.pth").string(), "--stats"}).at("tensors").at(0);
+  };
+  EXPECT_EQ(inspect(4).at("max"), 1);
+  EXPECT_FALSE(inspect(std::int64_t{1} << 18).contains("max"));
 }
 
 TEST_F(Inspect, AnythingElse) {

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <iterator>
+#include <regex>
 
 #include "program.h"
 
@@ -259,6 +261,22 @@ TEST_F(PretrainBert, FlagsTrainAndGoOnWithTheSameBits) {
   ASSERT_EQ(rest.code, 0) << rest.out;
   EXPECT_THAT(rest.out, HasSubstr("resumed from"));
   EXPECT_EQ(metrics("cut"), metrics("whole"));
+}
+
+// The loss beside it is the sum of two.
+TEST_F(PretrainBert, PerplexityIsThatOfTheWords) {
+  prepare_sentences();
+  std::vector<std::string> arguments = flags("run", sentences({"--calculate-per-token-loss"}));
+  arguments[0] = "pretrain-bert";
+  const Outcome outcome = run(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  std::smatch found;
+  const std::regex line(
+      R"(validation loss ([0-9.]+) \(words ([0-9.]+), order ([0-9.]+)\), perplexity of the words ([0-9.]+))");
+  ASSERT_TRUE(std::regex_search(outcome.out, found, line)) << outcome.out;
+  const double words = std::stod(found[2]);
+  EXPECT_NEAR(std::stod(found[1]), words + std::stod(found[3]), 2e-4);
+  EXPECT_NEAR(std::stod(found[4]) / std::exp(words), 1, 1e-3);
 }
 
 // Exact numerics: equal metrics on one rank, on two that share the states, and on two stages.

@@ -33,6 +33,13 @@ TEST(LayoutPlan, MemoryIsWhatTheEngineAllocates) {
   EXPECT_EQ(cpu::device().allocated() - before, plan.ranks[0].memory.total());
 }
 
+// Times halve the flops of causal attention only, whatever family a model is of.
+TEST(LayoutPlan, KnowsWhichAttentionIsCausal) {
+  EXPECT_EQ(plan_layout(small(), 1).causal_share, 1);
+  EXPECT_EQ(plan_layout(small({"model.family=llama"}), 1).causal_share, 1);
+  EXPECT_EQ(plan_layout(small({"model.family=bert"}), 1).causal_share, 0);
+}
+
 TEST(LayoutPlan, ZeroSharesOutStatesThenGradientsThenParameters) {
   const auto with = [](const char* zero) { return plan_layout(small({zero}), 4); };
   const LayoutPlan none = with("parallel.zero=0"), one = with("parallel.zero=1"),
