@@ -176,10 +176,10 @@ TEST_F(Samples, EveryLineOfTheFileHasAllFigures) {
 
 TEST_F(Samples, ValuesThatSwitchLearningOrValidationOffAreSaid) {
   prepare_data();
-  const Outcome usual = train("usual", {"train.iters=1"});
+  const Outcome usual = train("usual", {"train.iters=8"});
   EXPECT_THAT(usual.out, testing::Not(HasSubstr("note: ")));
   const Outcome outcome = train(
-      "run", {"train.iters=1", "model.init_std=0", "train.eval_interval=2", "train.eval_iters=0"});
+      "run", {"train.iters=8", "model.init_std=0", "train.eval_interval=2", "train.eval_iters=0"});
   EXPECT_EQ(outcome.code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, testing::AllOf(HasSubstr("model.init_std = 0 initializes all weights"),
                                           HasSubstr("train.eval_iters = 0 disables validation")));
