@@ -168,7 +168,9 @@ TEST_F(LongSameBits, RunsResumeOnAnotherTensorParallelDegree) {
                               "parallel.exact_block=4 parallel.exact_leaves=4 " +
                               one_of(models_of_leaves);
     const auto [reference, added] = whole.try_emplace(exact, "whole" + std::to_string(i));
-    if (added) ASSERT_EQ(train_on(reference->second, {1, exact}).code, 0) << exact;
+    if (added) {
+      ASSERT_EQ(train_on(reference->second, {1, exact}).code, 0) << exact;
+    }
     const Layout from = one_of(layouts_of_leaves);
     Layout to = from;
     while (degree(to) == degree(from)) to = one_of(layouts_of_leaves);
