@@ -118,7 +118,7 @@ std::vector<std::vector<std::int32_t>> Generator::generate(
       const std::int32_t id = next_token(row, sequences[b], options.sampling, options.seed,
                                          static_cast<std::uint64_t>(b), sequences[b].size());
       sequences[b].push_back(id);
-      // Where longrope divides by other factors from this length on, keys have to be turned anew.
+      // Where longrope divides by other factors from this length on, keys have to be rotated again.
       const std::int64_t length = std::ssize(sequences[b]);
       if (rotary_row(model_, 0, length) != rotary_row(model_, 0, length - 1)) cached_[b] = 0;
       if (on_token) on_token(static_cast<std::size_t>(b), id);
