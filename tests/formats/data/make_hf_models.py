@@ -86,7 +86,9 @@ def golden_of_several_lengths(model):
     to the other."""
     lines = [torch.randint(0, 61, (1, length)) for length in (24, 40, 25)]
     with torch.no_grad():
-        text = model.generate(lines[0][:, :20], do_sample=False, max_new_tokens=12)
+        prompt = lines[0][:, :20]  # whose padding tokens are tokens like any other
+        text = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+                              max_new_tokens=12)
         return {"ids": [line[0].tolist() for line in lines],
                 "logits": [model(line).logits[0].tolist() for line in lines],
                 "generated": text[0].tolist()}
