@@ -1,4 +1,4 @@
-// Text and JSON output of `trireme eval --tasks`.
+// Evaluates files of tasks: for `trireme eval --tasks`, as text or JSON, and during training.
 #include "cli/evaluate/eval_tasks.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// `trireme eval --tasks`: accuracies and perplexities of evaluation tasks.
+// Accuracies and perplexities of tasks, for `trireme eval --tasks` and train.eval_tasks.
 #pragma once
 
 #include <functional>
