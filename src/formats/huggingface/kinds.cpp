@@ -50,7 +50,8 @@ const HuggingFaceKind* huggingface_kind(const ModelConfig& model) {
   const HuggingFaceKind* nearest = nullptr;
   std::vector<ModelDifference> unsaid;
   std::vector<const HuggingFaceKind*> kinds = huggingface_kinds();
-  // Other classes keep keys that were rotated by the factors of shorter texts as generation continues.
+  // Other classes keep keys that were rotated by the factors of shorter texts as generation
+  // continues.
   if (model.rope_scaling == RopeScaling::longrope) kinds.insert(kinds.begin(), &phi3_kind);
   for (const HuggingFaceKind* kind : kinds) {
     const auto said = said_by(*kind, model);

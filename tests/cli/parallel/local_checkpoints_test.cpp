@@ -20,7 +20,8 @@ class LocalCheckpointsOfRuns : public Faults {
   std::vector<fs::path> ranks() const {
     std::vector<fs::path> found;
     for (const auto& run : fs::directory_iterator(folder_ / "local"))
-      for (const auto& rank : fs::directory_iterator(run)) found.push_back(rank.path());
+      for (const auto& rank : fs::directory_iterator(run))
+        if (rank.is_directory()) found.push_back(rank.path());
     std::ranges::sort(found);
     return found;
   }

@@ -159,13 +159,14 @@ TEST_F(LocalCopiesOfRuns, NeedAnotherNode) {
 
 // Nodes that see the same folder: nothing in it belongs to another node.
 TEST_F(LocalCopiesOfRuns, InOneFolderForAllNodesAreNotMade) {
-  const std::string layout = "parallel.zero=1 checkpoint.local_dir=" + path("disks/all");
+  const std::string layout = "parallel.zero=1",
+                    folder = "checkpoint.local_dir=" + path("disks/all");
   ASSERT_EQ(train_on("whole", {2, "parallel.zero=1"}, "train.iters=14 train.eval_iters=0").code, 0);
-  const Outcome begun = train_on_nodes({"a", "b"}, layout, "train.exit_interval=3");
+  const Outcome begun = train_on_nodes({"a", "b"}, layout, folder + " train.exit_interval=3");
   ASSERT_EQ(begun.code, 0) << begun.out;
   EXPECT_THAT(begun.out, HasSubstr("is one folder for all nodes"));
   fs::remove_all(folder_ / "run/checkpoints");  // undoes the save at the end
-  const Outcome resumed = train_on_nodes({"a", "b"}, layout);
+  const Outcome resumed = train_on_nodes({"a", "b"}, layout, folder);
   EXPECT_EQ(resumed.code, 0) << resumed.out;
   EXPECT_THAT(resumed.out, HasSubstr("disks/all' at step 2"));
   EXPECT_EQ(first_difference(path("run"), path("whole")), "");

@@ -23,8 +23,8 @@ class NodeCheck : public Jobs {
 TEST_F(NodeCheck, NamesTheRankWhoseProductsAreWrong) {
   const Outcome outcome = check("1 flip 2 0");
   EXPECT_EQ(outcome.code, 1) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr(": rank 1: products are WRONG: 1 of "));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("rank 0: products are WRONG")));
+  EXPECT_THAT(outcome.out, HasSubstr(": rank 1: matrix products are WRONG: 1 of "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("rank 0: matrix products are WRONG")));
   EXPECT_TRUE(fs::exists(path("good")));
   EXPECT_EQ(read("good"), "");  // all ranks are on this node
 }
