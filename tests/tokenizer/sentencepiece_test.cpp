@@ -11,6 +11,7 @@
 #include "growth.h"
 #include "tokenizer/random_text.h"
 #include "tokenizer/sentencepiece/bpe.h"
+#include "tokenizer/sentencepiece/unigram.h"
 #include "tokenizer/sentencepiece_models.h"
 #include "tokenizer/tokenizer.h"
 
@@ -62,7 +63,7 @@ class RandomModel {
                             : "";
   }
 
-  std::string bytes() {
+  std::string bytes(std::size_t kind = 2) {
     std::string out;
     const bool ties = one_in(2);
     for (const auto& [text, type] : pieces_) {
@@ -70,7 +71,7 @@ class RandomModel {
       out += piece(text, -score, type);
     }
     out += field(
-        2, number_field(3, 2) + number_field(24, one_in(4)) + number_field(35, byte_fallback_));
+        2, number_field(3, kind) + number_field(24, one_in(4)) + number_field(35, byte_fallback_));
     return out + field(3, field(1, "own") + (charsmap_.empty() ? "" : field(2, charsmap_)) +
                               number_field(3, !one_in(3)) + number_field(4, !one_in(3)) +
                               number_field(5, !one_in(6)));
@@ -225,6 +226,55 @@ TEST(SentencePieceBpe, EqualScoresGoFromTheLeftInLongWordsToo) {
       }
     }
   }
+}
+
+std::unique_ptr<SentencePieceUnigram> unigram_of(const std::string& model) {
+  const auto parsed = parse_sentencepiece(model);
+  return parsed ? SentencePieceUnigram::make(*parsed) : nullptr;
+}
+
+// The library that this is linked with is of a version that ties as the encoder does.
+TEST(SentencePieceUnigram, EncodesAsTheLibrary) {
+  int ours = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    RandomModel random(seed);
+    const std::string model = random.bytes(1);
+    sentencepiece::SentencePieceProcessor library;
+    ASSERT_TRUE(library.LoadFromSerializedProto(model).ok()) << seed;
+    const auto encoder = unigram_of(model);
+    if (!encoder) continue;
+    ++ours;
+    for (int i = 0; i < 40; ++i) {
+      const std::string text = random.text();
+      Ids ids;
+      encoder->encode(text, ids);
+      ASSERT_EQ(ids, by_library(library, text)) << "model " << seed << ", text '" << text << "'";
+    }
+  }
+  EXPECT_GT(ours, 250);
+}
+
+// In fp32, "ddd" and "d" have the same total in either order. Version 0.2.3 of the library takes
+// the other order.
+TEST(SentencePieceUnigram, TiesAreThoseOfVersionsUpTo021) {
+  const std::string model = piece("<unk>", 0, unknown) + piece("d", -2.025615231186104F, normal) +
+                            piece("ddd", -2.91F, normal) + field(2, number_field(3, 1)) +
+                            field(3, field(1, "own") + number_field(3, 0));
+  const auto encoder = unigram_of(model);
+  ASSERT_TRUE(encoder);
+  Ids ids;
+  encoder->encode("dddd", ids);
+  EXPECT_EQ(ids, (Ids{2, 1}));
+}
+
+TEST(SentencePieceUnigram, LeavesUncertainModelsToTheLibrary) {
+  const std::string unigram = sentencepiece_model(1);
+  EXPECT_TRUE(unigram_of(unigram));
+  EXPECT_TRUE(unigram_of(unigram + piece("he", -1, unused)));
+  for (const std::size_t kind : {2, 3, 4}) EXPECT_FALSE(unigram_of(sentencepiece_model(kind)));
+  EXPECT_FALSE(unigram_of(unigram + piece("<s>", -1, normal)));
+  EXPECT_FALSE(unigram_of(unigram + piece("\xff", -1, normal)));
+  EXPECT_FALSE(unigram_of(unigram + piece("he", -INFINITY, normal)));
 }
 
 // A word model cannot encode a word that is spelled like a control symbol.

@@ -41,6 +41,18 @@ class PrefixSet {
     return longest;
   }
 
+  // Calls use(length, value) for each member that `text` begins with, the shortest first.
+  template <class Use>
+  void each_prefix(std::string_view text, const Use& use) const {
+    if (text.empty()) return;
+    std::uint32_t node = first_[static_cast<unsigned char>(text[0])];
+    for (std::size_t length = 1; node != 0; ++length) {
+      if (values_[node] >= 0) use(length, values_[node]);
+      if (length == text.size()) return;
+      node = child(node, text[length]);
+    }
+  }
+
  private:
   // An edge: the node that it leaves with its byte, and the node that it leads to. No edge leads to
   // the root, which is 0.

@@ -1,13 +1,10 @@
 // The table of merges, the cut into words, and the ids of what no piece covers.
 #include "tokenizer/sentencepiece/bpe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
-#include <unordered_map>
 
 #include "tokenizer/utf8.h"
 
@@ -66,22 +63,6 @@ bool is_certain(const SentencePieceProto& model) {
 
 }  // namespace
 
-// Collects ids; of neighboring unknown characters only the first counts.
-class SentencePieceBpe::Output {
- public:
-  Output(std::vector<std::int32_t>& ids, std::int32_t unknown) : ids_(ids), unknown_(unknown) {}
-
-  void add(std::int32_t id) {
-    if (id != unknown_ || !after_unknown_) ids_.push_back(id);
-    after_unknown_ = id == unknown_;
-  }
-
- private:
-  std::vector<std::int32_t>& ids_;
-  const std::int32_t unknown_;
-  bool after_unknown_ = false;
-};
-
 std::unique_ptr<SentencePieceBpe> SentencePieceBpe::make(const SentencePieceProto& model) {
   if (!is_certain(model)) return nullptr;
   return std::unique_ptr<SentencePieceBpe>(new SentencePieceBpe(model));
@@ -89,20 +70,12 @@ std::unique_ptr<SentencePieceBpe> SentencePieceBpe::make(const SentencePieceProt
 
 SentencePieceBpe::SentencePieceBpe(const SentencePieceProto& model)
     : normalizer_(model),
+      fallback_(model),
       pieces_(static_cast<std::int32_t>(model.pieces.size())),
-      byte_fallback_(model.byte_fallback),
       serial_(next_tokenizer_serial()) {
   ascii_.fill(-1);
-  bytes_.fill(-1);
-  std::unordered_map<std::string, std::size_t> byte_of;
-  for (std::size_t b = 0; b < bytes_.size(); ++b) byte_of[fmt::format("<0x{:02X}>", b)] = b;
   for (std::int32_t id = 0; id < pieces_; ++id) {
     const Piece& piece = model.pieces[static_cast<std::size_t>(id)];
-    if (piece.type == Type::unknown) unknown_ = id;
-    if (const auto byte = byte_of.find(std::string(piece.text));
-        piece.type == Type::byte && byte != byte_of.end()) {
-      bytes_[byte->second] = id;
-    }
     const bool in_text = piece.type == Type::normal || piece.type == Type::user_defined;
     in_text ? symbols_.add(id, piece.text) : symbols_.add_hidden(id, piece.text);
   }
@@ -117,7 +90,7 @@ SentencePieceBpe::SentencePieceBpe(const SentencePieceProto& model)
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     if (model.pieces[id].type != Type::normal) continue;
     ids.clear();
-    Output output(ids, unknown_);
+    SentencePieceOutput output(ids, fallback_);
     merge_word(model.pieces[id].text, output);
     whole_[id] = ids.size() == 1 && ids[0] == static_cast<std::int32_t>(id);
   }
@@ -177,7 +150,7 @@ void SentencePieceBpe::choose_words(const SentencePieceProto& model) {
 void SentencePieceBpe::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
   thread_local std::string normal;
   normalizer_.apply(text, normal);
-  Output output(ids, unknown_);
+  SentencePieceOutput output(ids, fallback_);
   PieceCache& cache = PieceCache::of_this_thread(serial_);
   const PrefixSet& user_defined = normalizer_.user_defined();
   std::string_view rest = normal;
@@ -201,7 +174,7 @@ void SentencePieceBpe::encode(std::string_view text, std::vector<std::int32_t>& 
 }
 
 void SentencePieceBpe::encode_stretch(std::string_view stretch, PieceCache& cache,
-                                      Output& output) const {
+                                      SentencePieceOutput& output) const {
   const char* const end = stretch.data() + stretch.size();
   while (!stretch.empty()) {
     const std::string_view word = take_word(stretch);
@@ -210,7 +183,7 @@ void SentencePieceBpe::encode_stretch(std::string_view stretch, PieceCache& cach
       continue;
     }
     const auto ids = cache.ids_of(word, end, [&](std::vector<std::int32_t>& made) {
-      Output found(made, unknown_);
+      SentencePieceOutput found(made, fallback_);
       merge_word(word, found);
     });
     for (const std::int32_t id : ids) output.add(id);
@@ -235,16 +208,13 @@ std::int32_t SentencePieceBpe::symbol_of(std::string_view character) const {
   return byte < ascii_.size() ? ascii_[byte] : symbols_.find(character);
 }
 
-void SentencePieceBpe::merge_word(std::string_view word, Output& output) const {
+void SentencePieceBpe::merge_word(std::string_view word, SentencePieceOutput& output) const {
   thread_local std::vector<std::int32_t> symbols;
-  const auto add_unknown = [&](std::string_view character) {
-    if (!byte_fallback_) return output.add(unknown_);
-    for (const char byte : character) output.add(bytes_[static_cast<unsigned char>(byte)]);
-  };
   const auto add_merged = [&] {
     const std::size_t count = apply_merges(merges_, symbols.data(), symbols.size());
     for (std::size_t i = 0; i < count; ++i) {
-      symbols[i] < pieces_ ? output.add(symbols[i]) : add_unknown(symbols_.bytes(symbols[i]));
+      symbols[i] < pieces_ ? output.add(symbols[i])
+                           : output.add_unknown(symbols_.bytes(symbols[i]));
     }
     symbols.clear();
   };
@@ -260,7 +230,7 @@ void SentencePieceBpe::merge_word(std::string_view word, Output& output) const {
       symbols.push_back(symbol);
     } else {  // no piece holds it
       add_merged();
-      add_unknown(character);
+      output.add_unknown(character);
     }
   }
   add_merged();

@@ -11,6 +11,7 @@
 #include "tokenizer/bpe/piece_cache.h"
 #include "tokenizer/patterns/prefix_set.h"
 #include "tokenizer/sentencepiece/normalizer.h"
+#include "tokenizer/sentencepiece/output.h"
 #include "tokenizer/sentencepiece/proto.h"
 #include "tokenizer/vocabulary.h"
 
@@ -31,7 +32,6 @@ class SentencePieceBpe {
   void encode(std::string_view text, std::vector<std::int32_t>& ids) const;
 
  private:
-  class Output;
   using WordEnd = std::size_t (*)(std::string_view);
 
   explicit SentencePieceBpe(const SentencePieceProto& model);
@@ -39,24 +39,23 @@ class SentencePieceBpe {
   void choose_words(const SentencePieceProto& model);
   std::int32_t add_symbol(std::string_view text);
 
-  void encode_stretch(std::string_view stretch, PieceCache& cache, Output& output) const;
-  void merge_word(std::string_view word, Output& output) const;
+  void encode_stretch(std::string_view stretch, PieceCache& cache,
+                      SentencePieceOutput& output) const;
+  void merge_word(std::string_view word, SentencePieceOutput& output) const;
   std::string_view take_word(std::string_view& stretch) const;
   std::int32_t symbol_of(std::string_view character) const;
 
   SentencePieceNormalizer normalizer_;
+  SentencePieceFallback fallback_;
   // Normal and user-defined pieces with the model's ids, then the characters that appear only
   // inside longer pieces.
   Vocabulary symbols_;
   std::vector<bool> whole_;  // by id: whether a word equal to the piece becomes it
   MergeTable merges_;
   std::array<std::int32_t, 128> ascii_;  // symbols of one byte, or -1
-  std::array<std::int32_t, 256> bytes_;  // ids of byte pieces
   std::int32_t pieces_ = 0;              // symbols below this are pieces
-  std::int32_t unknown_ = -1;
-  bool byte_fallback_ = false;
-  WordEnd word_end_ = nullptr;  // where the first word of a text ends
-  PrefixSet crossing_;          // the pieces that reach from a word into the next
+  WordEnd word_end_ = nullptr;           // where the first word of a text ends
+  PrefixSet crossing_;                   // the pieces that reach from a word into the next
   std::uint64_t serial_;
 };
 

@@ -13,6 +13,7 @@
 #include "tokenizer/sentencepiece/bpe.h"
 #include "tokenizer/sentencepiece/charsmap.h"
 #include "tokenizer/sentencepiece/proto.h"
+#include "tokenizer/sentencepiece/unigram.h"
 
 namespace trireme {
 namespace {
@@ -55,7 +56,10 @@ class SentencePieceTokenizer : public Tokenizer {
         content_(std::move(content)),
         style_(style),
         special_text_(special_text) {
-    if (const auto model = parse_sentencepiece(content_)) bpe_ = SentencePieceBpe::make(*model);
+    if (const auto model = parse_sentencepiece(content_)) {
+      bpe_ = SentencePieceBpe::make(*model);
+      unigram_ = SentencePieceUnigram::make(*model);
+    }
     vocab_size_ = processor_->GetPieceSize();
     special_ = {.bos = processor_->bos_id(),
                 .eos = processor_->eos_id(),
@@ -136,6 +140,7 @@ class SentencePieceTokenizer : public Tokenizer {
  private:
   void encode_plain(std::string_view text, std::vector<std::int32_t>& ids) const {
     if (bpe_) return bpe_->encode(text, ids);
+    if (unigram_) return unigram_->encode(text, ids);
     std::vector<int> found;
     check(processor_->Encode(text, &found), "encode a text");
     ids.insert(ids.end(), found.begin(), found.end());
@@ -177,8 +182,10 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::unique_ptr<Processor> processor_;
-  std::string content_;                    // of the file
-  std::unique_ptr<SentencePieceBpe> bpe_;  // encodes, where it is certain to give the same ids
+  std::string content_;  // of the file
+  // One of them encodes, where it is certain to give the same ids.
+  std::unique_ptr<SentencePieceBpe> bpe_;
+  std::unique_ptr<SentencePieceUnigram> unigram_;
   SentencePieceStyle style_;
   bool special_text_;
   AddedTokens added_;
