@@ -48,7 +48,8 @@ TEST(HostMemory, DecidesWhetherALayoutFits) {
   const Verdict fits = judge(plan, config, 4, endless, {needed, 4});
   EXPECT_EQ(fits.on_host, needed);
   EXPECT_TRUE(fits.fits());
-  EXPECT_THAT(to_text(fits), HasSubstr("of host memory per node; the 4 ranks of the fullest node"));
+  EXPECT_THAT(to_text(fits),
+              HasSubstr("of host memory per node; the fullest node, with 4 ranks, needs"));
   const Verdict short_by_one = judge(plan, config, 4, endless, {needed - 1, 4});
   EXPECT_TRUE(short_by_one.fits_device());
   EXPECT_FALSE(short_by_one.fits());

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
+#include <sstream>
 
 #include "plan/small_config.h"
 #include "runtime/devices.h"
@@ -128,6 +130,47 @@ TEST(LayoutPlan, VHalfHoldsFewerActivations) {
     return static_cast<double>(most);
   };
   EXPECT_LE(saved("parallel.schedule=vhalf"), 0.75 * saved("parallel.schedule=1f1b"));
+}
+
+// Where the cells of a line end; cells are two spaces or more apart.
+std::vector<std::size_t> ends_of_cells(const std::string& line) {
+  std::vector<std::size_t> ends;
+  std::size_t begin = line.find_first_not_of(' ');
+  while (begin != std::string::npos) {
+    const std::size_t end = std::min(line.find("  ", begin), line.size());
+    ends.push_back(end);
+    begin = line.find_first_not_of(' ', end);
+  }
+  return ends;
+}
+
+// Long names of regions and of ranges of layers push no column out of line.
+TEST(LayoutPlan, TablesAreInLine) {
+  const Config config =
+      small({"parallel.pp=8", "parallel.virtual_stages=4", "parallel.schedule=interleaved",
+             "model.num_layers=96", "train.global_batch_size=64", "parallel.numerics=exact",
+             "parallel.zero=1", "offload.optimizer=host", "checkpoint.async=true"});
+  std::istringstream text(to_text(plan_layout(config, 16), config));
+  std::vector<std::size_t> in_line;  // of the table's first row, without what is left-aligned
+  std::size_t cells = 0, rows = 0, longest = 0;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("memory per rank") || line.starts_with("rank of")) {
+      in_line = ends_of_cells(line);
+      cells = in_line.size();
+      in_line.erase(in_line.begin(), in_line.begin() + (line.starts_with("rank of") ? 2 : 1));
+      continue;
+    }
+    std::vector<std::size_t> ends = ends_of_cells(line);
+    if (line.empty()) cells = 0;
+    if (cells == 0 || ends.size() == 1) continue;  // no table, or the title of a part
+    ASSERT_EQ(ends.size(), cells) << line;
+    ends.erase(ends.begin(), ends.end() - std::ssize(in_line));
+    EXPECT_EQ(ends, in_line) << line;
+    ++rows;
+    longest = std::max(longest, line.find("  ", 2));
+  }
+  EXPECT_GT(rows, 12u);
+  EXPECT_GE(longest, std::string("  scalars and totals of a step").size());
 }
 
 TEST(LayoutPlan, TrafficFollowsTheFormulas) {

@@ -82,6 +82,37 @@ TEST(TimePlan, IsNearWhatWasMeasured) {
   EXPECT_NEAR(time.samples_per_second() / 4.498, 1, time.band);
 }
 
+Config llama3_8b_on_frontier(const std::vector<std::string>& more) {
+  std::vector<std::string> settings = {
+      "model.preset=llama3-8b",         "train.iters=1",   "optimizer.lr=1e-4",
+      "optimizer.clip_grad=1.0",        "run.device=hip",  "run.precision=bf16",
+      "parallel.recompute=full",        "parallel.zero=3", "parallel.tp=8",
+      "parallel.sequence_parallel=true"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  Config config = parse_config("", "test", settings);
+  assume_vocabulary(config);
+  return config;
+}
+
+// The largest published run of torchtitan on Frontier, 640 nodes at 597 tokens/s per device, took
+// longer than the band allows: the plan of such a run says so, with the difference.
+TEST(TimePlan, SaysWhereTheBandEnds) {
+  const auto of = [](int ranks, const std::vector<std::string>& more) {
+    return time_of(llama3_8b_on_frontier(more), ranks, "frontier", "torchtitan-compile");
+  };
+  const TimePlan large = of(5120, {"train.micro_batch_size=21", "train.global_batch_size=13440",
+                                   "parallel.dp_replicate=20"});
+  ASSERT_EQ(large.refused, "");
+  const double published = 13440 * 8192 / (5120 * 597.0);
+  EXPECT_NEAR(large.seconds * (1 + large.beyond), published, 0.01 * published);
+  EXPECT_GT(large.beyond, large.band);
+  EXPECT_THAT(to_text(large), HasSubstr("the error band is validated up to 64 devices: no larger "
+                                        "published run was predicted within it; one took 61% "
+                                        "longer than predicted, so this is a lower bound"));
+  const TimePlan small = of(64, {"train.micro_batch_size=1", "train.global_batch_size=64"});
+  EXPECT_THAT(to_text(small), testing::Not(HasSubstr("the error band is validated")));
+}
+
 // Repetitions of a long schedule are extrapolated: each takes as long as the last one.
 TEST(TimePlan, OfALongStepGrowsEvenly) {
   const auto seconds = [](int samples) {
