@@ -73,7 +73,10 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 
 TrainSummary train(Config config, const TrainCommand& arguments) {
   const InterruptGuard guard;  // installed early, since MPI takes time to start
-  if (!is_in_job() && discover_launch().rank == 0) InterruptGuard::speak();
+  if (const LaunchInfo launch = discover_launch(); !is_in_job() && launch.rank == 0) {
+    using enum InterruptGuard::Speech;
+    InterruptGuard::speak(launch.size > 1 ? ctrl_c : all);
+  }
   install_signal_handlers();
   TrainSummary summary;
   {

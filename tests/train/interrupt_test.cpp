@@ -45,5 +45,22 @@ TEST(InterruptGuard, SignalsDoNotDisturbAProduct) {
   EXPECT_EQ(InterruptGuard::pending(), SIGUSR1);
 }
 
+// What a signal makes the process say at once.
+std::string answer(InterruptGuard::Speech speech, int signal) {
+  const InterruptGuard guard;
+  InterruptGuard::speak(speech);
+  testing::internal::CaptureStderr();
+  raise(signal);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(InterruptGuard, UnderALauncherOnlyCtrlCIsAnswered) {
+  using enum InterruptGuard::Speech;
+  EXPECT_EQ(answer(all, SIGTERM), signalled_words);
+  EXPECT_EQ(answer(all, SIGINT), stopping_words);
+  EXPECT_EQ(answer(ctrl_c, SIGINT), stopping_words);
+  for (const int signal : {SIGTERM, SIGHUP, SIGUSR1}) EXPECT_EQ(answer(ctrl_c, signal), "");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -13,30 +13,33 @@ namespace {
 std::atomic<int> pending_signal = 0;  // async-signal-safe, because it is lock-free
 static_assert(std::atomic<int>::is_always_lock_free);
 
-std::atomic<bool> speaks = false;
+enum class Announced { nothing, ctrl_c, all };
+std::atomic<Announced> announced = Announced::nothing;
 
 // Uses only async-signal-safe functions.
-void say(std::string_view words) {
-  if (speaks) (void)!::write(STDERR_FILENO, words.data(), words.size());
+void say(int signal, std::string_view words) {
+  const Announced which = announced;
+  if (which == Announced::all || (which == Announced::ctrl_c && signal == SIGINT))
+    (void)!::write(STDERR_FILENO, words.data(), words.size());
 }
 
 void note(int signal) {
   if (signal == SIGINT && pending_signal == SIGINT) {
-    say("\ntrireme: stopped immediately; existing checkpoints are untouched\n");
+    say(signal, "\ntrireme: stopped immediately; existing checkpoints are untouched\n");
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }
   if (pending_signal != 0) return;
   pending_signal = signal;
-  say(signal == SIGINT ? stopping_words : signalled_words);
+  say(signal, signal == SIGINT ? stopping_words : signalled_words);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() : handlers_({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note) {}
 
-void InterruptGuard::speak() {
-  speaks = true;
+void InterruptGuard::speak(Speech speech) {
+  announced = speech == Speech::all ? Announced::all : Announced::ctrl_c;
 }
 
 InterruptGuard::~InterruptGuard() {
