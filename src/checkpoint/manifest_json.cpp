@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -181,8 +182,8 @@ class Parser {
       const std::int64_t bytes = slice.region.count() * size_of(tensor.dtype);
       const std::int64_t blocks = (bytes + out.block_bytes - 1) / out.block_bytes;
       if (static_cast<std::int64_t>(slice.checksums.size()) != blocks) {
-        refuse(fmt::format("the slice {} of tensor '{}' has {} checksums, not {}",
-                           slice.region.text(), name, slice.checksums.size(), blocks));
+        refuse(fmt::format("the slice {} of tensor '{}' has {}, not {}", slice.region.text(), name,
+                           counted(slice.checksums.size(), "checksum"), blocks));
       }
       tensor.slices.push_back(std::move(slice));
     }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/foreign.h"
@@ -218,7 +219,8 @@ const SafetensorsHeader& CheckpointReader::header_of(std::size_t index) {
   const std::uintmax_t size = fs::file_size(path, error);
   if (error) refuse(fmt::format("cannot read '{}': {}", shard.file, error.message()));
   if (size != shard.bytes) {
-    refuse(fmt::format("'{}' has {} bytes instead of {}", shard.file, size, shard.bytes));
+    refuse(
+        fmt::format("'{}' has {} instead of {}", shard.file, counted(size, "byte"), shard.bytes));
   }
   try {
     const SafetensorsFile file(path);

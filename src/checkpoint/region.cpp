@@ -6,6 +6,8 @@
 #include <compare>
 #include <tuple>
 
+#include "base/counted.h"
+
 namespace trireme {
 namespace {
 
@@ -118,8 +120,8 @@ std::string Region::text() const {
 
 std::string region_fault(const Shape& tensor, const Region& region) {
   if (region.offset.rank() != tensor.rank() || region.shape.rank() != tensor.rank()) {
-    return fmt::format("has {} dimensions where the tensor {} has {}", region.shape.rank(),
-                       tensor.text(), tensor.rank());
+    return fmt::format("has {} where the tensor {} has {}",
+                       counted(region.shape.rank(), "dimension"), tensor.text(), tensor.rank());
   }
   for (int i = 0; i < tensor.rank(); ++i) {
     if (region.offset[i] < 0 || region.shape[i] < 0 || region.offset[i] > tensor[i] ||
@@ -128,7 +130,7 @@ std::string region_fault(const Shape& tensor, const Region& region) {
     }
   }
   if (region.begin < 0 || region.begin > region.end || region.end > region.shape.count()) {
-    return fmt::format("has a range outside its {} elements", region.shape.count());
+    return fmt::format("has a range outside its {}", counted(region.shape.count(), "element"));
   }
   return "";
 }
@@ -185,8 +187,8 @@ std::string tiling_fault(const Shape& tensor, const std::vector<Region>& given) 
     covered += regions[first].shape.count();
   }
   if (covered != tensor.count()) {
-    return fmt::format("{} of its {} elements are missing", tensor.count() - covered,
-                       tensor.count());
+    return fmt::format("{} of its {} are missing", tensor.count() - covered,
+                       counted(tensor.count(), "element"));
   }
   return "";
 }

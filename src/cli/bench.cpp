@@ -6,6 +6,7 @@
 #include "backend/cpu/gemm_bench.h"
 #include "backend/cpu/kernels.h"
 #include "backend/device.h"
+#include "base/counted.h"
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
@@ -129,7 +130,7 @@ void step(const BenchArguments& a) {
   print_ops(b);
   fmt::print("\n{} parameters on {}\n", parameter_count(config.model),
              device_of(config.run.device).name());
-  fmt::print("{} tokens in {:.3f} s: {:.0f} tokens/s\n", b.tokens, b.seconds,
+  fmt::print("{} in {:.3f} s: {:.0f} tokens/s\n", counted(b.tokens, "token"), b.seconds,
              b.tokens_per_second());
   if (const Mfu mfu(config, b); mfu.peak > 0) {
     fmt::print(

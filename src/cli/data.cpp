@@ -93,8 +93,8 @@ std::vector<std::int32_t> read_sequence(const IndexedDataset& data, std::int64_t
 
 void show_document(const IndexedDataset& data, const ShowOptions& options) {
   if (options.document < 0 || options.document >= data.documents()) {
-    fail_input("'{}' has no document {}: it has {} documents, counted from 0", data.prefix(),
-               options.document, data.documents());
+    fail_input("'{}' has no document {}: it has {}, counted from 0", data.prefix(),
+               options.document, counted(data.documents(), "document"));
   }
   std::unique_ptr<Tokenizer> tokenizer;
   if (options.decode) tokenizer = make_tokenizer(options.tokenizer);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <tuple>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "comm/cores.h"
 #include "comm/group.h"
@@ -43,7 +44,8 @@ class LocalHub {
     queues.sends.pop_front();
     queues.receives.pop_front();
     if (from->bytes != to->bytes) {
-      fail("a message of {} bytes arrived where {} were expected", from->bytes, to->bytes);
+      fail("a message of {} arrived where {} were expected", counted(from->bytes, "byte"),
+           to->bytes);
     }
     if (to->bytes > 0) std::memcpy(to->data, from->data, to->bytes);
     from->done.store(true, std::memory_order_release);

@@ -43,9 +43,10 @@ std::string proposal(const char* key, int wanted, int ranks, std::int64_t others
   add("cp", d.cp);
   add("dp_replicate", d.dp_replicate);
   fail_input(
-      "{} ranks cannot be divided into tp {} x cp {} x pp {} x dp_replicate {}: their product {} "
+      "{} cannot be divided into tp {} x cp {} x pp {} x dp_replicate {}: their product {} "
       "must divide the number of ranks. Start {} ranks{}{}",
-      ranks, d.tp, d.cp, d.pp, d.dp_replicate, product, multiples_near(ranks, product),
+      counted(ranks, "rank"), d.tp, d.cp, d.pp, d.dp_replicate, product,
+      multiples_near(ranks, product),
       proposals.empty() ? ", or choose smaller degrees" : ", or keep the other degrees and set ",
       fmt::join(proposals, ", or "));
 }
@@ -67,8 +68,8 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
   for (const int degree : {d.tp, d.cp, d.pp, d.dp_replicate}) {
     product *= degree;
     if (product > max_ranks) {
-      fail_input("tp {} x cp {} x pp {} x dp_replicate {} is far more than {} ranks", d.tp, d.cp,
-                 d.pp, d.dp_replicate, ranks);
+      fail_input("tp {} x cp {} x pp {} x dp_replicate {} is far more than {}", d.tp, d.cp, d.pp,
+                 d.dp_replicate, counted(ranks, "rank"));
     }
   }
   if (ranks % product) refuse_product(ranks, d, product);
@@ -77,9 +78,9 @@ MeshDegrees fit_degrees(int ranks, const MeshDegrees& chosen) {
     const std::string of_slices =
         d.expert_tp > 1 ? fmt::format(" times expert_tp = {}", d.expert_tp) : "";
     fail_input(
-        "parallel.ep is {}{}, but experts are distributed over the {} ranks of a stage that share "
-        "one replica of the states ({} ranks / pp {} / dp_replicate {}): set {}",
-        d.ep, of_slices, sharing, ranks, d.pp, d.dp_replicate,
+        "parallel.ep is {}{}, but experts are distributed over the {} of a stage that share "
+        "one replica of the states ({} / pp {} / dp_replicate {}): set {}",
+        d.ep, of_slices, counted(sharing, "rank"), counted(ranks, "rank"), d.pp, d.dp_replicate,
         sharing % d.expert_tp
             ? fmt::format("parallel.expert_tp = {}", divisors_near(sharing, d.expert_tp))
             : fmt::format("parallel.ep = {}", divisors_near(sharing / d.expert_tp, d.ep)));

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/counted.h"
+
 namespace trireme {
 namespace {
 
@@ -191,9 +193,8 @@ class StepComparer {
 
 std::string FirstDifference::text() const {
   if (!is_whole) {
-    return fmt::format(
-        "step {}: {} differs first: all ranks together have {} elements, but one rank has {}",
-        step + 1, place.text(), elements, elements_on_one_rank);
+    return fmt::format("step {}: {} differs first: all ranks together have {}, but one rank has {}",
+                       step + 1, place.text(), counted(elements, "element"), elements_on_one_rank);
   }
   std::string on =
       fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));

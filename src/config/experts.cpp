@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/divisors.h"
 #include "config/families.h"
@@ -116,10 +117,10 @@ void check_numbers(const ModelConfig& model) {
     layers += moe.in_layer(layer) ? 1 : 0;
   if (static_cast<std::int64_t>(moe.experts_by_layer.size()) != layers) {
     fail_input(
-        "moe.experts_by_layer has {} numbers, but {} of model.num_layers = {} layers have experts "
+        "moe.experts_by_layer has {}, but {} of model.num_layers = {} layers have experts "
         "(moe.layers, or moe.first_layer and moe.layer_interval): give one number per expert "
         "layer",
-        moe.experts_by_layer.size(), layers, model.num_layers);
+        counted(moe.experts_by_layer.size(), "number"), layers, model.num_layers);
   }
   if (const std::int64_t most = most_of(moe).number; moe.num_experts != most) {
     fail_input(
@@ -145,9 +146,9 @@ void check_groups(const ExpertConfig& moe) {
   const std::int64_t reachable = fewest_of(moe).number / moe.num_groups * moe.top_groups;
   if (moe.top_k > reachable) {
     fail_input(
-        "moe.top_k = {} exceeds the {} experts in moe.top_groups = {} groups: increase top_groups "
+        "moe.top_k = {} exceeds the {} in moe.top_groups = {} groups: increase top_groups "
         "or decrease top_k",
-        moe.top_k, reachable, moe.top_groups);
+        moe.top_k, counted(reachable, "expert"), moe.top_groups);
   }
 }
 

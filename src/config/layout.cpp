@@ -71,17 +71,17 @@ void check_degrees(const ModelConfig& model, const ParallelConfig& parallel,
           : "";
   if (shard % parallel.expert_tp != 0) {
     fail_input(
-        "parallel.expert_tp = {} does not divide the {} ranks of a pipeline stage{}: expert_tp can "
+        "parallel.expert_tp = {} does not divide the {} of a pipeline stage{}: expert_tp can "
         "be {}",
-        parallel.expert_tp, shard, copies,
+        parallel.expert_tp, counted(shard, "rank"), copies,
         divisors_near(std::gcd(shard, model.moe.ffn_hidden_size), parallel.expert_tp));
   }
   if (shard / parallel.expert_tp % parallel.ep != 0) {
     fail_input(
-        "parallel.ep = {}{} does not divide the {} ranks of a pipeline stage{}: ep can be {}",
+        "parallel.ep = {}{} does not divide the {} of a pipeline stage{}: ep can be {}",
         parallel.ep,
         parallel.expert_tp > 1 ? fmt::format(" times expert_tp = {}", parallel.expert_tp) : "",
-        shard, copies,
+        counted(shard, "rank"), copies,
         divisors_near(std::gcd(shard / parallel.expert_tp, common_experts(model.moe)),
                       parallel.ep));
   }
@@ -164,9 +164,10 @@ void check_stages(const ModelConfig& model, const ParallelConfig& parallel) {
   if (static_cast<std::int64_t>(layers.size()) != stages || sum != model.num_layers ||
       empty_stage) {
     fail_input(
-        "parallel.stage_layers = [{}] describes {} stages and {} layers, but {} must have {} "
+        "parallel.stage_layers = [{}] describes {} and {}, but {} must have {} "
         "numbers of at least 1 that add up to model.num_layers = {}",
-        fmt::join(layers, ", "), layers.size(), sum, named, stages, model.num_layers);
+        fmt::join(layers, ", "), counted(layers.size(), "stage"), counted(sum, "layer"), named,
+        stages, model.num_layers);
   }
 }
 
@@ -258,9 +259,9 @@ std::vector<std::string> layout_notes(const Config& config, std::int64_t world_s
   const std::int64_t layers = some > 0 ? some : config.model.num_layers;
   if (leaves_memory(config, config.offload.activations) && p.pp == 1 && layers <= 3) {
     notes.push_back(fmt::format(
-        "offload.activations saves no memory with {} layers per stage, because as many stay in "
+        "offload.activations saves no memory with {} per stage, because as many stay in "
         "memory; use at least four layers, or pipeline parallelism",
-        layers));
+        counted(layers, "layer")));
   }
   return notes;
 }

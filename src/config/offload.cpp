@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -60,9 +61,8 @@ void check_offload(const Config& config) {
         offload.activation_layers, config.run.device == DeviceKind::cpu ? "\"file\"" : "\"host\"");
   }
   if (offload.activation_layers > config.model.num_layers) {
-    fail_input(
-        "offload.activation_layers = {} exceeds the {} layers of the model; 0 means all of them",
-        offload.activation_layers, config.model.num_layers);
+    fail_input("offload.activation_layers = {} exceeds the {} of the model; 0 means all of them",
+               offload.activation_layers, counted(config.model.num_layers, "layer"));
   }
   if (leaves_memory(config, offload.activations) && config.parallel.distribute_saved_activations) {
     fail_input(

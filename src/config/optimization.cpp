@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/families.h"
 
@@ -38,14 +39,14 @@ void check_schedule_in_tokens(const OptimizerConfig& optimizer) {
   exclude("decay_style = \"wsd\"", optimizer.decay_style == DecayStyle::wsd, "decay_tokens");
   exclude("warmup_fraction", optimizer.warmup_fraction > 0,
           "decay_tokens: use optimizer.warmup_tokens");
-  const bool counted = optimizer.warmup_iters > 0 || optimizer.warmup_samples > 0;
+  const bool by_count = optimizer.warmup_iters > 0 || optimizer.warmup_samples > 0;
   exclude(optimizer.warmup_iters > 0 ? "warmup_iters" : "warmup_samples",
-          counted && optimizer.warmup_tokens > 0, "warmup_tokens");
+          by_count && optimizer.warmup_tokens > 0, "warmup_tokens");
   if (optimizer.warmup_tokens >= optimizer.decay_tokens) {
     fail_input(
-        "optimizer.warmup_tokens = {} leaves no tokens for the decay, which ends at {} tokens: "
+        "optimizer.warmup_tokens = {} leaves no tokens for the decay, which ends after {}: "
         "shorten the warm-up or increase optimizer.decay_tokens",
-        optimizer.warmup_tokens, optimizer.decay_tokens);
+        optimizer.warmup_tokens, counted(optimizer.decay_tokens, "token"));
   }
 }
 
@@ -69,9 +70,9 @@ void check_schedule(const TrainConfig& train, const OptimizerConfig& optimizer) 
   if (optimizer.decay_style == DecayStyle::constant) return;
   if (warmup >= decay) {
     fail_input(
-        "optimizer.warmup_{0} = {1} leaves no room for the decay, which ends at {2} {0}: shorten "
+        "optimizer.warmup_{0} = {1} leaves no room for the decay, which ends after {2}: shorten "
         "the warm-up or set optimizer.decay_{0} above it",
-        unit, warmup, decay);
+        unit, warmup, counted(decay, by_samples ? "sample" : "iteration"));
   }
   if (optimizer.decay_style != DecayStyle::wsd) return;
   const std::int64_t anneal = by_samples ? optimizer.wsd_decay_samples : optimizer.wsd_decay_iters;
@@ -161,6 +162,19 @@ void check_narrow_states(const Config& config) {
   }
 }
 
+// Thresholds near 0 scale what they bound to nothing, which looks like a run that does not learn.
+void check_clipping(const OptimizerConfig& o) {
+  const auto check = [](const char* key, double value, double least, const char* what) {
+    if (value == 0 || value >= least) return;
+    fail_input(
+        "optimizer.{} = {} would scale {} to almost nothing: it must be at least {}, or 0 for "
+        "no clipping",
+        key, value, what, least);
+  };
+  check("clip_grad", o.clip_grad, 1e-12, "every gradient");
+  check("qk_clip_threshold", o.qk_clip_threshold, 1e-4, "the weights of queries and keys");
+}
+
 // Keys that scale or decay weights of attention.
 void check_attention_weights(const Config& config) {
   const ModelConfig& m = config.model;
@@ -191,6 +205,7 @@ void check_attention_weights(const Config& config) {
 
 void check_optimization(const Config& config) {
   check_rates(config.run, config.optimizer);
+  check_clipping(config.optimizer);
   check_moments(config.run, config.optimizer);
   check_narrow_states(config);
   check_schedule(config.train, config.optimizer);

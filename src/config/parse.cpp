@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -160,6 +161,10 @@ class Assigner {
     const FieldLimits& limits = field_.limits;
     const bool low = limits.above_min ? value > limits.min : value >= limits.min;
     const bool high = limits.below_max ? value < limits.max : value <= limits.max;
+    if (std::fpclassify(value) == FP_SUBNORMAL) {
+      fail_input("{}: {} = {} is out of range: it must be 0 or at least {:.2g} away from it",
+                 where_, field_.key(), shown(node), std::numeric_limits<double>::min());
+    }
     if (std::isfinite(value) && low && high) return;
     const std::string range = range_text(limits);
     const bool finite = std::isfinite(value);

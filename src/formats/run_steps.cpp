@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/counted.h"
+
 namespace trireme {
 namespace {
 
@@ -25,7 +27,7 @@ constexpr std::size_t most_named = 6;
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
   const std::size_t first = names.size() > most_named ? names.size() - most_named : 0;
-  if (first > 0) text = fmt::format("{} others, ", first);
+  if (first > 0) text = fmt::format("{}, ", counted(first, "other"));
   for (std::size_t i = first; i < names.size(); ++i)
     text += (i == first ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
   return text;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -92,8 +93,8 @@ class ZeroReader {
   PickleId item(const Rank& rank, PickleId list, std::size_t at, const char* what) const {
     const auto items = rank.pickle().children(list);
     if (items.size() == groups_.size()) return items[at];
-    fail_input("'{}' has {} groups in {}, and by '{}' there are {}", rank.file->name(),
-               items.size(), what, model_.name(), groups_.size());
+    fail_input("'{}' has {} in {}, and by '{}' there are {}", rank.file->name(),
+               counted(items.size(), "group"), what, model_.name(), groups_.size());
   }
 
   // The rank's partition of a group: of a moment, or of the weights (-1).
@@ -217,10 +218,10 @@ class ZeroReader {
     const auto length = place ? pickle.find_integer(*place, "numel") : std::nullopt;
     if (start == first && length == count) return;
     fail_input(
-        "'{}': by the shapes in '{}' the rank holds {} elements of '{}' from {} on, and by its "
+        "'{}': by the shapes in '{}' the rank holds {} of '{}' from {} on, and by its "
         "param_slice_mappings {} from {} on: the files do not belong together",
-        rank.file->name(), model_.name(), count, name, first, length.value_or(0),
-        start.value_or(0));
+        rank.file->name(), model_.name(), counted(count, "element"), name, first,
+        length.value_or(0), start.value_or(0));
   }
 
   void check_padding(std::size_t group, std::int64_t part, std::int64_t used) const {
@@ -229,8 +230,8 @@ class ZeroReader {
       const PickleValue& count = first.pickle()[item(first, *counts, group, "partition_count")];
       if (count.kind == PickleKind::integer &&
           count.integer != static_cast<std::int64_t>(ranks_.size())) {
-        fail_input("'{}' is one of {} ranks of data parallelism, and the files of {} are there",
-                   first.file->name(), count.integer, ranks_.size());
+        fail_input("'{}' is one of {} of data parallelism, and the files of {} are there",
+                   first.file->name(), counted(count.integer, "rank"), ranks_.size());
       }
     }
     std::int64_t padding = 0;
@@ -241,9 +242,10 @@ class ZeroReader {
     }
     if (used + padding == part * static_cast<std::int64_t>(ranks_.size())) return;
     fail_input(
-        "'{}': the group {} of parameters has {} elements by the shapes in '{}', and its {} ranks "
+        "'{}': the group {} of parameters has {} by the shapes in '{}', and its {} "
         "hold {} of each, {} of which are said to fill it up",
-        first.file->name(), group, used, model_.name(), ranks_.size(), part, padding);
+        first.file->name(), group, counted(used, "element"), model_.name(),
+        counted(ranks_.size(), "rank"), part, padding);
   }
 
   // Stage 3: each parameter is padded and split into equal partitions separately.
@@ -265,9 +267,9 @@ class ZeroReader {
     for (const Rank& rank : ranks_) {
       if (const std::int64_t held = share(rank, group, which).count(); held != at) {
         fail_input(
-            "'{}': the group {} of parameters has {} elements, and by the shapes in '{}' a "
+            "'{}': the group {} of parameters has {}, and by the shapes in '{}' a "
             "rank of {} has {}",
-            rank.file->name(), group, held, model_.name(), world, at);
+            rank.file->name(), group, counted(held, "element"), model_.name(), world, at);
       }
     }
   }

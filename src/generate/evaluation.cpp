@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "model/batch_inputs.h"
 #include "model/losses.h"
 
@@ -22,8 +23,8 @@ Evaluation evaluate_tokens(TrainedModel& model, const std::vector<std::int32_t>&
   model.require_next_token();
   const std::int64_t seq = model.config().model.seq_length;
   if (options.stride > seq) {
-    fail_input("--stride {} would skip tokens: windows have {} tokens, so use {} or less",
-               options.stride, seq, seq);
+    fail_input("--stride {} would skip tokens: windows have {}, so use {} or less", options.stride,
+               counted(seq, "token"), seq);
   }
   const std::int64_t stride =
       options.stride > 0 ? options.stride : std::max<std::int64_t>(1, seq / 2);

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "tokenizer/unicode.h"
 #include "tokenizer/utf8.h"
@@ -58,8 +59,8 @@ std::int64_t characters_of(const std::string& text) {
 TaskRow choice_row(std::string context, const std::vector<std::string>& choices,
                    std::int64_t answer, const RowReader& row) {
   if (answer < 0 || answer >= static_cast<std::int64_t>(choices.size()))
-    row.fail("the answer {} is not one of the {} choices, which are counted from 0", answer,
-             choices.size());
+    row.fail("the answer {} is not one of the {}, which are counted from 0", answer,
+             counted(choices.size(), "choice"));
   TaskRow result{
       .context = std::move(context), .continuations = {}, .lengths = {}, .answer = answer};
   for (const std::string& choice : choices) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/counted.h"
 #include "base/thread_pool.h"
 #include "checkpoint/layout.h"
 #include "config/families.h"
@@ -67,9 +68,10 @@ const Tokenizer& TrainedModel::tokenizer() {
   tokenizer_ = make_tokenizer(config_);
   if (tokenizer_->vocab_size() > config_.model.vocab_size) {
     fail_input(
-        "the tokenizer has {} tokens, but the vocabulary of the model in '{}' has {}: set the "
+        "the tokenizer has {}, but the vocabulary of the model in '{}' has {}: set the "
         "files that it was trained with, for example --set data.vocab_file=FILE",
-        tokenizer_->vocab_size(), reader_.folder().string(), config_.model.vocab_size);
+        counted(tokenizer_->vocab_size(), "token"), reader_.folder().string(),
+        config_.model.vocab_size);
   }
   if (const std::string note = tokenizer_note(*tokenizer_); !note.empty())
     fmt::print(stderr, "note: {}\n", note);

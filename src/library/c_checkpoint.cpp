@@ -1,6 +1,7 @@
 // The C interface: checkpoint tensors of Trireme and of other programs.
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/thread_pool.h"
 #include "importers/folder/formats.h"
 #include "library/c_handles.h"
@@ -108,8 +109,8 @@ struct trireme_checkpoint {
 
   void check(std::int64_t index) const {
     if (index < 0 || index >= tensors->count())
-      trireme::fail_input("there are {} tensors, but number {} was requested", tensors->count(),
-                          index);
+      trireme::fail_input("there are {}, but number {} was requested",
+                          counted(tensors->count(), "tensor"), index);
   }
 };
 
@@ -158,8 +159,8 @@ trireme_status trireme_checkpoint_read(trireme_checkpoint* checkpoint, int64_t i
       for (int d = 0; d < tensor.rank; ++d) needed *= tensor.shape[d];
     }
     if (bytes != needed)
-      trireme::fail_input("tensor \"{}\" has {} bytes, but the given memory has {}", tensor.name,
-                          needed, bytes);
+      trireme::fail_input("tensor \"{}\" has {}, but the given memory has {}", tensor.name,
+                          counted(needed, "byte"), bytes);
     checkpoint->tensors->read(index, as_f32 != 0, static_cast<std::byte*>(memory));
   });
 }

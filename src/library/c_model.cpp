@@ -1,6 +1,7 @@
 // The C interface: trained models.
 #include <algorithm>
 
+#include "base/counted.h"
 #include "config/families.h"
 #include "formats/conversion.h"
 #include "importers/folder/formats.h"
@@ -72,8 +73,8 @@ void give(const Sequences& sequences, std::int32_t** ids, std::int64_t* offsets)
 
 GenerateOptions options_of(trireme_model& model, const trireme_generate_options& given) {
   if (given.size != sizeof(trireme_generate_options))
-    fail_input("trireme_generate_options has {} bytes, but this library supports {}", given.size,
-               sizeof(trireme_generate_options));
+    fail_input("trireme_generate_options has {}, but this library supports {}",
+               counted(given.size, "byte"), sizeof(trireme_generate_options));
   GenerateOptions options;
   options.max_new_tokens = given.max_new_tokens;
   options.seed = given.seed;
@@ -164,9 +165,8 @@ trireme_status trireme_model_log_likelihoods(trireme_model* model, const int32_t
       const auto length = static_cast<std::int64_t>(sequences[i].size());
       longest = std::max(longest, length);
       if (given[i] < 1 || given[i] > length)
-        trireme::fail_input(
-            "sequence {} has {} tokens, and {} are given as the prompt: expected 1 to {}", i,
-            length, given[i], length);
+        trireme::fail_input("sequence {} has {}, and {} are given as the prompt: expected 1 to {}",
+                            i, counted(length, "token"), given[i], length);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const trireme::Likelihood found =

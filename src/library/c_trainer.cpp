@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/as_error.h"
+#include "base/counted.h"
 #include "library/c_handles.h"
 #include "train/watch/interrupt.h"
 
@@ -53,8 +54,8 @@ v1::TrainerOptions trainer_options(const trireme_trainer_options* given) {
   v1::TrainerOptions options;
   if (!given) return options;
   if (given->size != sizeof(trireme_trainer_options))
-    fail_input("trireme_trainer_options has {} bytes, but this library supports {}", given->size,
-               sizeof(trireme_trainer_options));
+    fail_input("trireme_trainer_options has {}, but this library supports {}",
+               counted(given->size, "byte"), sizeof(trireme_trainer_options));
   options.train_data = dataset_of(given->train_data);
   options.valid_data = dataset_of(given->valid_data);
   options.note_signals = given->note_signals != 0;

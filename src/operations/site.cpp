@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -130,8 +131,8 @@ int longest_walltime(const Site& site, int nodes) {
   if (site.limits.empty()) return 0;
   for (const WalltimeLimit& limit : site.limits)
     if (nodes <= limit.nodes) return limit.minutes;
-  fail_input("--nodes {}: jobs on {} are limited to {} nodes", nodes, site.name,
-             site.limits.back().nodes);
+  fail_input("--nodes {}: jobs on {} are limited to {}", nodes, site.name,
+             counted(site.limits.back().nodes, "node"));
 }
 
 }  // namespace trireme

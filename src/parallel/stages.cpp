@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/divisors.h"
 
@@ -24,7 +25,8 @@ namespace {
 
 std::string proposal(std::int64_t num_layers, int stages) {
   if (num_layers < stages) {
-    return fmt::format("use at most {} stages (parallel.pp x parallel.virtual_stages)", num_layers);
+    return fmt::format("use at most {} (parallel.pp x parallel.virtual_stages)",
+                       counted(num_layers, "stage"));
   }
   return fmt::format("set parallel.stage_layers = [{}]",
                      fmt::join(balanced_stage_layers(num_layers, stages), ", "));
@@ -33,9 +35,9 @@ std::string proposal(std::int64_t num_layers, int stages) {
 void check_counts(std::int64_t num_layers, int stages, const std::vector<std::int64_t>& counts) {
   if (static_cast<int>(counts.size()) != stages) {
     fail_input(
-        "parallel.stage_layers has {} entries, but there are {} stages (parallel.pp x "
+        "parallel.stage_layers has {}, but there are {} (parallel.pp x "
         "parallel.virtual_stages): {}",
-        counts.size(), stages, proposal(num_layers, stages));
+        counted(counts.size(), "entry"), counted(stages, "stage"), proposal(num_layers, stages));
   }
   // Checked before summing, which could overflow.
   const bool in_range = std::all_of(counts.begin(), counts.end(), [&](std::int64_t count) {
@@ -43,9 +45,9 @@ void check_counts(std::int64_t num_layers, int stages, const std::vector<std::in
   });
   if (!in_range || std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != num_layers) {
     fail_input(
-        "parallel.stage_layers = [{}] must be at least 1 each and sum to the {} layers of the "
+        "parallel.stage_layers = [{}] must be at least 1 each and sum to the {} of the "
         "model: {}",
-        fmt::join(counts, ", "), num_layers, proposal(num_layers, stages));
+        fmt::join(counts, ", "), counted(num_layers, "layer"), proposal(num_layers, stages));
   }
 }
 
@@ -58,9 +60,10 @@ std::vector<LayerRange> assign_layers(std::int64_t num_layers, const StagePlacem
   if (counts.empty()) {
     if (num_layers < 1 || num_layers % stages) {
       fail_input(
-          "{} layers cannot be divided into {} equal stages ({} ranks x {} virtual): {}, or choose "
+          "{} cannot be divided into {} equal stages ({} ranks x {} virtual): {}, or choose "
           "a number of stages that divides them, such as {}",
-          num_layers, stages, placement.ranks, placement.chunks, proposal(num_layers, stages),
+          counted(num_layers, "layer"), stages, placement.ranks, placement.chunks,
+          proposal(num_layers, stages),
           divisors_near(std::max<std::int64_t>(num_layers, 1), stages));
     }
     counts.assign(stages, num_layers / stages);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/run_rules.h"
 #include "config/schedules.h"
@@ -104,9 +105,9 @@ class SpaceMaker {
       dp_ = rest / pp;
       if (const std::int64_t stage = dp_ * p.cp * p.tp; stage % (p.ep * p.expert_tp) != 0) {
         refuse(
-            fmt::format("parallel.ep = {} times expert_tp = {} does not divide the {} ranks of a "
+            fmt::format("parallel.ep = {} times expert_tp = {} does not divide the {} of a "
                         "pipeline stage",
-                        p.ep, p.expert_tp, stage));
+                        p.ep, p.expert_tp, counted(stage, "rank")));
         continue;
       }
       if (batch_ % dp_ != 0) {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backend/recording/device.h"
+#include "base/counted.h"
 #include "base/divide.h"
 #include "base/file.h"
 #include "comm/mirror.h"
@@ -301,13 +302,14 @@ StartPlan plan_start(const Config& config, int ranks, const Target& target,
 
 std::string to_text(const StartPlan& start) {
   std::string text = fmt::format(
-      "start-up of {} ranks on {} nodes\n"
-      "  a rank joins at most {} groups and sends at most {} messages with {} (rank {}); the ranks "
+      "start-up of {} on {}\n"
+      "  a rank joins at most {} and sends at most {} with {} (rank {}); the ranks "
       "of a node send {} with {}\n"
       "  {:<46} {:>8} {:>10} {:>10} {:>10} {:>12}\n",
-      start.ranks, start.nodes, start.groups, start.rank.messages, bytes_to_text(start.rank.bytes),
-      start.busiest, start.node.messages, bytes_to_text(start.node.bytes), "files opened to read",
-      "ranks", "by a rank", "by a node", "by all", "bytes");
+      counted(start.ranks, "rank"), counted(start.nodes, "node"), counted(start.groups, "group"),
+      counted(start.rank.messages, "message"), bytes_to_text(start.rank.bytes), start.busiest,
+      start.node.messages, bytes_to_text(start.node.bytes), "files opened to read", "ranks",
+      "by a rank", "by a node", "by all", "bytes");
   const auto row = [&](const StartFiles& files) {
     text += fmt::format("  {:<46} {:>8} {:>10} {:>10} {:>10} {:>12}\n", files.what, files.readers,
                         files.rank, files.node, files.job,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "config/families.h"
 #include "config/offload.h"
@@ -137,8 +138,8 @@ std::string rest_text(std::int64_t needed, std::int64_t limit) {
 
 std::string host_text(const Verdict& v) {
   return fmt::format(
-      "verdict: {} of host memory per node; the {} ranks of the fullest node need {}: {}\n",
-      limit_text(v.on_host, v.host.memory), v.host.ranks, bytes_to_text(v.on_host),
+      "verdict: {} of host memory per node; the fullest node, with {}, needs {}: {}\n",
+      limit_text(v.on_host, v.host.memory), counted(v.host.ranks, "rank"), bytes_to_text(v.on_host),
       rest_text(v.on_host, v.host.memory));
 }
 

@@ -7,6 +7,7 @@
 #include "backend/cpu/device.h"
 #include "backend/cpu/isa.h"
 #include "backend/plugin_loader.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -38,9 +39,9 @@ void choose_device(DeviceKind kind, int visible, const Place& place) {
   if (kind == DeviceKind::cpu || visible == 1) return;
   if (visible < place.local_size) {
     fail_input(
-        "{} ranks run on {}, but each of them sees {} GPUs: start one rank per GPU, or make a "
+        "{} ranks run on {}, but each of them sees {}: start one rank per GPU, or make a "
         "single GPU visible to each rank",
-        place.local_size, place.host, visible);
+        place.local_size, place.host, counted(visible, "GPU"));
   }
   choose_plugin_device(plugin_of(kind), place.local_rank);
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/foreign_bytes.h"
 #include "base/printable.h"
@@ -219,9 +220,9 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
     const auto size = byte_size(entry);
     if (!size || *size != entry.bytes()) {
       fail_input(
-          "'{}' is not a valid safetensors file: '{}' has {} bytes, which does not match its shape "
+          "'{}' is not a valid safetensors file: '{}' has {}, which does not match its shape "
           "times the size of {}",
-          file, printable(entry.name), entry.bytes(), entry.type);
+          file, printable(entry.name), counted(entry.bytes(), "byte"), entry.type);
     }
     if (entry.begin != next) {
       fail_input(
@@ -238,8 +239,8 @@ void check_layout(SafetensorsHeader& header, std::uint64_t data_bytes, const std
     entry.end += header.data_begin;
   }
   if (next != data_bytes) {
-    fail_input("'{}' is not a valid safetensors file: {} bytes follow the last tensor", file,
-               data_bytes - next);
+    fail_input("'{}' is not a valid safetensors file: it has {} after the last tensor", file,
+               counted(data_bytes - next, "byte"));
   }
 }
 
@@ -259,7 +260,8 @@ std::optional<DType> dtype_of_safetensors(std::string_view type) {
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& name) {
   std::uint64_t length = 0;
   if (file.size() < sizeof length) {
-    fail_input("'{}' is not a safetensors file: it has only {} bytes", name, file.size());
+    fail_input("'{}' is not a safetensors file: it has only {}", name,
+               counted(file.size(), "byte"));
   }
   std::memcpy(&length, file.data(), sizeof length);
   if (length > max_safetensors_header || length > file.size() - sizeof length)
@@ -278,8 +280,8 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
         name, length, max_safetensors_header);
   }
   if (length > file.size() - sizeof length) {
-    fail_input("'{}' is truncated: its header has {} bytes, but only {} follow", name, length,
-               file.size() - sizeof length);
+    fail_input("'{}' is truncated: its header has {}, but the file ends after {} of it", name,
+               counted(length, "byte"), counted(file.size() - sizeof length, "byte"));
   }
   const char* text = reinterpret_cast<const char*>(file.data()) + sizeof length;
   if (length < 2 || *text != '{') {

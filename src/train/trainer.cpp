@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "comm/suspects.h"
 #include "comm/wait_time.h"
@@ -419,9 +420,8 @@ StepResult Trainer::train_step() {
   return noting_failure([&] {
     Parts& p = *parts_;
     if (p.step == p.total_steps) {
-      fail_input(
-          "step {} was requested, but train.iters or train.samples give the run only {} steps",
-          p.step + 1, p.total_steps);
+      fail_input("step {} was requested, but train.iters or train.samples give the run only {}",
+                 p.step + 1, counted(p.total_steps, "step"));
     }
     p.take_step();
     return p.last;

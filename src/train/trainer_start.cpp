@@ -154,9 +154,10 @@ void Trainer::Parts::adjust_to_batch() {
   const std::int64_t in_all = samples_to_consume();
   const TrainConfig& t = config.train;
   std::string text = fmt::format(
-      "note: the run has consumed {} samples in {} steps, with different batch sizes than in this "
+      "note: the run has consumed {} in {}, with different batch sizes than in this "
       "configuration: from now on a step consumes {}, and the run {} more in {}",
-      consumed_samples, step, batches.batch_size(consumed_samples), in_all - consumed_samples,
+      counted(consumed_samples, "sample"), counted(step, "step"),
+      batches.batch_size(consumed_samples), in_all - consumed_samples,
       counted(std::max<std::int64_t>(0, total_steps - step), "step"));
   if (t.samples > 0 && t.tokens == 0 && in_all != t.samples) {
     text +=
@@ -322,8 +323,8 @@ void Trainer::Parts::open_own_data() {
                  data.seq_length(), config.model.seq_length);
     }
     if (data.size() < samples) {
-      fail_input("the given {} dataset has {} samples, but the run needs {}", what, data.size(),
-                 samples);
+      fail_input("the given {} dataset has {}, but the run needs {}", what,
+                 counted(data.size(), "sample"), samples);
     }
   };
   if (family_of(config.model).samples != SampleKind::next_tokens) {
@@ -428,10 +429,10 @@ void Trainer::Parts::begin() {
   const OpenedFiles opened = opened_files();
   const SentMessages sent = transport ? transport->sent() : SentMessages{};
   console.debug(fmt::format(
-      "start-up: this rank opened {} files and read {}, joined {} groups and sent {} messages with "
+      "start-up: this rank opened {} and read {}, joined {} and sent {} with "
       "{}",
-      opened.files, bytes_to_text(opened.bytes), sent.groups, sent.messages,
-      bytes_to_text(sent.bytes)));
+      counted(opened.files, "file"), bytes_to_text(opened.bytes), counted(sent.groups, "group"),
+      counted(sent.messages, "message"), bytes_to_text(sent.bytes)));
 }
 
 // A checkpoint's record has priority, so that a resumed run computes the same bits.

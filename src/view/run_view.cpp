@@ -249,8 +249,8 @@ void RunView::list_checkpoints() {
   if (!fs::is_directory(folder, error)) return;
   std::vector<std::int64_t> steps = saved_steps(folder);
   if (steps.size() > most_checkpoints) {
-    folder_note_ =
-        fmt::format("of {} checkpoints the newest {} are shown", steps.size(), most_checkpoints);
+    folder_note_ = fmt::format("of {} the newest {} are shown", counted(steps.size(), "checkpoint"),
+                               most_checkpoints);
     steps.erase(steps.begin(), steps.end() - most_checkpoints);
   }
   for (const std::int64_t step : steps) {

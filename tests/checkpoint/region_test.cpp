@@ -113,7 +113,8 @@ TEST(Tiling, RefusesHolesAndOverlaps) {
               HasSubstr("there twice"));
   EXPECT_THAT(tiling_fault(tensor, {Region::range(tensor, 0, 47)}), HasSubstr("47 to 48"));
   EXPECT_THAT(tiling_fault(tensor, {Region::rectangle({4, 0}, {5, 6})}), HasSubstr("leaves"));
-  EXPECT_THAT(tiling_fault(tensor, {Region::rectangle({0}, {8})}), HasSubstr("dimensions"));
+  EXPECT_THAT(tiling_fault(tensor, {Region::rectangle({0}, {8})}),
+              HasSubstr("has 1 dimension where the tensor [8, 6] has 2"));
   EXPECT_THAT(tiling_fault(tensor, {Region::range(tensor, 0, 49)}), HasSubstr("outside"));
 }
 

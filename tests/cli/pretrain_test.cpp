@@ -106,7 +106,11 @@ TEST_F(Pretrain, TrainsAndGoesOn) {
                     HasSubstr("note: --distributed-backend: "), HasSubstr("done at step 12")));
   const Outcome more = run(flags("run", {"train.iters=16"}));
   ASSERT_EQ(more.code, 0) << more.out;
-  EXPECT_THAT(more.out, AllOf(HasSubstr("resumed from"), HasSubstr("done at step 16")));
+  EXPECT_THAT(more.out, AllOf(HasSubstr("resumed from"), HasSubstr("done at step 16"),
+                              Not(HasSubstr("was saved with"))));
+  const Outcome exact = run(flags("run", {"train.iters=20", "parallel.numerics=exact"}));
+  EXPECT_THAT(exact.out, HasSubstr("the run was saved with parallel.numerics = \"fast\" and "
+                                   "continues with \"exact\""));
 }
 
 TEST_F(Pretrain, PrintedConfigurationMeansTheSame) {

@@ -132,6 +132,10 @@ TEST(ParseConfig, NumbersOutsideTheirRange) {
   EXPECT_THAT(refusal("[optimizer]\nlr = inf\n"),
               HasSubstr("out of range: it must be finite and at least 0"));
   EXPECT_THAT(refusal("[optimizer]\neps = 0\n"), HasSubstr("above 0"));
+  for (const char* key : {"qk_clip_threshold", "lr", "clip_grad"})
+    EXPECT_THAT(refusal(fmt::format("[optimizer]\n{} = 1e-320\n", key)),
+                HasSubstr("is out of range: it must be 0 or at least 2.2e-308 away from it"))
+        << key;
   EXPECT_THAT(refusal("[model]\nhidden_size = 9223372036854775807\n"), HasSubstr("out of range"));
   EXPECT_THAT(refusal("[train]\nrampup_batch_size = [1, -1, 5]\n"),
               HasSubstr("-1 is out of range"));
@@ -164,7 +168,7 @@ TEST(ToToml, ReadsBackToTheSameText) {
   Config config = load_config(TRIREME_TEST_DATA "/small.toml", {});
   config.run.dir = "quoted \" \\ \n\x01 \xc3\xa9";
   config.optimizer.lr = 0.1 + 0.2;
-  config.optimizer.eps = 5e-324;
+  config.optimizer.eps = 2.2250738585072014e-308;
   config.train.rampup_batch_size = {2, 2, 100};
   const std::string text = to_toml(config);
   const Config again = parse_config(text, "again");

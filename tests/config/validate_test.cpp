@@ -341,12 +341,27 @@ TEST(Validate, Schedule) {
                         "optimizer.warmup_iters"));
   EXPECT_THAT(refused({"optimizer.warmup_iters=5", "optimizer.warmup_fraction=0.1"}),
               HasSubstr("are mutually exclusive"));
-  EXPECT_THAT(refused({"optimizer.warmup_iters=1000"}), HasSubstr("for the decay, which ends at"));
+  EXPECT_THAT(refused({"optimizer.warmup_iters=1000"}),
+              HasSubstr("for the decay, which ends after"));
+  EXPECT_THAT(refused({"optimizer.warmup_iters=1", "optimizer.decay_iters=1"}),
+              HasSubstr("which ends after 1 iteration: shorten the warm-up or set "
+                        "optimizer.decay_iters above it"));
   EXPECT_EQ(refused({"optimizer.warmup_iters=1000", "optimizer.decay_style=constant"}), "accepted");
   EXPECT_THAT(refused({"optimizer.decay_style=wsd"}),
               HasSubstr("wsd_decay_iters between 1 and 1000"));
   EXPECT_THAT(refused({"optimizer.min_lr=0.1"}), HasSubstr("above optimizer.lr = 0.001"));
   EXPECT_THAT(refused({"optimizer.lr=0"}), HasSubstr("is missing lr"));
+}
+
+TEST(Validate, ClippingLeavesSomething) {
+  EXPECT_EQ(refused({"optimizer.qk_clip_threshold=1e-300"}),
+            "optimizer.qk_clip_threshold = 1e-300 would scale the weights of queries and keys to "
+            "almost nothing: it must be at least 0.0001, or 0 for no clipping");
+  EXPECT_THAT(refused({"optimizer.clip_grad=1e-30"}),
+              HasSubstr("optimizer.clip_grad = 1e-30 would scale every gradient"));
+  for (const char* sound :
+       {"qk_clip_threshold=0", "qk_clip_threshold=100", "clip_grad=0", "clip_grad=1e-6"})
+    EXPECT_EQ(refused({std::string("optimizer.") + sound}), "accepted") << sound;
 }
 
 TEST(Validate, ScheduleInTokens) {
@@ -357,7 +372,7 @@ TEST(Validate, ScheduleInTokens) {
   EXPECT_THAT(refused({"optimizer.warmup_tokens=10"}),
               HasSubstr("requires optimizer.decay_tokens"));
   EXPECT_THAT(refused({decay, "optimizer.warmup_tokens=1000"}),
-              HasSubstr("for the decay, which ends at"));
+              HasSubstr("for the decay, which ends after"));
   for (const std::string other : {"decay_iters=5", "warmup_fraction=0.1", "decay_style=wsd"}) {
     EXPECT_THAT(refused({decay, "optimizer." + other}),
                 AllOf(HasSubstr(other.substr(0, other.find('='))),

@@ -188,8 +188,8 @@ TEST(SafetensorsRules, RefusesBadLayouts) {
   EXPECT_THAT(refusal(two("[0,4]", "[0,4]"), 4), HasSubstr("overlap"));
   EXPECT_THAT(refusal(two("[1,5]", "[5,9]"), 9), HasSubstr("hole"));
   EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 7), HasSubstr("truncated"));
-  EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 9), HasSubstr("1 bytes follow"));
-  EXPECT_THAT(refusal("{}", 1), HasSubstr("1 bytes follow"));
+  EXPECT_THAT(refusal(two("[0,4]", "[4,8]"), 9), HasSubstr("it has 1 byte after"));
+  EXPECT_THAT(refusal("{}", 1), HasSubstr("it has 1 byte after"));
   EXPECT_THAT(refusal("{\"a\":" + entry("F32", "[2]", "[0,4]") + "}", 4),
               HasSubstr("does not match its shape"));
   EXPECT_THAT(refusal("{\"a\":" + entry("F4", "[3]", "[0,2]") + "}", 2),

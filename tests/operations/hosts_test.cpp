@@ -99,10 +99,10 @@ TEST(Blame, BelievesTheLowestRankThatSuspectsSomebody) {
 
 TEST(Blame, TakesWhatTheCheckOfNodesNames) {
   EXPECT_EQ(blamed("bad node: rank 1: no messages are exchanged with rank 0 (a)\n"
-                   "bad node b: rank 1: it received messages from 0 of the other 1 ranks\n"),
+                   "bad node b: rank 1: it received messages from 0 of the other 1 rank\n"),
             "b");
-  EXPECT_EQ(
-      blamed("bad node $(reboot): rank 1: it received messages from 0 of the other 1 ranks\n"), "");
+  EXPECT_EQ(blamed("bad node $(reboot): rank 1: it received messages from 0 of the other 1 rank\n"),
+            "");
   Blame blame;
   blame.read("bad node b: rank 1: the other ranks do not reach it\n");
   EXPECT_TRUE(blame.is_suspicion());

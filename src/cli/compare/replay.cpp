@@ -51,7 +51,8 @@ std::string difference_text(const ReplayPlan& plan, const ReplayReport& report) 
                         value.in_run);
     between = ", ";
   }
-  text += fmt::format("; {} of {} steps differ in total", report.differing_steps, report.steps);
+  text += fmt::format("; {} of {} differ in total", report.differing_steps,
+                      counted(report.steps, "step"));
   const ParallelConfig& parallel = plan.config.parallel;
   const bool exact = parallel.exact();
   if (!exact && (plan.other_layout || plan.other_micro_batch)) {

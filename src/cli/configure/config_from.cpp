@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme::cli {
@@ -96,8 +97,8 @@ settings::SettingsFile settings_to_start_from(const std::string& file, std::int6
   const std::int64_t own_nodes = std::max<std::int64_t>(1, result.nodes);
   const std::int64_t ranks = per_node * (nodes > 0 ? nodes : own_nodes);
   if (result.ranks > 0 && ranks > 0 && ranks != result.ranks)
-    fail_input("--from '{}': the file is for {} ranks, but --ranks{} is {}", file, result.ranks,
-               nodes > 0 ? " and --nodes" : "", ranks);
+    fail_input("--from '{}': the file is for {}, but --ranks{} is {}", file,
+               counted(result.ranks, "rank"), nodes > 0 ? " and --nodes" : "", ranks);
   if (result.ranks == 0 && ranks > 0) result = settings::read_settings_file(file, ranks);
   std::string lost;
   for (const megatron::Note& note : result.translation.lost)

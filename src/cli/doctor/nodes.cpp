@@ -98,8 +98,8 @@ void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std:
 void report_unreached(const Reach& reach, const NodesCommand& command) {
   const std::string& own = reach.hosts[static_cast<std::size_t>(reach.rank)];
   if (!reach.hears_most()) {
-    fmt::print(stderr, "bad node {}: rank {}: it received messages from {} of the other {} ranks\n",
-               own, reach.rank, reach.heard() - 1, reach.hosts.size() - 1);
+    fmt::print(stderr, "bad node {}: rank {}: it received messages from {} of the other {}\n", own,
+               reach.rank, reach.heard() - 1, counted(reach.hosts.size() - 1, "rank"));
     return;
   }
   std::set<std::string> bad;

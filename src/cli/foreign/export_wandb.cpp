@@ -1,6 +1,7 @@
 // `trireme export-wandb`: exports runs as offline runs of Weights & Biases.
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "view/wandb_export.h"
 
@@ -27,7 +28,8 @@ void export_run(const std::string& run, const WandbOptions& options) {
                "written so far is exported as a finished run\n",
                run);
   }
-  fmt::print("{} steps; to upload: wandb sync {}\n", written.rows, written.folder.string());
+  fmt::print("{}; to upload: wandb sync {}\n", counted(written.rows, "step"),
+             written.folder.string());
 }
 
 }  // namespace

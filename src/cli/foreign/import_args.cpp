@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/stop.h"
@@ -188,9 +189,9 @@ void run_import_args(const ImportArgsOptions& options) {
         "the result would be a different training run: {}: {} (--add gives additional flags)",
         one_line(import.lost[0].flag), one_line(import.lost[0].text));
   fail_input(
-      "{} parts of the script could not be carried over, so the result would be a different "
+      "{} of the script could not be carried over, so the result would be a different "
       "training run: see 'Not carried over' above; --add gives additional flags",
-      import.lost.size() + import.lost_beyond);
+      counted(import.lost.size() + import.lost_beyond, "part"));
 }
 
 }  // namespace

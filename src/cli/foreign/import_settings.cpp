@@ -89,8 +89,7 @@ void give(const std::string& name, const SettingsFile& file, const script::Launc
   fail_input(
       "{} could not be carried over, so the result would be a different training run: see 'Not "
       "carried over'{}",
-      lost.size() == 1 ? fmt::format("'{}'", lost[0].flag)
-                       : fmt::format("{} settings", lost.size()),
+      lost.size() == 1 ? fmt::format("'{}'", lost[0].flag) : counted(lost.size(), "setting"),
       output.empty() ? " above" : fmt::format(" in {}", output));
 }
 
@@ -149,9 +148,8 @@ bool import_settings_of_script(const script::ScriptRun& run, const std::string& 
   // accelerate's own file and options say how many; the launchers around it start one a node.
   script::LaunchSize size = script::launch_size(launch);
   const bool is_accelerate = settings.system == settings::System::accelerate;
-  SettingsFile file =
-      settings::read_settings_launch(settings, *text, launch.folder / settings.file,
-                                     is_accelerate ? 0 : size.nodes * size.per_node);
+  SettingsFile file = settings::read_settings_launch(settings, *text, launch.folder / settings.file,
+                                                     is_accelerate ? 0 : size.ranks());
   if (is_accelerate) {
     const bool slurm = size.slurm;
     size = size_of(file);

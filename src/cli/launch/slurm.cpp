@@ -53,7 +53,8 @@ void check_memory(const Config& config, const Site& site, int ranks) {
   const LayoutPlan plan = plan_layout(planned, ranks, target_of(planned.run.device));
   const Verdict verdict = judge(plan, planned, ranks, device_memory_of(std::string(site.machine)));
   if (!verdict.fits())
-    fail_input("this does not fit on {} GPUs of {}\n{}", ranks, site.name, to_text(verdict));
+    fail_input("this does not fit on {} of {}\n{}", counted(ranks, "GPU"), site.name,
+               to_text(verdict));
 }
 
 int all_ranks(const SlurmJob& job) {

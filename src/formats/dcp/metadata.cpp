@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "formats/torch/pickle.h"
@@ -227,7 +228,7 @@ DcpMetadata parse_dcp_metadata(std::string_view text, const std::string& name) {
       .bytes = std::uint64_t{1} << 30, .memory = std::uint64_t{16} << 20, .memory_per_byte = 24};
   const Pickle pickle(text, name, limits);
   if (pickle.size() != text.size()) {
-    fail_input("'{}': {} bytes follow its end", name, text.size() - pickle.size());
+    fail_input("'{}' has {} after its end", name, counted(text.size() - pickle.size(), "byte"));
   }
   return MetadataReader(pickle).read();
 }
@@ -260,7 +261,7 @@ std::string dcp_tiling_fault(const DcpTensor& tensor) {
     held += chunk->count();
   }
   if (held == tensor.count()) return "";
-  return fmt::format("its parts hold {} of its {} elements", held, tensor.count());
+  return fmt::format("its parts hold {} of its {}", held, counted(tensor.count(), "element"));
 }
 
 }  // namespace trireme

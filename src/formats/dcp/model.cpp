@@ -235,10 +235,10 @@ class DcpModel {
     const std::int64_t rows = tensor.choice.group * m.num_kv_heads;
     if (tensor.shape.empty() || tensor.shape[0] != rows) {
       fail_input(
-          "'{}': '{}' has the shape {}, and {} rows were expected: those of {} and their "
+          "'{}': '{}' has the shape {}, and {} were expected: those of {} and their "
           "keys and values",
-          folder_->where(), tensor.parts[0].entry->name, shape_text(tensor.shape), rows,
-          counted(m.num_heads, "head"));
+          folder_->where(), tensor.parts[0].entry->name, shape_text(tensor.shape),
+          counted(rows, "row"), counted(m.num_heads, "head"));
     }
     tensor.shape[0] = tensor.choice.count * m.num_kv_heads;
   }

@@ -1,6 +1,7 @@
 // Lists one entry per chunk, in the order of the tensors.
 #include "formats/dcp/weights.h"
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -91,8 +92,8 @@ std::vector<JoinedTensor> DcpWeights::layers(const DcpTensor& tensor,
                                              const std::vector<std::string>& names) const {
   require_whole(tensor);
   if (tensor.shape.empty() || tensor.shape[0] != std::ssize(names) || tensor.count() == 0) {
-    fail_input("'{}': the tensor '{}' of shape {} should have one part for each of {} layers",
-               this->name(), tensor.name, shape_text(tensor.shape), names.size());
+    fail_input("'{}': the tensor '{}' of shape {} should have one part for each of {}",
+               this->name(), tensor.name, shape_text(tensor.shape), counted(names.size(), "layer"));
   }
   std::vector<JoinedTensor> joined;
   for (const std::string& name : names) joined.push_back({name, shape_of(tensor, 1), {}});

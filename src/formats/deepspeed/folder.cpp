@@ -82,10 +82,10 @@ void DeepspeedFolder::find_files() {
   for (int rank = 1; rank < tp_ * pp_; ++rank) open(rank);
   if (static_cast<int>(models.size()) > tp_ * pp_) {
     fail_input(
-        "'{}' has the files of {} ranks (mp_rank_XX_model_states.pt), but according to its "
+        "'{}' has the files of {} (mp_rank_XX_model_states.pt), but according to its "
         "arguments there are {} x {} (tensor x pipeline parallelism): files of two runs are "
         "mixed",
-        where_, models.size(), tp_, pp_);
+        where_, counted(models.size(), "rank"), tp_, pp_);
   }
 }
 
@@ -108,8 +108,8 @@ void DeepspeedFolder::find_layers() {
           {fmt::format("{}.", number), files.back()});
     }
     if (static_cast<int>(ranks.size()) > tp_) {
-      fail_input("'{}' has {} ranks of layer {}, but according to its arguments there are {}",
-                 where_, ranks.size(), number, tp_);
+      fail_input("'{}' has {} of layer {}, but according to its arguments there are {}", where_,
+                 counted(ranks.size(), "rank"), number, tp_);
     }
     add_parts(fmt::format("{}.", number), files);
   }
@@ -153,8 +153,8 @@ void DeepspeedFolder::find_states() {
 void DeepspeedFolder::add_states(ZeroStates states) {
   states_.push_back(std::move(states));
   if (states_.back().steps == states_[0].steps) return;
-  fail_input("'{}': the optimizer of model rank {} took {} steps, but that of rank 0 took {}",
-             where_, states_.size() - 1, states_.back().steps, states_[0].steps);
+  fail_input("'{}': the optimizer of model rank {} took {}, but that of rank 0 took {}", where_,
+             states_.size() - 1, counted(states_.back().steps, "step"), states_[0].steps);
 }
 
 void DeepspeedFolder::list_names() {

@@ -63,10 +63,11 @@ class LlamaShards : public LlamaTensors {
     const auto count = static_cast<std::int64_t>(shards_.size());
     if (rows * count == query_rows) return;
     fail_input(
-        "'{}' has {} (consolidated.NN.pth) with {} rows of '{}' each, but according to {} there "
-        "are {} rows, so {} files were expected",
-        folder_.string(), counted(count, "file"), rows, first.entry->name, params_file, query_rows,
-        rows > 0 && query_rows % rows == 0 ? fmt::format("{}", query_rows / rows) : "other");
+        "'{}' has {} (consolidated.NN.pth) with {} of '{}' each, but according to {} there "
+        "are {}, so {} were expected",
+        folder_.string(), counted(count, "file"), counted(rows, "row"), first.entry->name,
+        params_file, counted(query_rows, "row"),
+        rows > 0 && query_rows % rows == 0 ? counted(query_rows / rows, "file") : "other files");
   }
 
   // Whether the head equals the embedding.

@@ -103,7 +103,8 @@ std::optional<std::int64_t> MegatronCheckpoint::count_argument(std::string_view 
 void MegatronCheckpoint::check_layers(std::int64_t layers) const {
   const auto told = argument("num_layers");
   if (!told || *told == fmt::format("{}", layers)) return;
-  fail_input("'{}' holds {} layers in all stages, and its arguments say {}", where_, layers, *told);
+  fail_input("'{}' holds {} in all stages, and its arguments say {}", where_,
+             counted(layers, "layer"), *told);
 }
 
 JoinedTensor join_megatron_parts(const std::string& name, MegatronCut cut, const RankParts& parts,

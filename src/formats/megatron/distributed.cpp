@@ -168,7 +168,7 @@ class DistributedReader {
         buffer[kind].count += tensor->count();
       }
       if (buffer[kind].count != buffer[0].count)
-        return fmt::format("it has {} elements as '{}' and {} as '{}'", buffer[0].count,
+        return fmt::format("it has {} as '{}' and {} as '{}'", counted(buffer[0].count, "element"),
                            stream_kinds[0], buffer[kind].count, stream_kinds[kind]);
     }
     return "";
@@ -194,18 +194,19 @@ class DistributedReader {
           {one.entry->count(), ours == "embedding.word.weight" || ours == "head.weight"});
       if (parts.back().count > buffer[0].count - elements)
         return about_file(
-            fmt::format("holds {} elements of each kind, and the parameters of '{}', which have "
+            fmt::format("holds {} of each kind, and the parameters of '{}', which have "
                         "more, do not fill them",
-                        buffer[0].count, chunk.name()));
+                        counted(buffer[0].count, "element"), chunk.name()));
       elements += parts.back().count;
     }
     const auto ways = megatron_placements(parts, buffer[0].count);
     if (!ways) return about_file("has too many places where the parameters of the model could lie");
     if (ways->empty())
       return about_file(
-          fmt::format("holds {} elements of each kind, and the {} parameters of '{}' with "
-                      "their {} elements do not fill them",
-                      buffer[0].count, all.size(), chunk.name(), elements));
+          fmt::format("holds {} of each kind, and the {} of '{}' with "
+                      "their {} do not fill them",
+                      counted(buffer[0].count, "element"), counted(all.size(), "parameter"),
+                      chunk.name(), counted(elements, "element")));
     const std::vector<std::int64_t>* right = nullptr;
     for (const auto& begins : *ways) {
       if (!is_right(all, *pieced(all, buffer[0], begins))) continue;

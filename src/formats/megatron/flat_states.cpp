@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace trireme {
@@ -129,7 +130,8 @@ std::string MegatronFlatBuffers::check_buckets() {
   const std::int64_t groups = last.group + 1;
   chunks_ = last.chunk + 1;
   if (tp_ < 1 || groups % tp_ != 0)
-    return fmt::format("there are {} groups of ranks, and tensor parallelism of {}", groups, tp_);
+    return fmt::format("there are {} of ranks, and tensor parallelism of {}",
+                       counted(groups, "group"), tp_);
   stages_ = groups / tp_;
   MegatronBufferId expected;
   for (const auto& [id, buckets] : buffers_) {

@@ -199,14 +199,13 @@ class StatesReader {
     if (!masters_) return {};
     const auto lists = pickle_.children(*masters_);
     if (lists.size() != group_count_) {
-      fail_input("'{}' has weights in fp32 of {} groups, and its optimizer has {}; {}",
-                 file_->name(), lists.size(), group_count_, way_out);
+      fail_input("'{}' has weights in fp32 of {}, and its optimizer has {}; {}", file_->name(),
+                 counted(lists.size(), "group"), group_count_, way_out);
     }
     const auto found = pickle_.children(lists[group.number]);
     if (found.size() == wanted) return found;
-    fail_input(
-        "'{}' has {} weights in fp32 in the group {} of its optimizer, and {} were expected; {}",
-        file_->name(), found.size(), group.number, wanted, way_out);
+    fail_input("'{}' has {} in fp32 in the group {} of its optimizer, and {} were expected; {}",
+               file_->name(), counted(found.size(), "weight"), group.number, wanted, way_out);
   }
 
   // A flat parameter that concatenates all of the group.

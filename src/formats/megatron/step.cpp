@@ -6,6 +6,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "formats/run_steps.h"
 
@@ -87,7 +88,8 @@ std::string names_in_folder(const fs::path& folder) {
   for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
   if (names.empty()) return "none";
   if (names.size() <= 12) return fmt::format("{}", fmt::join(names, ", "));
-  return fmt::format("{} names from '{}' to '{}'", names.size(), *names.begin(), *names.rbegin());
+  return fmt::format("{} from '{}' to '{}'", counted(names.size(), "name"), *names.begin(),
+                     *names.rbegin());
 }
 
 bool is_megatron_folder(const fs::path& folder) {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/foreign_bytes.h"
 #include "base/printable.h"
@@ -122,8 +123,9 @@ class TorchZip {
       fail_input("'{}' lacks the storage 'data/{}'", name_, printable(storage.key));
     }
     if (entry->bytes != storage_bytes(storage)) {
-      fail_input("'{}': the storage '{}' has {} bytes where {} elements of {} were expected", name_,
-                 printable(entry->name), entry->bytes, storage.count, storage.type->name);
+      fail_input("'{}': the storage '{}' has {} where {} of {} were expected", name_,
+                 printable(entry->name), counted(entry->bytes, "byte"),
+                 counted(storage.count, "element"), storage.type->name);
     }
     content_.storages.push_back({entry->begin, entry->bytes, entry->crc});
   }
@@ -174,16 +176,16 @@ TorchContent parse_stream(std::span<const std::byte> bytes, const std::string& n
     const std::uint64_t size = storage_bytes(*storage->second);
     if (count != storage->second->count || size > bytes.size() - at) {
       fail_input(
-          "'{}' is cut off or damaged: its storage '{}' should have {} elements of {}; it has "
-          "{}, and {} bytes follow",
-          name, printable(storage->first), storage->second->count, storage->second->type->name,
-          count, bytes.size() - at);
+          "'{}' is cut off or damaged: its storage '{}' should have {} of {}; it has "
+          "{}, and the file ends {} later",
+          name, printable(storage->first), counted(storage->second->count, "element"),
+          storage->second->type->name, count, counted(bytes.size() - at, "byte"));
     }
     extents[storage->first] = {at, size, std::nullopt};
     at += size;
   }
   if (at != bytes.size()) {
-    fail_input("'{}': {} bytes follow its last storage", name, bytes.size() - at);
+    fail_input("'{}' has {} after its last storage", name, counted(bytes.size() - at, "byte"));
   }
   for (const PickleStorage& storage : content.pickle->storages()) {
     const auto extent = extents.find(storage.key);

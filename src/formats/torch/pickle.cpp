@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "formats/torch/pickle_machine.h"
@@ -105,7 +106,7 @@ std::string Pickle::shown(PickleId id) const {
     case PickleKind::text:
       return fmt::format("the text \"{}\"", printable(value.text));
     case PickleKind::bytes:
-      return fmt::format("{} bytes", value.text.size());
+      return counted(value.text.size(), "byte");
     case PickleKind::tuple:
       return fmt::format("a tuple of {}", children(id).size());
     case PickleKind::list:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/printable.h"
 
@@ -112,9 +113,9 @@ class ZipParser {
     }
     if (narrow.begin > directory_end || directory_end - narrow.begin != narrow.bytes) {
       refuse(
-          fmt::format("its directory of {} bytes at byte {} does not end where the end of the "
+          fmt::format("its directory of {} at byte {} does not end where the end of the "
                       "archive begins, at byte {}",
-                      narrow.bytes, narrow.begin, directory_end));
+                      counted(narrow.bytes, "byte"), narrow.begin, directory_end));
     }
     return narrow;
   }
@@ -145,8 +146,8 @@ class ZipParser {
 
   std::vector<ZipHeader> read_directory(const ZipDirectory& directory) const {
     if (directory.entries > directory.bytes / central_bytes) {
-      refuse(fmt::format("its directory of {} bytes cannot list {} entries", directory.bytes,
-                         directory.entries));
+      refuse(fmt::format("its directory of {} cannot list {}", counted(directory.bytes, "byte"),
+                         counted(directory.entries, "entry")));
     }
     std::vector<ZipHeader> headers;
     std::uint64_t at = directory.begin;
@@ -256,9 +257,9 @@ class ZipParser {
     const std::uint64_t begin = extra + extra_bytes;
     if (begin > limit || limit - begin < central.bytes) {
       refuse(
-          fmt::format("'{}' of {} bytes at byte {} reaches beyond byte {}, where something else "
+          fmt::format("'{}' of {} at byte {} reaches beyond byte {}, where something else "
                       "begins (overlap)",
-                      central.name, central.bytes, begin, limit));
+                      central.name, counted(central.bytes, "byte"), begin, limit));
     }
     check_tail(central, begin + central.bytes, limit, later);
     return {std::string(central.name), begin, central.bytes, central.crc};
@@ -276,8 +277,8 @@ class ZipParser {
                      : number<std::uint64_t>(at + 8) == central.packed &&
                            number<std::uint64_t>(at + 16) == central.bytes);
     if (!right) {
-      refuse(fmt::format("{} bytes after '{}' belong to no entry (hole)", bytes,
-                         printable(central.name)));
+      refuse(fmt::format("'{}' is followed by {} of no entry (hole)", printable(central.name),
+                         counted(bytes, "byte")));
     }
   }
 

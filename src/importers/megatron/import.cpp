@@ -244,7 +244,7 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   how.lenient = true;
   how.read_file = [&](const std::string& path) { return text_of_launch(launch, path); };
   const script::LaunchSize size = script::launch_size(launch);
-  how.ranks = result.ranks = size.nodes * size.per_node;
+  how.ranks = result.ranks = size.ranks();
   Translation translation = translate(launch.arguments, how);
   set_run_device(translation, options.device, device_hints(run, launch));
   result.line = launch.line;

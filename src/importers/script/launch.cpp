@@ -235,7 +235,7 @@ std::int64_t deepspeed_count(const std::vector<std::string>& words,
   return whole_number(text_option(words, names)).value_or(0) < 0 ? -1 : option(words, names);
 }
 
-// Size for DeepSpeed's own launcher. per_node is unknown if nodes differ.
+// Size for DeepSpeed's own launcher.
 LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int64_t devices) {
   const std::vector<std::string>& words = launch.launcher;
   const std::string file = text_option(words, {"--hostfile", "-H"});
@@ -252,10 +252,10 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   const bool counted = given >= 0 || most >= 0;
   const bool filtered = !include.empty() || !exclude.empty();
   if ((counted && filtered) || (!include.empty() && !exclude.empty()) || !listed)
-    return {0, 0, size.slurm};
+    return {0, 0, 0, size.slurm};
   Hosts hosts = *listed;
   auto named = named_devices(include.empty() ? exclude : include, hosts);
-  if (filtered && !named) return {0, 0, size.slurm};
+  if (filtered && !named) return {0, 0, 0, size.slurm};
   if (!include.empty()) {
     for (auto& [host, chosen] : *named) {
       if (chosen.empty()) chosen = hosts[host];
@@ -280,9 +280,15 @@ LaunchSize deepspeed_size(const Launch& launch, std::int64_t job_nodes, std::int
   size.nodes = static_cast<std::int64_t>(hosts.size());
   if (most > 0) size.nodes = std::min(size.nodes, most);
   std::set<std::size_t> counts;
-  for (const auto& [host, chosen] : hosts) counts.insert(chosen.size());
+  std::int64_t all = 0;
+  for (const auto& [host, chosen] : hosts) {
+    counts.insert(chosen.size());
+    all += static_cast<std::int64_t>(chosen.size());
+  }
   size.per_node = counts.size() == 1 ? static_cast<std::int64_t>(*counts.begin()) : 0;
-  if (given > 0 && !filtered) size.per_node = given;
+  if (counts.size() > 1 && !counts.contains(0) && size.nodes == std::ssize(hosts))
+    size.uneven = all;
+  if (given > 0 && !filtered) size = {size.nodes, given, 0, size.slurm};
   return size;
 }
 

@@ -43,8 +43,12 @@ std::vector<std::string> find_other_trainings(const ScriptRun& run);
 // Number of ranks of a launch, as far as known.
 struct LaunchSize {
   std::int64_t nodes = 1;     // 0: unknown
-  std::int64_t per_node = 1;  // 0: unknown
+  std::int64_t per_node = 1;  // 0: unknown, or not the same on all nodes
+  std::int64_t uneven = 0;    // ranks of all nodes where nodes differ
   bool slurm = false;
+
+  // 0: unknown
+  std::int64_t ranks() const { return uneven > 0 ? uneven : nodes * per_node; }
 };
 LaunchSize launch_size(const Launch& launch);
 

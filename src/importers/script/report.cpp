@@ -113,13 +113,14 @@ std::string launch_line(const LaunchSize& size, const std::string& file) {
   const std::string train = fmt::format("trireme train {}", file);
   const auto count = [](std::int64_t n) { return n > 0 ? fmt::format("{}", n) : "N"; };
   if (size.slurm) {
-    return fmt::format("srun --nodes={} --ntasks-per-node={} {}", count(size.nodes),
-                       count(size.per_node), train);
+    const std::string tasks = size.uneven > 0
+                                  ? fmt::format("--ntasks={}", size.uneven)
+                                  : fmt::format("--ntasks-per-node={}", count(size.per_node));
+    return fmt::format("srun --nodes={} {} {}", count(size.nodes), tasks, train);
   }
   if (size.nodes == 1 && size.per_node == 1) return train;
-  const std::int64_t ranks = size.nodes * size.per_node;
   const char* hosts = size.nodes == 1 ? "" : "--hostfile HOSTS ";
-  return fmt::format("mpirun -n {} {}{}", count(ranks), hosts, train);
+  return fmt::format("mpirun -n {} {}{}", count(size.ranks()), hosts, train);
 }
 
 const Launch& pick_launch(const std::vector<Launch>& launches, const std::string& name,

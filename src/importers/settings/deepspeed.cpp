@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "importers/settings/deepspeed.h"
 
 namespace trireme::settings {
@@ -89,15 +90,21 @@ std::int64_t ranks_of_data(Reader& reader) {
   return ranks / (tp * cp);
 }
 
+// Whether the program decides how many micro-batches make a batch: "auto" is no default of 1.
+bool is_left_to_the_program(Reader& reader, const BatchSizes& b) {
+  return reader.is_auto(BatchSizes::steps_key) ||
+         (!b.steps && reader.is_auto(BatchSizes::global_key));
+}
+
 // Like DeepSpeed, derives the third number from two and the ranks, and checks that all agree.
 void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
   if (b.global && !b.micro && ranks > 0) {
     const std::int64_t parts = ranks * b.steps.value_or(1);
     if (*b.global % parts != 0)
       reader.refuse(BatchSizes::global_key,
-                    fmt::format("is {}, which is not a multiple of {} ranks x {} "
+                    fmt::format("is {}, which is not a multiple of {} x {} "
                                 "gradient_accumulation_steps",
-                                *b.global, ranks, b.steps.value_or(1)));
+                                *b.global, counted(ranks, "rank"), b.steps.value_or(1)));
     b.micro = *b.global / parts;
   } else if (b.global && b.micro && ranks > 0) {
     const std::int64_t steps = b.steps.value_or(*b.global / (*b.micro * ranks));
@@ -114,7 +121,7 @@ void complete(Reader& reader, BatchSizes& b, std::int64_t ranks) {
                     fmt::format("is {}, which is not a multiple of train_micro_batch_size_per_gpu "
                                 "x gradient_accumulation_steps = {} x {}",
                                 *b.global, *b.micro, b.steps.value_or(1)));
-  } else if (b.micro && ranks > 0) {
+  } else if (b.micro && ranks > 0 && !is_left_to_the_program(reader, b)) {
     b.global = *b.micro * b.steps.value_or(1) * ranks;
   }
 }

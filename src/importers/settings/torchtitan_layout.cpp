@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "importers/settings/torchtitan.h"
 
 namespace trireme::settings {
@@ -57,18 +58,19 @@ Degrees read_degrees(Reader& reader, std::int64_t ranks) {
   if (d.shards == 0 && ranks > 0) {
     if (ranks % others != 0)
       reader.refuse("parallelism",
-                    fmt::format("has a product of degrees of {}, which does not divide {} ranks",
-                                others, ranks));
+                    fmt::format("has a product of degrees of {}, which does not divide {}", others,
+                                counted(ranks, "rank")));
     d.shards = ranks / others;
   }
   reader.result().ranks = others * d.shards;
   if (ranks > 0 && reader.result().ranks != ranks)
     reader.refuse(
         "parallelism",
-        fmt::format("is for {} ranks (tensor_parallel_degree {} x pipeline_parallel_degree {} x "
+        fmt::format("is for {} (tensor_parallel_degree {} x pipeline_parallel_degree {} x "
                     "context_parallel_degree {} x data_parallel_replicate_degree {} x "
                     "data_parallel_shard_degree {}), but --ranks is {}",
-                    reader.result().ranks, d.tp, d.pp, d.cp, d.copies, d.shards, ranks));
+                    counted(reader.result().ranks, "rank"), d.tp, d.pp, d.cp, d.copies, d.shards,
+                    ranks));
   return d;
 }
 
@@ -96,8 +98,8 @@ std::int64_t stages_of_rank(Reader& reader, const std::string& splits_key, std::
   const std::int64_t points = static_cast<std::int64_t>(reader.list(splits_key).size());
   if (points == 0) return 2;
   if ((points + 1) % pp != 0)
-    reader.refuse(splits_key, fmt::format("gives {} stages, which {} ranks cannot share evenly",
-                                          points + 1, pp));
+    reader.refuse(splits_key, fmt::format("gives {}, which {} cannot share evenly",
+                                          counted(points + 1, "stage"), counted(pp, "rank")));
   reader.note(splits_key,
               "are not carried over: layers are split evenly, which does not change results");
   return (points + 1) / pp;

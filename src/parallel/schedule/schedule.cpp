@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "parallel/schedule/action_walk.h"
 #include "parallel/schedule/orders.h"
@@ -81,9 +82,8 @@ void validate(const ScheduleRequest& request, const StagePlacement& placement) {
   }
   const auto count = static_cast<std::int64_t>(request.times.size());
   if (count != 1 && count != stages) {
-    fail_input(
-        "times are given for {} stages, but there are {}: give one for all, or one per stage",
-        count, stages);
+    fail_input("times are given for {}, but there are {}: give one for all, or one per stage",
+               counted(count, "stage"), stages);
   }
   for (const PassTimes& t : request.times) {
     for (const double time : {t.forward, t.input_grad, t.weight_grad}) {

@@ -216,6 +216,7 @@ void CheckpointKeeper::resume_from(const CheckpointState& saved, const std::stri
   run.restore(saved);
   saved_step_ = saving_step_ = run.step;
   job_.console.print(fmt::format("resumed from {} at step {}", from, run.step));
+  note_other_numerics(saved.config_toml, from);
   if (const auto tuning = saved.texts.find("tuning"); tuning != saved.texts.end())
     loaded_tuning_ = tuning->second;
   const auto order = saved.texts.find("data_order");
@@ -224,6 +225,23 @@ void CheckpointKeeper::resume_from(const CheckpointState& saved, const std::stri
         "the order of the training data is not the one of the saved run, because the data, its "
         "split, the sequence length, the seed or the number of steps changed; samples may repeat");
   }
+}
+
+// The bits of a run are those of its numerics from the first step on.
+void CheckpointKeeper::note_other_numerics(const std::string& saved, const std::string& from) {
+  if (saved.empty()) return;
+  Numerics before{};
+  try {
+    before = parse_config(saved, from).parallel.numerics;
+  } catch (const Error&) {
+    return;  // warn_of_another_model() reports it
+  }
+  const Numerics now = job_.config.parallel.numerics;
+  if (before == now) return;
+  job_.console.print(
+      fmt::format("note: the run was saved with parallel.numerics = \"{}\" and continues with "
+                  "\"{}\": its bits are not those of a run with either from the first step on",
+                  before, now));
 }
 
 // Rejects moments of another optimizer with matching shapes: its momentum would be taken for a

@@ -86,6 +86,7 @@ class CheckpointKeeper {
   void refuse_states_of_another_optimizer(const std::string& saved, const fs::path& folder);
   void refuse_counts_that_were_not_kept(const CheckpointReader& reader);
   void leave_no_weights_out(const CheckpointReader& reader, bool resume);
+  void note_other_numerics(const std::string& saved, const std::string& from);
   void warn_of_another_model(const std::string& saved, const fs::path& folder);
   void note_save(const SaveReport& report);
   bool finish_copying();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "checkpoint/foreign.h"
 #include "checkpoint/layout.h"
@@ -92,9 +93,9 @@ std::int64_t resolve_vocabulary(Config& config, std::string& note) {
   if (config.model.vocab_size == 0) config.model.vocab_size = tokenizer->vocab_size();
   if (config.model.vocab_size < tokenizer->vocab_size()) {
     fail_input(
-        "model.vocab_size is {}, but the tokenizer has {} tokens: remove model.vocab_size or "
+        "model.vocab_size is {}, but the tokenizer has {}: remove model.vocab_size or "
         "increase it",
-        config.model.vocab_size, tokenizer->vocab_size());
+        config.model.vocab_size, counted(tokenizer->vocab_size(), "token"));
   }
   note = tokenizer_note(*tokenizer);
   return tokenizer->eod_id();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/divide.h"
 #include "base/error.h"
 
@@ -35,9 +36,10 @@ BatchSchedule::BatchSchedule(const Config& config, std::int64_t world_size)
 void BatchSchedule::check(std::int64_t size) const {
   if (size > 0 && size % (micro_batch_size_ * data_parallel_size_) == 0) return;
   fail_input(
-      "a global batch of {} samples is not divisible by the micro-batch size {} times {} "
+      "a global batch of {} is not divisible by the micro-batch size {} times {} "
       "data-parallel ranks: it must be a multiple of {}",
-      size, micro_batch_size_, data_parallel_size_, micro_batch_size_ * data_parallel_size_);
+      counted(size, "sample"), micro_batch_size_, data_parallel_size_,
+      micro_batch_size_ * data_parallel_size_);
 }
 
 std::int64_t BatchSchedule::batch_size(std::int64_t consumed) const {

@@ -224,7 +224,7 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}),
               HasSubstr("--no-rope-freq, which is not supported: it removes positions"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
-  EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layers"));
+  EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layer in all"));
   EXPECT_THAT(argument("add_bias_linear", {false}),
               HasSubstr("tensors are never dropped silently"));
   EXPECT_THAT(argument("normalization", {std::string("RMSNorm")}),

@@ -12,6 +12,7 @@
 #include "importers/megatron/import.h"
 #include "importers/megatron/script_folder.h"
 #include "importers/script/launch.h"
+#include "importers/script/report.h"
 
 namespace trireme::megatron {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using script::find_launches;
 using script::Isolation;
 using script::Launch;
+using script::launch_line;
 using script::launch_size;
 using script::LaunchSize;
 using script::ScriptOptions;
@@ -202,6 +204,24 @@ TEST_F(Script, SizeOfTheLaunch) {
   };
   EXPECT_EQ(with_hosts("# a\\n\\nworker-0  slots=4 # b\\nworker-1 slots=4", "-e worker-1"),
             std::make_tuple(1, 4, false));
+  const auto ranks = [&](const char* lines, const char* options) {
+    const LaunchSize found = launch_size(
+        find_launches(run(fmt::format("printf '{}' > hosts; deepspeed -H hosts {} pretrain_gpt.py",
+                                      lines, options)))
+            .at(0));
+    return std::make_tuple(found.ranks(), launch_line(found, "run.toml"));
+  };
+  const char* uneven = "worker-0 slots=4\\nworker-1 slots=2\\nworker-2 slots=4";
+  EXPECT_EQ(ranks(uneven, ""),
+            std::make_tuple(10, "mpirun -n 10 --hostfile HOSTS trireme train run.toml"));
+  EXPECT_EQ(ranks(uneven, "-i worker-0@worker-1:0"),
+            std::make_tuple(5, "mpirun -n 5 --hostfile HOSTS trireme train run.toml"));
+  EXPECT_EQ(ranks(uneven, "-e worker-1"),
+            std::make_tuple(8, "mpirun -n 8 --hostfile HOSTS trireme train run.toml"));
+  EXPECT_EQ(ranks(uneven, "--num_gpus 2"),
+            std::make_tuple(6, "mpirun -n 6 --hostfile HOSTS trireme train run.toml"));
+  // Which two of them is decided by the order of the lines.
+  EXPECT_EQ(std::get<0>(ranks(uneven, "--num_nodes 2")), 0);
   for (const char* options : {"-i worker-7:0", "-i worker-0:4", "-e worker-0:9"})
     EXPECT_EQ(with_hosts("worker-0 slots=4", options), std::make_tuple(0, 0, false)) << options;
   for (const char* lines : {"worker-0 slots=4\\nworker-0 slots=2", "worker-0 4", "worker-0 slots=x",

@@ -1,6 +1,8 @@
 // What DeepSpeed reads, checks and fills in.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "importers/settings/fixture.h"
 
 namespace trireme::settings {
@@ -68,6 +70,22 @@ TEST_F(DeepSpeedFile, BatchesThatContradictEachOtherAreRefused) {
            with(", \"tensor_parallel\": {\"autotp_size\": 2}, " + micro + ", " + steps + "16"), 8));
   EXPECT_EQ(split.parallel.tp, 2);
   EXPECT_EQ(split.train.global_batch_size, 256);
+}
+
+// A number that the program fills in is not 1.
+TEST_F(DeepSpeedFile, ABatchThatTheProgramDecidesIsNotMadeUp) {
+  const auto has_batch = [&](const std::string& sizes) {
+    const SettingsFile file = read(
+        "ds.json",
+        "{\"train_micro_batch_size_per_gpu\": 4, \"bf16\": {\"enabled\": true}" + sizes + "}", 8);
+    return std::ranges::any_of(file.translation.settings, [](const auto& setting) {
+      return setting.key == "train.global_batch_size";
+    });
+  };
+  EXPECT_TRUE(has_batch(""));
+  EXPECT_TRUE(has_batch(R"(, "train_batch_size": "auto", "gradient_accumulation_steps": 2)"));
+  EXPECT_FALSE(has_batch(R"(, "gradient_accumulation_steps": "auto")"));
+  EXPECT_FALSE(has_batch(R"(, "train_batch_size": "auto")"));
 }
 
 TEST_F(DeepSpeedFile, NamesOfOptimizersAreComparedInLowerCase) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/counted.h"
 #include "importers/megatron/draft.h"
 #include "importers/megatron/pattern.h"
 
@@ -33,9 +34,8 @@ void layers(Draft& draft) {
   const auto layers = static_cast<std::int64_t>(pattern->values.size());
   if (const std::int64_t all = draft.integer("--num-layers", layers); layers != all) {
     return draft.complaints().add(
-        flag,
-        fmt::format("the list has {} entries, but --num-layers is {}: give one for each layer",
-                    layers, all));
+        flag, fmt::format("the list has {}, but --num-layers is {}: give one for each layer",
+                          counted(layers, "entry"), all));
   }
   draft.set("moe.layers", fmt::format("[{}]", fmt::join(sparse, ", ")), flag);
 }

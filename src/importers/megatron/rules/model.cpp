@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counted.h"
 #include "importers/megatron/draft.h"
 #include "importers/megatron/pattern.h"
 
@@ -193,9 +194,8 @@ std::optional<MarkedLayers> marked_layers(Draft& draft, const std::string& flag)
   if (!fits) {
     draft.complaints().add(
         flag,
-        fmt::format(
-            "{:?} is not a number above 0 or a list with one number for each of the {} layers",
-            draft.value(flag), layers));
+        fmt::format("{:?} is not a number above 0 or a list with one number for each of the {}",
+                    draft.value(flag), counted(layers, "layer")));
     return std::nullopt;
   }
   MarkedLayers found{pattern->is_number, {}};

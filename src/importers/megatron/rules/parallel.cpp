@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "config/divisors.h"
 #include "importers/megatron/draft.h"
 
@@ -70,8 +71,8 @@ void virtual_stages(Draft& draft) {
                             divisors_near(per_rank, std::max<std::int64_t>(chunks, 1)))
               : "the number of layers is not divisible by the number of stages";
       return draft.complaints().add(
-          flag, fmt::format("{} does not divide the layers of a rank ({} layers, {} stages): {}",
-                            chunks, layers, pp, fit));
+          flag, fmt::format("{} does not divide the layers of a rank ({}, {}): {}", chunks,
+                            counted(layers, "layer"), counted(pp, "stage"), fit));
     }
     chunks = per_rank / chunks;
   }
@@ -107,8 +108,8 @@ void uneven_stages(Draft& draft) {
   const char* flag = draft.has(first) ? first : last;
   if (!fits) {
     return draft.complaints().add(
-        flag, fmt::format("{} of {} layers cannot be divided evenly over the other {} of {} stages",
-                          rest, layers, std::max<std::int64_t>(others, 0), pp));
+        flag, fmt::format("{} of {} layers cannot be divided evenly over the other {} of {}", rest,
+                          layers, std::max<std::int64_t>(others, 0), counted(pp, "stage")));
   }
   std::vector<std::int64_t> stages;
   if (draft.has(first)) stages.push_back(front);
