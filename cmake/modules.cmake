@@ -49,7 +49,8 @@ option(TRIREME_TOGETHER "Compile the files of a module and of its tests a dozen 
 # trireme_together(<target> <apart> <sources>...): compiles most files of a module, or of its tests, in unity builds,
 # because parsing the same headers takes most of the compile time. The files of a unity build share their internal
 # names; if two of them define the same name, rename it or put one of the files in <apart>. Without TRIREME_TOGETHER
-# each file is compiled separately, which shows missing includes and is faster after a change of a single file.
+# each file is compiled separately and without precompiled headers, which shows missing includes and is faster after a
+# change of a single file.
 function(trireme_together target apart)
   if(NOT TRIREME_TOGETHER OR apart STREQUAL "all")
     return()
@@ -65,17 +66,54 @@ function(trireme_together target apart)
   endforeach()
 endfunction()
 
+# trireme_precompiled(<target> <arguments of target_precompile_headers>...): uses precompiled headers, with the
+# settings that ccache needs to cache such objects.
+function(trireme_precompiled target)
+  target_precompile_headers(${target} ${ARGN})
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  if(CCACHE)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()
+
+# Headers of the standard library and of {fmt}, parsed once for all modules: parsing them took half of the compile time.
+# (The objects' level of optimization may be another.)
+set(trireme_standard_headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable> <cstdint>
+  <cstring> <exception> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <ranges>
+  <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
+  <fmt/format.h>)
+if(TRIREME_TOGETHER)
+  foreach(kind standard json)
+    add_library(trireme_${kind}_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/headers.cpp)
+    target_link_libraries(trireme_${kind}_headers PRIVATE trireme_flags fmt::fmt)
+  endforeach()
+  trireme_precompiled(trireme_standard_headers PRIVATE ${trireme_standard_headers})
+  trireme_precompiled(trireme_json_headers PRIVATE ${trireme_standard_headers} <nlohmann/json.hpp>)
+endif()
+
+# trireme_parsed_headers(<target> standard|json|none): gives the target those precompiled headers; json is also
+# nlohmann's.
+function(trireme_parsed_headers target kind)
+  if(TRIREME_TOGETHER AND NOT kind STREQUAL "none")
+    trireme_precompiled(${target} REUSE_FROM trireme_${kind}_headers)
+    # g++ 12 has false positives on concatenated strings of a precompiled <string>.
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
+endfunction()
+
 # The table of modules for scripts/check-includes, written while src/CMakeLists.txt is processed.
 set(trireme_module_table ${CMAKE_BINARY_DIR}/modules.txt)
 file(WRITE ${trireme_module_table} "")
 
-# trireme_module(<folder> [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...] [APART <files>...]): builds
+# trireme_module(<folder> [PARSED standard|json|none] [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...]
+#   [APART <files>...]): builds
 # all .cpp files of src/<folder> and of its PARTS, except main.cpp, as the library trireme_<name>. LINKS are the modules
 # and packages that it may use; modules must be declared earlier, and they determine its layer. HEADERS are its public
 # headers, which other modules may include. APART are files that define internal names of other files of the module
-# ("all": every file); see trireme_together.
+# ("all": every file); see trireme_together. PARSED: the precompiled headers, see trireme_parsed_headers.
 function(trireme_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "PARTS;LINKS;HEADERS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "PARSED" "PARTS;LINKS;HEADERS;APART")
   string(REPLACE "/" "_" name ${folder})
   set(globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   foreach(part ${module_PARTS})
@@ -92,6 +130,10 @@ function(trireme_module folder)
   # -Wnull-dereference is not used: it reports only lines of <streambuf> and of nlohmann's JSON.
   target_compile_options(trireme_${name} PRIVATE -Wshadow -Wswitch-enum)
   trireme_together(trireme_${name} "${module_APART}" ${sources})
+  if(NOT module_PARSED)
+    set(module_PARSED standard)
+  endif()
+  trireme_parsed_headers(trireme_${name} ${module_PARSED})
 
   set(uses "")
   set(layer 0)
@@ -117,17 +159,6 @@ endfunction()
 # that is no longer needed is an error.
 function(trireme_include_exception file header reason)
   file(APPEND ${trireme_module_table} "exception ${file} ${header} ${reason}\n")
-endfunction()
-
-# trireme_precompiled(<target> <arguments of target_precompile_headers>...): uses precompiled headers, with the
-# settings that ccache needs to cache such objects.
-function(trireme_precompiled target)
-  target_precompile_headers(${target} ${ARGN})
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
-  if(CCACHE)
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CMAKE_CXX_COMPILER_LAUNCHER}")
-  endif()
 endfunction()
 
 # Tests compute little themselves, so compile time matters more, most of all with sanitizers.
