@@ -229,18 +229,34 @@ TEST(ExactLeaves, CutNoPartOfTheNorm) {
   }
 }
 
+// Heads that eight leaves divide, where the model has fewer.
+void use_eight_heads(ModelConfig& m) {
+  if (m.num_heads < 8) m.num_heads = m.num_kv_heads = 8;
+  if (m.qk_norm_over == NormSpan::all_heads) m.num_kv_heads = 8;
+  if (!m.linear_layers.empty()) {
+    m.linear_key_heads = 8;
+    m.linear_value_heads = 16;
+  }
+}
+
 class LeafLayouts {
  public:
   explicit LeafLayouts(int seed) : random_(static_cast<unsigned>(seed)) {}
 
-  // A random model that one rank can train, and its name.
-  std::pair<Config, std::string> model() {
+  struct Model {
+    Config config;
+    std::string family, name;
+  };
+
+  // A random model that one rank can train.
+  Model model() {
     for (;;) {
       const auto family = one_of(families), precision = one_of(Names{"bf16", "fp32", "fp16"});
       const auto recipe = one_of(Names{"none", "none", "none", "tensorwise", "blockwise"});
       const auto optimizer = one_of(Names{"adamw", "adamw", "muon", "lion", "sgd"});
       Config config = leaves_model(family, precision);
-      config.parallel.exact_leaves = one_of(std::vector<int>{2, 4, 4, 8});
+      config.parallel.exact_leaves = one_of(std::vector<int>{2, 4, 8, 8});
+      if (config.parallel.exact_leaves == 8) use_eight_heads(config.model);
       config.optimizer.name = named(optimizer);
       config.optimizer.qk_clip_threshold = optimizer == "muon" ? 0.1 : 0;
       use_fp8(config, recipe);
@@ -249,8 +265,9 @@ class LeafLayouts {
       } catch (const Error&) {
         continue;
       }
-      return {config, fmt::format("{} {} {} {}, {} leaves", family, precision, recipe, optimizer,
-                                  config.parallel.exact_leaves)};
+      return {config, family,
+              fmt::format("{} {} {} {}, {} leaves", family, precision, recipe, optimizer,
+                          config.parallel.exact_leaves)};
     }
   }
 
@@ -258,8 +275,8 @@ class LeafLayouts {
   int choose(Config& config) {
     for (;;) {
       ParallelConfig p = config.parallel;
-      const int ranks = one_of(std::vector<int>{1, 2, 4, 8});
-      p.tp = one_of(std::vector<int>{1, 2, 4, 8});
+      const int ranks = one_of(std::vector<int>{1, 2, 4, 8, 8});
+      p.tp = one_of(std::vector<int>{1, 2, 4, 8, 8});
       p.sequence_parallel = one_of(std::vector<int>{0, 1}) == 1;
       p.pp = one_of(std::vector<int>{1, 1, 2, 4});
       p.schedule = named(one_of(Names{"gpipe", "1f1b", "zb1p", "zbv", "vhalf"}));
@@ -291,22 +308,24 @@ class LeafLayouts {
 void try_layouts(int count, int seed) {
   LeafLayouts layouts(seed);
   std::map<std::string, Result> alone;
-  int of_tensor_ranks = 0;
+  std::map<std::string, std::map<std::int64_t, int>> tried;  // by family and tp
   for (int i = 0; i < count; ++i) {
-    auto [config, name] = layouts.model();
+    auto [config, family, name] = layouts.model();
     const auto [reference, added] = alone.try_emplace(name);
     if (added) reference->second = train(config, 1, 5);
     const int ranks = layouts.choose(config);
     const ParallelConfig& p = config.parallel;
-    of_tensor_ranks += p.tp > 1;
+    ++tried[family][p.tp];
     SCOPED_TRACE(
         fmt::format("{}, {} ranks, tp {}{}, pp {} {}, cp {} {}, ep {}, ZeRO {}, recompute {}", name,
                     ranks, p.tp, p.sequence_parallel ? " sp" : "", p.pp, p.schedule, p.cp,
                     p.cp_attention, p.ep, p.zero, p.recompute));
     expect_same(train(config, ranks, 5), reference->second);
   }
-  std::printf("%d layouts of %d models, %d of them with tensor parallelism\n", count,
-              static_cast<int>(alone.size()), of_tensor_ranks);
+  std::printf("%d layouts of %d models\n", count, static_cast<int>(alone.size()));
+  for (const auto& [family, by_tp] : tried)
+    for (const auto& [tp, layouts_of] : by_tp)
+      std::printf("%s, tp %d: %d\n", family.c_str(), static_cast<int>(tp), layouts_of);
 }
 
 int layouts_wanted(int otherwise) {
