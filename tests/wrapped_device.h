@@ -22,6 +22,8 @@ class WrappedDevice : public Device {
   Queue& queue(QueueRole) override { return *queue_; }
   std::shared_ptr<const LinearProduct> linear(DType compute, Product product,
                                               const LinearShape& shape) override;
+  std::shared_ptr<const LinearProduct> leaf_linear(DType compute, Product product,
+                                                   const LinearShape& shape, bool sums) override;
   std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
                                                 const GroupedShape& shape) override;
   void write(void* dst, std::int64_t bytes, const std::function<void(std::byte*)>& fill) override {
@@ -143,6 +145,14 @@ inline WrappedDevice::WrappedDevice()
 inline std::shared_ptr<const LinearProduct> WrappedDevice::linear(DType compute, Product product,
                                                                   const LinearShape& shape) {
   return std::make_shared<WrappedProduct>(cpu::device().linear(compute, product, shape), product);
+}
+
+inline std::shared_ptr<const LinearProduct> WrappedDevice::leaf_linear(DType compute,
+                                                                       Product product,
+                                                                       const LinearShape& shape,
+                                                                       bool sums) {
+  return std::make_shared<WrappedProduct>(cpu::device().leaf_linear(compute, product, shape, sums),
+                                          product);
 }
 
 inline std::shared_ptr<const GroupedProduct> WrappedDevice::grouped(DType compute, Product product,

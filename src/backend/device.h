@@ -185,6 +185,10 @@ class Device {
   const StateKernels& state_kernels() const { return *state_kernels_; }
   virtual std::shared_ptr<const LinearProduct> linear(DType compute, Product,
                                                       const LinearShape&) = 0;
+  // The product of one leaf of a linear layer (parallel.exact_leaves): its bits depend only on the
+  // shape and the operands, not on their addresses. With `sums`, results have the type of sums.
+  virtual std::shared_ptr<const LinearProduct> leaf_linear(DType compute, Product,
+                                                           const LinearShape&, bool sums) = 0;
   // Product of fp8 operands with a result of type `compute`. Null if no library has it.
   virtual std::shared_ptr<const Fp8Product> fp8_linear(DType /*compute*/, Product,
                                                        const LinearShape&, const Fp8Bytes&) {

@@ -143,6 +143,8 @@ struct GateHeadsGradOperands {
   Acc<T>* workspace;  // norm_grad_workspace(rows, head_dim) elements
 };
 
+inline constexpr std::int64_t square_block = 256;  // the longest block of add_squares()
+
 template <class T>
 struct Kernels {
   using A = Acc<T>;
@@ -397,9 +399,10 @@ struct Kernels {
   // y = a y + b x.
   void (*combine)(Queue&, T* y, double a, const T* x, double b, std::int64_t count);
 
-  // Adds the squares of x to an exact sum: blocks of 256 in double in a fixed order, then without
-  // rounding. NaN and infinity propagate to the total; large floats do not overflow.
-  void (*add_squares)(Queue&, ExactSum* total, const A* x, std::int64_t count);
+  // Adds the squares of x to an exact sum: blocks of `block` elements, which divides square_block,
+  // in double in a fixed order, then without rounding. NaN and infinity propagate to the total;
+  // large floats do not overflow.
+  void (*add_squares)(Queue&, ExactSum* total, const A* x, std::int64_t count, std::int64_t block);
   // Adds the sum of losses[i] * weights[i] and the sum of weights, each in double and in order.
   // weights may be null: all 1. A loss whose weight is 0 is not read.
   void (*add_losses)(Queue&, ExactSum* total, ExactSum* total_weight, const A* losses,

@@ -257,7 +257,7 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
   bool on_compute() const { return options_.queue == QueueRole::compute; }
 
   bool in_order(DType dtype, Reduction reduction) const {
-    TRIREME_CHECK(reduction != Reduction::tree);  // runs that need it on GPUs are rejected earlier
+    if (reduction == Reduction::tree) return true;
     switch (dtype) {
       case DType::i64:
       case DType::i32:
@@ -296,8 +296,22 @@ class DeviceCommunicator final : public Communicator, public WatchedGroup {
 
   void add_parts(void* dst, const void* mine, std::int64_t stride, std::int64_t count, DType dtype,
                  Reduction reduction) {
+    if (reduction == Reduction::tree) return add_in_tree(dst, mine, stride, count, dtype);
     device_.state_kernels().reduce_parts(queue_, dtype, reduction == Reduction::max, dst, mine,
                                          options_.staging, stride, size(), rank(), count);
+  }
+
+  // The tree of PartReduction (comm/reduction.cpp), whose sums replace their left summand.
+  void add_in_tree(void* dst, const void* mine, std::int64_t stride, std::int64_t count,
+                   DType dtype) {
+    TRIREME_CHECK(dtype == DType::f32 || dtype == DType::f64);
+    const std::int64_t element = size_of(dtype), bytes = count * element;
+    const auto part = [&](int k) { return options_.staging + k * stride * element; };
+    queue_.copy(part(rank()), mine, bytes);
+    for (int width = 1; width < size(); width *= 2)
+      for (int k = 0; k + width < size(); k += 2 * width)
+        device_.state_kernels().add(queue_, dtype, part(k), part(k + width), count);
+    queue_.copy(dst, part(0), bytes);
   }
 
   // Elements per rank that fit in the staging memory, such that 16-byte packs stay aligned.

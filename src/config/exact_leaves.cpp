@@ -29,9 +29,7 @@ struct Uncovered {
 };
 
 // Settings that make a sum whose order leaves do not fix, and what messages call them.
-constexpr std::array<Uncovered, 7> kUncovered{{
-    {[](const Config& c) { return c.run.device != DeviceKind::cpu; },
-     "run.device other than \"cpu\", because its libraries use their own summation order"},
+constexpr std::array<Uncovered, 6> kUncovered{{
     {[](const Config& c) { return family_of(c.model).architecture == Architecture::added; },
      "a model.family that a program adds"},
     {[](const Config& c) {

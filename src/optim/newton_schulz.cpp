@@ -116,7 +116,7 @@ void NewtonSchulz::run(void* matrix, std::int64_t rows, std::int64_t cols, std::
     const Kernels<T>& kernels = device_.kernels<T>();
     auto* const whole = static_cast<A*>(matrix);
     auto* const x_values = static_cast<T*>(x);
-    kernels.add_squares(queue, squares, whole, elements);
+    kernels.add_squares(queue, squares, whole, elements, square_block);
     kernels.normalize_matrix(queue, x_values, whole, squares, rows, cols, transpose);
     const std::span<const Coefficients> sets = coefficients(config_);
     for (std::size_t i = 0; i < static_cast<std::size_t>(config_.muon_steps); ++i) {

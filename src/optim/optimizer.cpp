@@ -152,20 +152,6 @@ std::byte* Optimizer::moment(const OwnedSlice& slice, int which) const {
   return states_.at(moment_array(which), slice);
 }
 
-namespace {
-
-// Adds the squares of `count` numbers, `at_once` of them before each exact addition.
-template <class A>
-void add_squares_of(Device& device, ExactSum* sum, const A* x, std::int64_t count,
-                    std::int64_t at_once) {
-  // Uses the kernel's own blocks; also avoids repeated records on a device that only records.
-  if (at_once == ParameterSpec{}.squares_at_once || !device.computes()) at_once = count;
-  for (std::int64_t i = 0; i < count; i += at_once)
-    device.kernels<A>().add_squares(device.queue(), sum, x + i, std::min(at_once, count - i));
-}
-
-}  // namespace
-
 void Optimizer::add_squares(ExactSum* sum,
                             const std::function<bool(const ParameterSpec&)>& counts) const {
   Device& device = stage_.device();
@@ -176,16 +162,17 @@ void Optimizer::add_squares(ExactSum* sum,
     if (own <= 0 || !counts(spec(slice))) continue;
     const std::byte* all = gradient(slice);
     if (gradients_.dtype() == DType::f64) {
-      device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all), own);
+      device.kernels<double>().add_squares(queue, sum, reinterpret_cast<const double*>(all), own,
+                                           square_block);
     } else if (gradients_.dtype() == DType::f32) {
-      add_squares_of(device, sum, reinterpret_cast<const float*>(all), own,
-                     spec(slice).squares_at_once);
+      device.kernels<float>().add_squares(queue, sum, reinterpret_cast<const float*>(all), own,
+                                          spec(slice).squares_at_once);
     } else {
       for (std::int64_t i = 0; i < own; i += widened_block) {
         const std::int64_t count = std::min(widened_block, own - i);
         device.state_kernels().widen(queue, widened_.as<float>(),
                                      reinterpret_cast<const bf16*>(all) + i, count);
-        device.kernels<float>().add_squares(queue, sum, widened_.as<float>(), count);
+        device.kernels<float>().add_squares(queue, sum, widened_.as<float>(), count, square_block);
       }
     }
   }

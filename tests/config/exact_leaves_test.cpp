@@ -83,9 +83,9 @@ TEST(ExactLeaves, NameWhatTheyDoNotCover) {
   const auto refusal = [](const std::string& setting) {
     return with_leaves(1, {"parallel.exact_leaves=2", setting});
   };
-  EXPECT_THAT(refusal("run.device=cuda"), HasSubstr("run.device"));
   EXPECT_THAT(refusal("optimizer.moment_dtype=bf16"), HasSubstr("moment_dtype"));
-  for (const char* covered : {"moe.num_experts=4", "optimizer.name=muon", "fp8.recipe=tensorwise"})
+  for (const char* covered :
+       {"run.device=cuda", "moe.num_experts=4", "optimizer.name=muon", "fp8.recipe=tensorwise"})
     EXPECT_EQ(refusal(covered), "accepted");
 }
 

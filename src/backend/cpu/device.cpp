@@ -48,6 +48,10 @@ class CpuDevice final : public Device {
       return shared_linear<T>(product, shape);
     });
   }
+  std::shared_ptr<const LinearProduct> leaf_linear(DType compute, Product product,
+                                                   const LinearShape& shape, bool sums) override {
+    return sums ? make_sums(compute, product, shape) : linear(compute, product, shape);
+  }
 
   std::shared_ptr<const GroupedProduct> grouped(DType compute, Product product,
                                                 const GroupedShape& shape) override {

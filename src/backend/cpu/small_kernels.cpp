@@ -15,7 +15,6 @@ namespace trireme::cpu {
 namespace {
 
 // Block whose squares are summed in a fixed order; every slice of a parameter starts at one.
-constexpr std::int64_t square_block = 256;
 constexpr std::int64_t square_grain = square_block * 256;
 
 std::int64_t checked(std::int32_t row, std::int64_t source_rows) {
@@ -164,12 +163,12 @@ void group_bias_grad(const GroupBiasShape& s, Acc<T>* dbias, bool accumulate, co
 
 template <class A>
 void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
-                           const A* x, std::int64_t count) {
+                           const A* x, std::int64_t count, std::int64_t block) {
   std::mutex mutex;
   parallel_ranges(count, square_grain, [&](std::int64_t begin, std::int64_t end) {
     ExactSum sum;
-    for (std::int64_t i = begin; i < end; i += square_block)
-      sum.add(sum_of_squares(x + i, std::min(square_block, end - i)));
+    for (std::int64_t i = begin; i < end; i += block)
+      sum.add(sum_of_squares(x + i, std::min(block, end - i)));
     const std::lock_guard lock(mutex);
     total->add(sum);
   });
@@ -196,7 +195,7 @@ TRIREME_INSTANTIATE(double)
   template void token_loss(A*, A*, const A*, const A*, const A*, std::int64_t);                \
   template void add_losses(ExactSum*, ExactSum*, const A*, const float*, std::int64_t);        \
   template void add_squares_in_blocks(double (*)(const A*, std::int64_t), ExactSum*, const A*, \
-                                      std::int64_t);
+                                      std::int64_t, std::int64_t);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(double)
 #undef TRIREME_INSTANTIATE

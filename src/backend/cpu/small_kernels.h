@@ -35,6 +35,6 @@ void add_losses(ExactSum* total, ExactSum* total_weight, const A* losses, const 
 // add_squares of Kernels<T>, given the sum of squares of one block.
 template <class A>
 void add_squares_in_blocks(double (*sum_of_squares)(const A*, std::int64_t), ExactSum* total,
-                           const A* x, std::int64_t count);
+                           const A* x, std::int64_t count, std::int64_t block);
 
 }  // namespace trireme::cpu

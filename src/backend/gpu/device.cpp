@@ -58,6 +58,11 @@ class GpuDevice final : public Device {
                                               const LinearShape& shape) override {
     return products_->linear(compute, product, shape);
   }
+  // A library chooses its order of additions itself.
+  std::shared_ptr<const LinearProduct> leaf_linear(DType compute, Product product,
+                                                   const LinearShape& shape, bool sums) override {
+    return sums ? own_sums(compute, product, shape) : own_linear(compute, product, shape);
+  }
   std::shared_ptr<const Fp8Product> fp8_linear(DType compute, Product product,
                                                const LinearShape& shape,
                                                const Fp8Bytes& bytes) override {

@@ -43,7 +43,8 @@ Matrix<T> matrix(const void* data, std::int64_t rows, std::int64_t columns) {
   return {elements, columns, rows, columns, lies_in_packs(elements, columns, columns)};
 }
 
-template <class T>
+// C: the type of forward products and input gradients; weight gradients are float.
+template <class T, class C>
 class OwnLinear final : public LinearProduct {
  public:
   OwnLinear(Product product, const LinearShape& shape) : product_(product), shape_(shape) {}
@@ -55,12 +56,12 @@ class OwnLinear final : public LinearProduct {
       case Product::forward:
         run_product<Stored<false, true>>(
             queue,
-            Operands<T, T>{static_cast<T*>(dst), matrix<T>(a, rows, in), matrix<T>(b, out, in),
+            Operands<T, C>{static_cast<C*>(dst), matrix<T>(a, rows, in), matrix<T>(b, out, in),
                            static_cast<const T*>(bias), rows, out, in, accumulate});
         break;
       case Product::input_grad:
         run_product<Stored<false, false>>(
-            queue, Operands<T, T>{static_cast<T*>(dst), matrix<T>(a, rows, out),
+            queue, Operands<T, C>{static_cast<C*>(dst), matrix<T>(a, rows, out),
                                   matrix<T>(b, out, in), nullptr, rows, in, out, accumulate});
         break;
       case Product::weight_grad:
@@ -96,11 +97,23 @@ std::shared_ptr<const LinearProduct> own_linear(DType compute, Product product,
                                                 const LinearShape& shape) {
   switch (compute) {
     case DType::bf16:
-      return std::make_shared<OwnLinear<bf16>>(product, shape);
+      return std::make_shared<OwnLinear<bf16, bf16>>(product, shape);
     case DType::f16:
-      return std::make_shared<OwnLinear<f16>>(product, shape);
+      return std::make_shared<OwnLinear<f16, f16>>(product, shape);
     default:
-      return std::make_shared<OwnLinear<float>>(product, shape);
+      return std::make_shared<OwnLinear<float, float>>(product, shape);
+  }
+}
+
+std::shared_ptr<const LinearProduct> own_sums(DType compute, Product product,
+                                              const LinearShape& shape) {
+  switch (compute) {
+    case DType::bf16:
+      return std::make_shared<OwnLinear<bf16, float>>(product, shape);
+    case DType::f16:
+      return std::make_shared<OwnLinear<f16, float>>(product, shape);
+    default:
+      return std::make_shared<OwnLinear<float, float>>(product, shape);
   }
 }
 

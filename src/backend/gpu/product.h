@@ -8,6 +8,8 @@
 namespace trireme::gpu {
 
 std::shared_ptr<const LinearProduct> own_linear(DType compute, Product, const LinearShape&);
+// The same with results in float.
+std::shared_ptr<const LinearProduct> own_sums(DType compute, Product, const LinearShape&);
 std::shared_ptr<const GroupedProduct> own_grouped(DType compute, Product, const GroupedShape&);
 
 // c [m, n] = a b^T, with a [m, k] and b [n, k].

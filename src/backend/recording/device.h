@@ -22,6 +22,10 @@ class RecordingDevice final : public Device {
   bool computes() const override { return false; }
   Queue& queue(QueueRole) override { return *queue_; }
   std::shared_ptr<const LinearProduct> linear(DType, Product, const LinearShape&) override;
+  std::shared_ptr<const LinearProduct> leaf_linear(DType compute, Product product,
+                                                   const LinearShape& shape, bool) override {
+    return linear(compute, product, shape);
+  }
   std::shared_ptr<const GroupedProduct> grouped(DType, Product, const GroupedShape&) override;
   void write(void* dst, std::int64_t bytes,
              const std::function<void(std::byte* host)>& fill) override;

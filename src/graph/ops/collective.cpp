@@ -42,13 +42,14 @@ void gradient_reduce(GradientBuilder& b, const Node& node) {
   b.add_grad(node.inputs[0], b.grad(node.outputs[0]));
 }
 
-// Type in which ranks sum: `selects` uses integers, which preserve the bits, including -0.
+// Type in which ranks sum: `selects` uses integers, which preserve the bits, including -0. GPUs'
+// libraries have no 16-bit ones.
 DType summed_type(const Launch& l) {
   const DType dtype = l.output_value(0).dtype;
   if (!l.node.as<CollectiveAttributes>().selects) return dtype;
   switch (size_of(dtype)) {
     case 2:
-      return DType::u16;
+      return l.device.target().device == DeviceKind::cpu ? DType::u16 : DType::u8;
     case 4:
       return DType::i32;
     default:
@@ -59,7 +60,8 @@ DType summed_type(const Launch& l) {
 void launch_reduce(const Launch& l) {
   const Value& y = l.output_value(0);
   if (l.out[0] != l.in[0]) l.queue.copy(l.out[0], l.in[0], y.bytes());
-  group_of(l).sum(l.queue, l.out[0], y.shape.count(), summed_type(l));
+  const DType summed = summed_type(l);
+  group_of(l).sum(l.queue, l.out[0], y.bytes() / size_of(summed), summed);
 }
 
 // inputs: x [rows, columns]
@@ -100,7 +102,8 @@ void gradient_scatter(GradientBuilder& b, const Node& node) {
 
 void launch_scatter(const Launch& l) {
   const Value& y = l.output_value(0);
-  group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.shape.count(), summed_type(l));
+  const DType summed = summed_type(l);
+  group_of(l).reduce_scatter(l.queue, l.in[0], l.out[0], y.bytes() / size_of(summed), summed);
 }
 
 // inputs: x [rows, columns]; output: this rank's rows

@@ -5,7 +5,6 @@
 #include <bit>
 #include <type_traits>
 
-#include "backend/cpu/gemm.h"
 #include "backend/cpu/workspace.h"
 #include "base/divide.h"
 #include "graph/ops/fp8_linear.h"
@@ -43,9 +42,10 @@ struct Leaves {
   // leaf.
   std::int64_t weight = 0, bias = 0, operand = 0, result = 0;
 
-  Leaves(const Graph& g, const Node& node, Product product, const LinearShape& shape)
+  Leaves(DeviceKind device, const Graph& g, const Node& node, Product product,
+         const LinearShape& shape)
       : cut(node.as<LinearAttributes>().leaves),
-        type(rounds_to_fp8(g, node) ? fp8_product_type(DeviceKind::cpu, g) : g.compute()),
+        type(rounds_to_fp8(g, node) ? fp8_product_type(device, g) : g.compute()),
         whole{shape.rows, shape.in, cut.columns(shape.out)},
         leaf(whole),
         units(cut.count * cut.blocks),
@@ -305,7 +305,8 @@ void launch_products(const Launch& l, Product product, const Leaves& leaves, con
 
 template <class T>
 void launch_as(const Launch& l, Product product) {
-  const Leaves leaves(l.graph, l.node, product, whole_of(l, product));
+  const DeviceKind device = l.device.target().device;
+  const Leaves leaves(device, l.graph, l.node, product, whole_of(l, product));
   auto* const block = static_cast<std::byte*>(l.workspace);
   std::byte* const scratch =
       block + (product == Product::weight_grad
@@ -315,13 +316,15 @@ void launch_as(const Launch& l, Product product) {
     return launch_products<T, T>(l, product, leaves, l.input<T>(0), l.input<T>(1), l.output<T>(0),
                                  scratch, block);
   }
-  using P = Acc<T>;
-  const Fp8Operands operands = fp8_operands(DeviceKind::cpu, l.graph, l.node, product);
+  const Fp8Operands operands = fp8_operands(device, l.graph, l.node, product);
   const Fp8Rounded<T> rounded = round_operands<T>(l, operands, scratch);
   std::byte* const made = operands.stores ? rounded.made() : l.output<std::byte>(0);
-  launch_products<T, P>(l, product, leaves, reinterpret_cast<const P*>(rounded.a()),
-                        reinterpret_cast<const P*>(rounded.b()), reinterpret_cast<P*>(made),
-                        rounded.rest(), block);
+  const auto launch = [&]<class P>(P) {
+    launch_products<T, P>(l, product, leaves, reinterpret_cast<const P*>(rounded.a()),
+                          reinterpret_cast<const P*>(rounded.b()), reinterpret_cast<P*>(made),
+                          rounded.rest(), block);
+  };
+  operands.type == dtype_of<T> ? launch(T{}) : launch(Acc<T>{});
 }
 
 }  // namespace
@@ -341,11 +344,12 @@ void add_leaf_outputs(const Launch& l, const LeafCut& cut, std::int64_t leaf, co
 
 std::int64_t leaf_workspace(const Target& target, const Graph& g, const Node& node, Product product,
                             const LinearShape& whole) {
-  TRIREME_CHECK(target.device == DeviceKind::cpu);
-  const Leaves leaves(g, node, product, whole);
-  const std::int64_t own = leaves.sums
-                               ? cpu::sums_workspace(target, leaves.type, product, leaves.leaf)
-                               : cpu::linear_workspace(target, leaves.type, product, leaves.leaf);
+  const Leaves leaves(target.device, g, node, product, whole);
+  std::int64_t own = 0;  // GPUs' own kernels need none
+  if (target.device == DeviceKind::cpu) {
+    own = leaves.sums ? cpu::sums_workspace(target, leaves.type, product, leaves.leaf)
+                      : cpu::linear_workspace(target, leaves.type, product, leaves.leaf);
+  }
   const std::int64_t rounded =
       rounds_to_fp8(g, node) ? fp8_operands(target.device, g, node, product).rest : 0;
   return rounded + leaves.weight + leaves.bias + leaves.operand + leaves.result + own;
@@ -353,9 +357,8 @@ std::int64_t leaf_workspace(const Target& target, const Graph& g, const Node& no
 
 std::shared_ptr<const void> prepare_leaves(Device& device, const Graph& g, const Node& node,
                                            Product product, const LinearShape& whole) {
-  const Leaves leaves(g, node, product, whole);
-  if (leaves.sums && device.computes()) return cpu::make_sums(leaves.type, product, leaves.leaf);
-  return device.linear(leaves.type, product, leaves.leaf);
+  const Leaves leaves(device.target().device, g, node, product, whole);
+  return device.leaf_linear(leaves.type, product, leaves.leaf, leaves.sums);
 }
 
 void launch_leaves(const Launch& l, Product product) {

@@ -174,7 +174,7 @@ TYPED_TEST(Optimizer, MatricesAreNormalizedScaledAndTransposed) {
       const auto values = random_values<A>(rows * cols, 4);
       const Guarded<A> x(values);
       ExactSum squares;
-      k.add_squares(queue(), &squares, x.data(), rows * cols);
+      k.add_squares(queue(), &squares, x.data(), rows * cols, square_block);
       for (const bool transpose : {false, true}) {
         std::vector<double> expected(values.size());
         for (std::int64_t r = 0; r < rows; ++r)

@@ -34,7 +34,7 @@ TYPED_TEST(Reduce, BiasGradSumsTheRows) {
 template <class T>
 double sum_of_squares(const Kernels<T>& k, const Acc<T>* x, std::int64_t count) {
   ExactSum sum;
-  k.add_squares(queue(), &sum, x, count);
+  k.add_squares(queue(), &sum, x, count, square_block);
   return sum.value();
 }
 
@@ -92,9 +92,15 @@ TYPED_TEST(Reduce, SquaresOfPartsAddUpExactly) {
   const auto& k = kernels<TypeParam>();
   ExactSum parts;
   for (std::int64_t begin = 0; begin < count; begin += 256 * 7)
-    k.add_squares(queue(), &parts, x.data() + begin,
-                  std::min<std::int64_t>(256 * 7, count - begin));
+    k.add_squares(queue(), &parts, x.data() + begin, std::min<std::int64_t>(256 * 7, count - begin),
+                  square_block);
   EXPECT_EQ(parts.value(), sum_of_squares<TypeParam>(k, x.data(), count));
+  // Shorter blocks, as where leaves cut a parameter.
+  ExactSum blocks, alone;
+  k.add_squares(queue(), &blocks, x.data(), count, 32);
+  for (std::int64_t begin = 0; begin < count; begin += 32)
+    k.add_squares(queue(), &alone, x.data() + begin, std::min<std::int64_t>(32, count - begin), 32);
+  EXPECT_EQ(blocks.value(), alone.value());
 }
 
 TYPED_TEST(Reduce, LossesAreWeighted) {

@@ -208,7 +208,7 @@ TEST_P(Matrices, AreBroughtToNormOneAndBackAsOnTheCpu) {
           const OnDevice<float> back(device, count);
           const Kernels<T>& kernels = device.kernels<T>();
           kernels.add_squares(device.queue(), squares.get(), x.get(),
-                              static_cast<std::int64_t>(count));
+                              static_cast<std::int64_t>(count), square_block);
           kernels.normalize_matrix(device.queue(), unit.get(), x.get(), squares.get(), rows, cols,
                                    transpose);
           kernels.scale_matrix(device.queue(), back.get(), unit.get(), 0.3, rows, cols, transpose);

@@ -153,12 +153,12 @@ class Totals : public OnBothWaves {};
 TRIREME_ON_BOTH_WAVES(Totals);
 
 double squares_on(Device& device, const std::vector<float>& values,
-                  const std::vector<std::int64_t>& cuts) {
+                  const std::vector<std::int64_t>& cuts, std::int64_t block = square_block) {
   const OnDevice<float> x(device, values);
   const OnDevice<ExactSum> total(device, 1);
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
     device.kernels<float>().add_squares(device.queue(), total.get(), x.get() + cuts[i],
-                                        cuts[i + 1] - cuts[i]);
+                                        cuts[i + 1] - cuts[i], block);
   return total.values()[0].value();
 }
 
@@ -171,6 +171,12 @@ TEST_P(Totals, OfSquaresAreTheCpusForEveryCut) {
   EXPECT_NEAR(got / expected, 1, 1e-14);
   EXPECT_EQ(got, squares_on(gpu_, values, {0, 256, 2048, 2304, 65536, 70001}));
   EXPECT_EQ(squares_on(gpu_, std::vector<float>(1000), {0, 1000}), 0);
+  for (const std::int64_t block : {4, 32}) {
+    const auto [all, cut] = std::pair{squares_on(gpu_, values, {0, 70001}, block),
+                                      squares_on(gpu_, values, {0, 32, 2048, 70001}, block)};
+    EXPECT_EQ(all, cut);
+    EXPECT_NEAR(all / expected, 1, 1e-14);
+  }
   values[69999] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(squares_on(gpu_, values, {0, 70001})));
 }

@@ -1,4 +1,5 @@
 // Tests of GEMMs on the GPU against the CPU.
+#include <algorithm>
 #include <array>
 
 #include "backend/cpu/workspace.h"
@@ -47,15 +48,19 @@ std::int64_t workspace_of(const Device& device, DType compute, const Case& c) {
 }
 
 template <class T, class C>
-std::vector<C> run(Device& device, const Case& c, const Inputs<T, C>& inputs) {
+std::vector<C> run(Device& device, const Case& c, const Inputs<T, C>& inputs,
+                   const LinearProduct& product, std::int64_t workspace_bytes) {
   const OnDevice<T> a(device, inputs.a), b(device, inputs.b), bias(device, inputs.bias);
   const OnDevice<C> result(device, inputs.before);
-  const OnDevice<char> workspace(device,
-                                 static_cast<std::size_t>(workspace_of(device, dtype_of<T>, c)));
-  device.linear(dtype_of<T>, c.product, c.shape)
-      ->run(device.queue(), result.get(), a.get() + c.offset, b.get() + c.offset,
-            c.bias ? bias.get() : nullptr, c.accumulate, workspace.get());
+  const OnDevice<char> workspace(device, static_cast<std::size_t>(workspace_bytes));
+  product.run(device.queue(), result.get(), a.get() + c.offset, b.get() + c.offset,
+              c.bias ? bias.get() : nullptr, c.accumulate, workspace.get());
   return result.values();
+}
+template <class T, class C>
+std::vector<C> run(Device& device, const Case& c, const Inputs<T, C>& inputs) {
+  return run(device, c, inputs, *device.linear(dtype_of<T>, c.product, c.shape),
+             workspace_of(device, dtype_of<T>, c));
 }
 
 // Calls body(operand type, result type) for every storage type.
@@ -139,6 +144,29 @@ TEST_P(Products, OfARowDoesNotDependOnTheOtherRows) {
       const auto one = first_row_of(1);
       for (const std::int64_t rows : {17L, most_rows})
         EXPECT_TRUE(same_bits(one, first_row_of(rows)));
+    }
+  });
+}
+
+// Sums over leaves (parallel.exact_leaves) are not rounded to the type of the operands, and ranks
+// read the same leaf at different addresses.
+TEST_P(Products, OfALeafAreSumsThatDoNotDependOnAddresses) {
+  for_types(Product::forward, [&]<class T, class C>(T, C) {
+    for (const Product product : {Product::forward, Product::input_grad}) {
+      const auto sums_on = [&](Device& device, std::size_t offset) {
+        const Case c{product, {33, 40, 24}, false, false, offset};
+        Inputs<T, float> inputs(c);
+        for (auto* operand : {&inputs.a, &inputs.b})
+          std::rotate(operand->rbegin(), operand->rbegin() + static_cast<std::ptrdiff_t>(offset),
+                      operand->rend());
+        const bool on_cpu = device.target().device == DeviceKind::cpu;
+        return run(
+            device, c, inputs, *device.leaf_linear(dtype_of<T>, product, c.shape, true),
+            on_cpu ? cpu::sums_workspace(device.target(), dtype_of<T>, product, c.shape) : 0);
+      };
+      const auto both = on_both([&](Device& device) { return sums_on(device, 0); });
+      expect_close(both, tolerance_of<float>());
+      EXPECT_TRUE(same_bits(sums_on(gpu_, 1), both.second));
     }
   });
 }

@@ -45,6 +45,14 @@ class EmulatedJobs : public Faults {
       EXPECT_EQ(metrics(dir), metrics("reference"));
       EXPECT_EQ(first_difference(path(dir), path("reference")), "");
     }
+    fs::remove_all(folder_ / "reference");
+  }
+
+  // Any tensor-parallel degree, where a library would have products of its own.
+  void expect_same_leaves(const std::vector<Layout>& layouts, const std::string& more) {
+    const Variable library("TRIREME_EMULATED_LIBRARY", "1.0");
+    expect_same_bits(layouts,
+                     two_steps + ("parallel.numerics=exact parallel.exact_block=4 " + more));
   }
 };
 class SlowEmulatedJobs : public EmulatedJobs {};
@@ -136,6 +144,39 @@ TEST_F(SlowEmulatedJobs, LayoutsOfBytesGiveTheSameBits) {
   EXPECT_THAT(read("reference/tuning.json"), HasSubstr("\"rows\":16,"));
   EXPECT_THAT(read("reference/tuning.json"),
               HasSubstr("\"scales\":\"tensorwise\",\"algorithm\":\"first\""));
+}
+
+TEST_F(EmulatedJobs, TensorParallelDegreesGiveTheSameBits) {
+  expect_same_leaves({{2, "parallel.tp=2"}, {4, "parallel.tp=4 parallel.sequence_parallel=true"}},
+                     "parallel.exact_leaves=4 run.precision=bf16");
+}
+TEST_F(SlowEmulatedJobs, EightTensorParallelRanksGiveTheSameBits) {
+  expect_same_leaves(
+      {{2, "parallel.tp=2 parallel.sequence_parallel=true"},
+       {4, "parallel.tp=2 parallel.pp=2 parallel.schedule=zb1p parallel.zero=1"},
+       {8, "parallel.tp=8 parallel.sequence_parallel=true"}},
+      "parallel.exact_leaves=8 model.seq_length=32 model.family=llama model.num_heads=8 "
+      "model.num_kv_heads=2 model.qk_norm=true model.ffn_hidden_size=64 run.precision=fp16 "
+      "optimizer.loss_scale=1024");
+}
+// Norms over all heads; latent heads with experts; tensorwise fp8 with Muon; sinks with a shared
+// key head.
+TEST_F(SlowEmulatedJobs, TensorParallelDegreesOfOtherModelsGiveTheSameBits) {
+  const std::vector<Layout> layouts = {{2, "parallel.tp=2 parallel.sequence_parallel=true"},
+                                       {4, "parallel.tp=4 parallel.sequence_parallel=true"}};
+  const std::string llama = "parallel.exact_leaves=4 model.family=llama run.precision=bf16 ";
+  expect_same_leaves(layouts, llama + "model.qk_norm=true model.qk_norm_over=all_heads");
+  expect_same_leaves(layouts,
+                     llama +
+                         "model.kv_lora_rank=16 model.qk_nope_head_dim=8 model.qk_rope_head_dim=4 "
+                         "model.v_head_dim=8 moe.num_experts=4 moe.shared_ffn_hidden_size=32 "
+                         "moe.aux_loss_coeff=0.01");
+  expect_same_leaves(layouts, llama +
+                                  "model.seq_length=64 fp8.recipe=tensorwise fp8.format=hybrid "
+                                  "fp8.power_of_2_scales=true optimizer.name=muon");
+  expect_same_leaves(layouts, llama +
+                                  "model.attention_sinks=true model.num_kv_heads=1 "
+                                  "model.qkv_bias=true model.mtp_layers=1");
 }
 
 // Also works without a collectives library.

@@ -65,6 +65,7 @@ TEST(DeviceRanks, KeepTheContractOfACommunicator) {
       check_sums<f16>(group, count, DType::f16);
       check_sums<std::int64_t>(group, count, DType::i64);
       check_movement(group, count);
+      check_trees(group, count);
     }
     check_maximum(group);
     check_crowd(group, group);
@@ -77,6 +78,7 @@ TEST(DeviceRanks, AddInSeveralTurnsWhereMemoryIsShort) {
   for (const std::int64_t count : {1, 7, 8, 9, 131}) {
     check_sums<float>(group, count, DType::f32);
     check_sums<bf16>(group, count, DType::bf16);
+    check_trees(group, count);
   }
 }
 

@@ -79,8 +79,8 @@ double sum_of_squares(const A* x, std::int64_t count) {
 }
 
 template <class A>
-void add_squares_to(ExactSum* total, const A* x, std::int64_t count) {
-  add_squares_in_blocks<A>(sum_of_squares<A>, total, x, count);
+void add_squares_to(ExactSum* total, const A* x, std::int64_t count, std::int64_t block) {
+  add_squares_in_blocks<A>(sum_of_squares<A>, total, x, count, block);
 }
 
 }  // namespace

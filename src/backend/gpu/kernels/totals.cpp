@@ -8,9 +8,8 @@
 namespace trireme::gpu {
 namespace {
 
-// Squares summed in double; every slice of a parameter begins at a multiple.
-constexpr int square_block = 256;
-// Lanes that sum one such block; half a wave if waves are wide. The order is the same everywhere.
+// Lanes that sum the squares of one block; half a wave if waves are wide. The order is the same
+// everywhere.
 constexpr int square_lanes = square_block / 8;
 static_assert(square_lanes == narrowest_wave);
 
@@ -22,17 +21,20 @@ struct GroupSums {
 };
 
 GPU_KERNEL(square_threads)
-add_squares_kernel(std::int64_t* total, const float* x, std::int64_t count, bool aligned) {
+add_squares_kernel(std::int64_t* total, const float* x, std::int64_t count, std::int64_t block,
+                   bool aligned) {
   auto& shared = shared_memory<GroupSums>();
   const int group = static_cast<int>(thread_index()) / square_lanes;
   const int member = static_cast<int>(thread_index()) % square_lanes;
   for (int w = member; w < exact_state_count; w += square_lanes) shared.words[group][w] = 0;
   sync_wave();
-  const std::int64_t step = std::int64_t{grid_size().x} * groups * square_block;
+  const std::int64_t step = std::int64_t{grid_size().x} * groups * block;
   // All lanes of a wave run the same number of iterations.
-  for (std::int64_t first = std::int64_t{block_index().x} * groups * square_block; first < count;
+  for (std::int64_t first = std::int64_t{block_index().x} * groups * block; first < count;
        first += step) {
-    const Columns at = columns_at(first + group * square_block + 8 * member, count, aligned);
+    const std::int64_t begin = first + group * block;
+    const std::int64_t end = begin + block < count ? begin + block : count;
+    const Columns at = columns_at(begin + 8 * member, end, aligned);
     const Eight values = load(x, at);
     double sum = 0;
 #pragma unroll
@@ -58,11 +60,12 @@ add_squares_kernel(std::int64_t* total, const float* x, std::int64_t count, bool
   }
 }
 
-void add_squares(Queue& queue, ExactSum* total, const float* x, std::int64_t count) {
+void add_squares(Queue& queue, ExactSum* total, const float* x, std::int64_t count,
+                 std::int64_t block) {
   // Uses fewer blocks than over(), since each ends with a sum over its groups.
-  const std::int64_t blocks = (count + groups * square_block - 1) / (groups * square_block);
+  const std::int64_t blocks = (count + groups * block - 1) / (groups * block);
   launch(queue, one_block_each(blocks < 1024 ? blocks : 1024, square_threads), add_squares_kernel,
-         state_of(total), x, count, rows_are_aligned(8, x));
+         state_of(total), x, count, block, rows_are_aligned(8, x));
 }
 
 constexpr int loss_threads = 256, losses_each = 16;
