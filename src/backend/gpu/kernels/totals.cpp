@@ -65,7 +65,7 @@ void add_squares(Queue& queue, ExactSum* total, const float* x, std::int64_t cou
   // Uses fewer blocks than over(), since each ends with a sum over its groups.
   const std::int64_t blocks = (count + groups * block - 1) / (groups * block);
   launch(queue, one_block_each(blocks < 1024 ? blocks : 1024, square_threads), add_squares_kernel,
-         state_of(total), x, count, block, rows_are_aligned(8, x));
+         state_of(total), x, count, block, block % 8 == 0 && rows_are_aligned(8, x));
 }
 
 constexpr int loss_threads = 256, losses_each = 16;
