@@ -110,7 +110,7 @@ struct trireme_checkpoint {
   void check(std::int64_t index) const {
     if (index < 0 || index >= tensors->count())
       trireme::fail_input("there are {}, but number {} was requested",
-                          counted(tensors->count(), "tensor"), index);
+                          trireme::counted(tensors->count(), "tensor"), index);
   }
 };
 
@@ -160,7 +160,7 @@ trireme_status trireme_checkpoint_read(trireme_checkpoint* checkpoint, int64_t i
     }
     if (bytes != needed)
       trireme::fail_input("tensor \"{}\" has {}, but the given memory has {}", tensor.name,
-                          counted(needed, "byte"), bytes);
+                          trireme::counted(needed, "byte"), bytes);
     checkpoint->tensors->read(index, as_f32 != 0, static_cast<std::byte*>(memory));
   });
 }

@@ -166,7 +166,7 @@ trireme_status trireme_model_log_likelihoods(trireme_model* model, const int32_t
       longest = std::max(longest, length);
       if (given[i] < 1 || given[i] > length)
         trireme::fail_input("sequence {} has {}, and {} are given as the prompt: expected 1 to {}",
-                            i, counted(length, "token"), given[i], length);
+                            i, trireme::counted(length, "token"), given[i], length);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       const trireme::Likelihood found =
