@@ -54,7 +54,9 @@ const char* result(int code, const char* what) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(code, text, &length);
-  return failed(std::string(what) + " failed: " + text);
+  std::string reason(text);  // that of MPICH has several lines
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  return failed(std::string(what) + " failed: " + reason);
 }
 
 // MPI_Request is a pointer in Open MPI and an int in MPICH; both fit.
