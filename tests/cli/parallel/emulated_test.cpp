@@ -45,12 +45,12 @@ class EmulatedJobs : public Faults {
       EXPECT_EQ(metrics(dir), metrics("reference"));
       EXPECT_EQ(first_difference(path(dir), path("reference")), "");
     }
-    fs::remove_all(folder_ / "reference");
   }
 
   // Any tensor-parallel degree, where a library would have products of its own.
   void expect_same_leaves(const std::vector<Layout>& layouts, const std::string& more) {
     const Variable library("TRIREME_EMULATED_LIBRARY", "1.0");
+    fs::remove_all(folder_ / "reference");  // of the test's model before
     expect_same_bits(layouts,
                      two_steps + ("parallel.numerics=exact parallel.exact_block=4 " + more));
   }
