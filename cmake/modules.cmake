@@ -77,8 +77,8 @@ function(trireme_precompiled target)
   endif()
 endfunction()
 
-# Headers of the standard library and of {fmt}, parsed once for all modules: parsing them took half of the compile time.
-# (The objects' level of optimization may be another.)
+# Headers of the standard library and of {fmt}, precompiled once for all modules: parsing them took half of the compile
+# time of files that are compiled separately. A target may have another level of optimization, but not -O0.
 set(trireme_standard_headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable> <cstdint>
   <cstring> <exception> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <ranges>
   <set> <span> <sstream> <string> <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector>
@@ -92,9 +92,9 @@ if(TRIREME_TOGETHER)
   trireme_precompiled(trireme_json_headers PRIVATE ${trireme_standard_headers} <nlohmann/json.hpp>)
 endif()
 
-# trireme_parsed_headers(<target> standard|json|none): gives the target those precompiled headers; json is also
-# nlohmann's.
-function(trireme_parsed_headers target kind)
+# trireme_use_headers(<target> standard|json|none): compiles the target with these precompiled headers; json adds
+# nlohmann's JSON to the standard ones.
+function(trireme_use_headers target kind)
   if(TRIREME_TOGETHER AND NOT kind STREQUAL "none")
     trireme_precompiled(${target} REUSE_FROM trireme_${kind}_headers)
     # g++ 12 has false positives on concatenated strings of a precompiled <string>.
@@ -106,14 +106,14 @@ endfunction()
 set(trireme_module_table ${CMAKE_BINARY_DIR}/modules.txt)
 file(WRITE ${trireme_module_table} "")
 
-# trireme_module(<folder> [PARSED standard|json|none] [PARTS <folders>...] [LINKS <targets>...] [HEADERS <headers>...]
-#   [APART <files>...]): builds
-# all .cpp files of src/<folder> and of its PARTS, except main.cpp, as the library trireme_<name>. LINKS are the modules
-# and packages that it may use; modules must be declared earlier, and they determine its layer. HEADERS are its public
-# headers, which other modules may include. APART are files that define internal names of other files of the module
-# ("all": every file); see trireme_together. PARSED: the precompiled headers, see trireme_parsed_headers.
+# trireme_module(<folder> [PRECOMPILED standard|json|none] [PARTS <folders>...] [LINKS <targets>...]
+# [HEADERS <headers>...] [APART <files>...]): builds all .cpp files of src/<folder> and of its PARTS, except main.cpp, as
+# the library trireme_<name>. LINKS are the modules and packages that it may use; modules must be declared earlier, and
+# they determine its layer. HEADERS are its public headers, which other modules may include. APART are files that define
+# internal names of other files of the module ("all": every file); see trireme_together. PRECOMPILED: which precompiled
+# headers it uses, by default standard; see trireme_use_headers.
 function(trireme_module folder)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "PARSED" "PARTS;LINKS;HEADERS;APART")
+  cmake_parse_arguments(PARSE_ARGV 1 module "" "PRECOMPILED" "PARTS;LINKS;HEADERS;APART")
   string(REPLACE "/" "_" name ${folder})
   set(globs ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
   foreach(part ${module_PARTS})
@@ -130,10 +130,10 @@ function(trireme_module folder)
   # -Wnull-dereference is not used: it reports only lines of <streambuf> and of nlohmann's JSON.
   target_compile_options(trireme_${name} PRIVATE -Wshadow -Wswitch-enum)
   trireme_together(trireme_${name} "${module_APART}" ${sources})
-  if(NOT module_PARSED)
-    set(module_PARSED standard)
+  if(NOT module_PRECOMPILED)
+    set(module_PRECOMPILED standard)
   endif()
-  trireme_parsed_headers(trireme_${name} ${module_PARSED})
+  trireme_use_headers(trireme_${name} ${module_PRECOMPILED})
 
   set(uses "")
   set(layer 0)

@@ -57,6 +57,8 @@ std::unique_ptr<SentencePieceUnigram> SentencePieceUnigram::make(const SentenceP
 
 SentencePieceUnigram::SentencePieceUnigram(const SentencePieceProto& model)
     : normalizer_(model), fallback_(model), scores_(model.pieces.size()) {
+  // FLT_MIN as in the library, although scores are negative: user-defined symbols have its
+  // multiples.
   float lowest = FLT_MAX, highest = FLT_MIN;
   for (const Piece& piece : model.pieces) {
     if (piece.type != Type::normal) continue;
