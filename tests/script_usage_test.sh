@@ -46,5 +46,8 @@ done
 run scripts/gpu-check 2 "there is no part 'everything'" emulated --parts "doctor everything"
 run scripts/gpu-check 2 "--budget is '9m'" emulated --budget 9m
 run scripts/gpu-bundle 2 "--archs is 'sm_90'" --archs sm_90
-run ./test 2 "takes no further arguments" fast slow
+# Every kind of tests that the help names is known.
+for kind in $(./test --help | sed -n 's|^ *\./test \([a-z]*\)  .*|\1|p'); do
+  case $kind in reference | nodes) ;; *) run ./test 2 "takes no further arguments" "$kind" slow ;; esac
+done
 run ./test 2 "see ./test --help" plan nothing
