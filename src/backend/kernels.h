@@ -79,8 +79,8 @@ struct NormGradOperands {
 
 template <class T>
 struct HeadNormGradOperands {
-  T* dx;  // must not alias dy or x
-  Acc<T>*dquery_weight, *dkey_weight;
+  T* dx;                               // must not alias dy or x
+  Acc<T>*dquery_weight, *dkey_weight;  // null where weights are constant: without all_heads only
   bool accumulate;
   const T *dy, *x;  // x: input of the norm
   const Acc<T>* rstd;
@@ -321,9 +321,10 @@ struct Kernels {
   // it, of each block of rows. workspace: rows * top_k elements, for a capacity only.
   void (*dispatch)(Queue&, const DispatchShape&, std::int32_t* places, std::int32_t* offsets,
                    const std::int32_t* chosen, const A* weights, std::int32_t* workspace);
-  // y[places[r][j]] = x[r]; rows of y from offsets[experts] on are zero. y: [taken, cols].
-  void (*permute_rows)(Queue&, const PermuteShape&, T* y, const T* x, const std::int32_t* places,
-                       const std::int32_t* offsets);
+  // y[places[r][j]] = weights[r][j] * x[r], or x[r] if weights is null; rows of y from
+  // offsets[experts] on are zero. y: [taken, cols].
+  void (*permute_rows)(Queue&, const PermuteShape&, T* y, const T* x, const A* weights,
+                       const std::int32_t* places, const std::int32_t* offsets);
   // y[r] = the sum over j of x[places[r][j]], in order of j.
   void (*unpermute_rows)(Queue&, T* y, const T* x, const std::int32_t* places, std::int64_t rows,
                          std::int64_t cols, std::int64_t top_k);

@@ -101,6 +101,8 @@ struct AttentionRule {
   double soft_cap = 0;
   // Sliding window: number of latest positions visible to a query, itself included. 0: all.
   std::int64_t window = 0;
+  // Instead, a query sees the positions of its own chunk of `window` up to itself.
+  bool chunks = false;
 
   std::int64_t heads() const { return groups * queries_per_group; }
   std::int64_t qkv_cols() const { return groups * (queries_per_group + 2) * head_dim; }

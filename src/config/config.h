@@ -32,8 +32,9 @@ struct ExpertConfig {
   std::int64_t first_layer = 0, layer_interval = 1;
   std::vector<std::int64_t> layers;
   RouterScore score = RouterScore::softmax;
-  bool router_bias = false;  // learned bias on the router's scores
-  bool linear_bias = false;  // biases of the experts' linear layers
+  bool router_bias = false;   // learned bias on the router's scores
+  bool linear_bias = false;   // biases of the experts' linear layers
+  bool scale_inputs = false;  // weights multiply the inputs of experts, not their outputs
   bool normalize_weights = true;
   double scaling_factor = 1;
   std::int64_t num_groups = 1, top_groups = 1;
@@ -93,6 +94,9 @@ struct ModelConfig {
   double rope_query_beta =
       0;  // queries are scaled by 1 + beta ln(1 + position / original length); 0: off
   std::vector<std::int64_t> no_rope_layers;  // layers without RoPE
+  // In these layers: 1 + beta ln(1 + (position + 1) / length) scales queries; 0: off.
+  double no_rope_query_beta = 0;
+  std::int64_t no_rope_query_length = 8192;
   NormType norm = NormType::by_family;
   double norm_eps = 1e-5;
   double latent_norm_eps = 0;  // of the norms inside latent attention; 0: norm_eps
@@ -104,6 +108,7 @@ struct ModelConfig {
   bool qkv_bias = true;         // bias of the QKV projection
   bool qk_norm = false;         // RMSNorm on queries and keys
   NormSpan qk_norm_over = NormSpan::head;  // what each QK norm spans
+  bool qk_l2_norm = false;                 // QK norms without weights, in layers with RoPE only
   bool zero_centered_norms = false;     // norms multiply by 1 + weight, and weights start at zero
   bool zero_centered_qk_norms = false;  // same for the QK norms
   bool embedding_norm = false;          // norm after the embedding
@@ -117,6 +122,7 @@ struct ModelConfig {
   double logit_soft_cap = 0;                // same for the final logits
   std::int64_t attention_window = 0;        // sliding window, including itself; 0: all
   std::vector<std::int64_t> window_layers;  // layers with the sliding window; empty: all
+  bool window_chunks = false;               // windows are chunks, which begin at their multiples
   bool attention_sinks = false;             // learned sink logit per head, without a value
   bool attention_gate = false;              // heads are multiplied by sigmoids of their input
   // Layers with linear attention (gated delta net) instead of attention, and its sizes.

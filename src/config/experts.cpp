@@ -32,6 +32,7 @@ void check_unused(const ExpertConfig& moe) {
   refuse("score", moe.score != none.score);
   refuse("router_bias", moe.router_bias);
   refuse("linear_bias", moe.linear_bias);
+  refuse("scale_inputs", moe.scale_inputs);
   refuse("normalize_weights", moe.normalize_weights != none.normalize_weights);
   refuse("scaling_factor", moe.scaling_factor != none.scaling_factor);
   refuse("num_groups", moe.num_groups != none.num_groups);

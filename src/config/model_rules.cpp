@@ -144,9 +144,9 @@ void check_rope_scaling(const ModelConfig& model) {
         model.rope_scaling);
   }
   if (model.rope_scaling == RopeScaling::llama3 &&
-      model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+      model.rope_high_freq_factor < model.rope_low_freq_factor) {
     fail_input(
-        "model.rope_high_freq_factor = {} must be above model.rope_low_freq_factor = {}: "
+        "model.rope_high_freq_factor = {} must not be below model.rope_low_freq_factor = {}: "
         "wavelengths between the two bounds are interpolated",
         model.rope_high_freq_factor, model.rope_low_freq_factor);
   }
@@ -225,6 +225,7 @@ void check_latent(const ModelConfig& m) {
   refuse(m.qkv_bias, "biases of queries, keys and values", "model.qkv_bias = false");
   refuse(m.attention_sinks, "model.attention_sinks", "false");
   refuse(m.qk_norm, "model.qk_norm", "its own built-in norms");
+  refuse(m.qk_l2_norm, "model.qk_l2_norm", "its own built-in norms");
 }
 
 // Keys that have no effect without others.
@@ -337,6 +338,10 @@ void check_linear(const ModelConfig& m) {
 }
 
 void check_windows(const ModelConfig& model) {
+  if (model.window_chunks && model.attention_window == 0) {
+    fail_input(
+        "model.window_chunks has no effect without model.attention_window: set attention_window");
+  }
   if (model.window_layers.empty()) return;
   if (model.attention_window == 0) {
     fail_input(
@@ -354,6 +359,14 @@ void check_rope_layers(const ModelConfig& model) {
   needs_rope("no_rope_layers", !model.no_rope_layers.empty());
   needs_rope("rope_base_local", model.rope_base_local > 0);
   needs_rope("rope_query_beta", model.rope_query_beta > 0);
+  needs_rope("qk_l2_norm", model.qk_l2_norm);
+  if (model.no_rope_query_beta > 0 && model.no_rope_layers.empty())
+    fail_input("model.no_rope_query_beta = {} has no effect without model.no_rope_layers",
+               model.no_rope_query_beta);
+  if (model.no_rope_query_beta == 0 &&
+      model.no_rope_query_length != ModelConfig{}.no_rope_query_length)
+    fail_input("model.no_rope_query_length = {} has no effect without model.no_rope_query_beta",
+               model.no_rope_query_length);
   check_layers_of(model, "no_rope_layers", model.no_rope_layers);
   if (!model.no_rope_layers.empty() && family_of(model).architecture != Architecture::decoder) {
     fail_input(
@@ -370,6 +383,10 @@ void check_rope_layers(const ModelConfig& model) {
 }
 
 void check_norms(const ModelConfig& model) {
+  if (model.qk_l2_norm && model.qk_norm)
+    fail_input(
+        "model.qk_l2_norm conflicts with model.qk_norm, which is the same norm with weights: "
+        "remove one of them");
   if (model.zero_centered_qk_norms && !model.qk_norm)
     fail_input(
         "model.zero_centered_qk_norms has no effect without model.qk_norm: set qk_norm to true");

@@ -193,6 +193,7 @@ void check_attention_weights(const Config& config) {
                  o.qk_clip_threshold, what, why);
   };
   refuse(m.qk_norm, "model.qk_norm", "which undoes what scales queries and keys");
+  refuse(m.qk_l2_norm, "model.qk_l2_norm", "which undoes what scales queries and keys");
   refuse(m.attention_soft_cap > 0, "model.attention_soft_cap", "which bounds the logits itself");
   refuse(m.position == PositionEncoding::alibi, "model.position = \"alibi\"",
          "whose slopes do not shrink with queries and keys");

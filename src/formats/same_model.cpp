@@ -37,7 +37,11 @@ void simplify_positions(ModelConfig& m) {
     m.rope_base_local = plain.rope_base_local;
     m.rope_query_beta = plain.rope_query_beta;
     m.no_rope_layers.clear();
+    m.qk_l2_norm = plain.qk_l2_norm;
   }
+  if (m.no_rope_layers.empty()) m.no_rope_query_beta = plain.no_rope_query_beta;
+  if (m.no_rope_query_beta == 0) m.no_rope_query_length = plain.no_rope_query_length;
+  if (m.attention_window == 0) m.window_chunks = plain.window_chunks;
   const bool longrope = m.rope_scaling == RopeScaling::longrope,
              by_length = longrope || m.rope_scaling == RopeScaling::dynamic;
   m.rope_attention_factor = rotary_amplitude(m);

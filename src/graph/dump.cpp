@@ -14,8 +14,9 @@ const char* batch_names[] = {"tokens",     "targets",       "loss_weights",    "
                              "sample_ids", "first_visible", "first_in_window", "lengths",
                              "segments",   "first_rows",    "predicted_rows",  "order_labels",
                              "new_tokens"};
-const char* constant_names[] = {"rope_cos", "rope_sin", "rope_cos_local", "rope_sin_local",
-                                "query_factor"};
+const char* constant_names[] = {"rope_cos",       "rope_sin",     "rope_cos_local",
+                                "rope_sin_local", "query_factor", "no_rope_query_factor",
+                                "zeros"};
 const char* cache_names[] = {"key_cache", "value_cache", "state_cache", "input_cache"};
 const char* result_names[] = {"token_loss", "logits", "order_loss", "order_logits"};
 

@@ -54,6 +54,8 @@ enum class ConstantInput : std::int32_t {
   rope_cos_local,  // of sliding-window layers, if their rotary frequencies differ
   rope_sin_local,
   query_factor,
+  no_rope_query_factor,
+  zeros,  // in the compute type: weights of norms that have none
   count,
 };
 enum class ResultOutput : std::int32_t { token_loss, logits, order_loss, order_logits, count };

@@ -68,8 +68,10 @@ class Inputs {
   void copy_first_visible(const Batch& batch) const {
     copy(BatchInput::first_visible, batch.first_visible);
     const std::int64_t window = stage_.definition().attention_window;
+    const bool chunks = stage_.definition().window_chunks;
     write<std::int32_t>(BatchInput::first_in_window, [&](std::int64_t row) {
-      const std::int64_t earliest = row % batch.seq_length + 1 - window;
+      const std::int64_t position = row % batch.seq_length;
+      const std::int64_t earliest = chunks ? position / window * window : position + 1 - window;
       return std::max<std::int64_t>(batch.first_visible[row], earliest);
     });
   }

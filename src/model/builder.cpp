@@ -58,6 +58,11 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
                               const std::string& name) const {
   using Init = ParameterSpec::Init;
   HeadNormAttributes a{{own.groups, own.queries_per_group, m_.head_dim, m_.norm_eps}};
+  if (m_.qk_l2_norm) {
+    a.zero_centered = true;
+    const ValueId none = g.constant(ConstantInput::zeros, g.compute(), {m_.head_dim});
+    return ops::head_norm(g, qkv, none, none, a);
+  }
   a.zero_centered = m_.zero_centered_qk_norms;
   if (tp_.leaves > 0) a.leaves = tp_.local_leaves();
   if (m_.qk_norm_over == NormSpan::all_heads) {
@@ -81,11 +86,19 @@ ValueId Builder::normed_heads(Graph& g, ValueId qkv, const HeadShare& own,
   return ops::head_norm(g, qkv, query_weight, weight(".key_norm.weight"), a);
 }
 
-ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const {
+ValueId Builder::heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name,
+                       bool positions) const {
   const std::int64_t head_dim = m_.head_dim;
   const ValueId qkv = HeadProjection{name + ".qkv", m_.hidden_size, m_.num_heads, m_.num_kv_heads,
                                      head_dim,      m_.qkv_bias,    hidden_std()}(g, tp_, x);
-  return m_.qk_norm ? normed_heads(g, qkv, own, name) : qkv;
+  return m_.qk_norm || (m_.qk_l2_norm && positions) ? normed_heads(g, qkv, own, name) : qkv;
+}
+
+ValueId Builder::scaled_queries(Graph& g, ValueId qkv, const HeadShare& own) const {
+  const ValueId factor =
+      g.constant(ConstantInput::no_rope_query_factor, g.accumulate(), {rope_positions()});
+  return ops::rope(g, qkv, no_value, no_value, rows_input(g, BatchInput::positions),
+                   {seq_, own.groups, own.queries_per_group, m_.head_dim, 0, +1}, factor);
 }
 
 ValueId Builder::turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const {
@@ -123,9 +136,12 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   const HeadShare own = HeadShare::computed(tp_, m_.num_heads, m_.num_kv_heads);
   const std::int64_t groups = own.groups, per_group = own.queries_per_group;
   const LatentAttributes latent = latent_shape(groups * per_group);
-  ValueId qkv = m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name);
+  ValueId qkv =
+      m_.is_latent() ? latent_heads(g, x, latent, name) : heads(g, x, own, name, kind.positions);
   if (m_.position == PositionEncoding::rope && kind.positions)
     qkv = turned_heads(g, qkv, own, kind.window);
+  else if (m_.no_rope_query_beta > 0)
+    qkv = scaled_queries(g, qkv, own);
   AttentionAttributes a{};
   a.batch = options_.batch;
   a.seq = whole_seq_;
@@ -139,6 +155,7 @@ ValueId Builder::attention(Graph& g, ValueId x, ValueId ids, bool causal, const 
   a.dropout = {dropout(m_.attention_dropout), first_site_ + where};
   a.capacity = options_.cache_capacity;
   a.window = kind.window ? m_.attention_window : 0;
+  a.chunks = m_.window_chunks;
   a.alibi_heads = m_.position == PositionEncoding::alibi ? m_.num_heads : 0;
   a.soft_cap = m_.attention_soft_cap;
   a.cut = options_.context.cut(whole_seq_);

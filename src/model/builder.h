@@ -56,8 +56,10 @@ class Builder {
   ValueId attention(Graph& g, ValueId x, ValueId ids, bool causal, const BlockKind& kind = {},
                     const std::string& name = "attention",
                     std::uint32_t where = attention_site) const;
-  // Queries, keys and values in attention's layout, for ordinary and for latent heads.
-  ValueId heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name) const;
+  // Queries, keys and values in attention's layout, for ordinary and for latent heads. `positions`:
+  // whether they will be rotated.
+  ValueId heads(Graph& g, ValueId x, const HeadShare& own, const std::string& name,
+                bool positions) const;
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
@@ -69,6 +71,8 @@ class Builder {
   ValueId sinks(Graph& g, std::int64_t heads, const std::string& name) const;
   // Applies rotary embedding to queries and keys, with local tables in layers with a window.
   ValueId turned_heads(Graph& g, ValueId qkv, const HeadShare& own, bool window) const;
+  // In layers without rotary embedding: multiplies queries by a factor of their position.
+  ValueId scaled_queries(Graph& g, ValueId qkv, const HeadShare& own) const;
   // Applies the norm of queries and keys.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;

@@ -139,7 +139,8 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
       ExpertWeights{"mlp.experts.down.weight", hidden, inner, 1, deep_std()}(g, ep, count, false);
   const std::int64_t wide = blocks * inner;
   const ValueId biases = moe.linear_bias ? expert_biases(g, ep, count, wide + hidden) : no_value;
-  ValueId rows = ops::permute_rows(g, x, places, taken);
+  ValueId rows =
+      ops::permute_rows(g, x, places, taken, moe.scale_inputs ? routes.weights : no_value);
   if (ep.size > 1) {
     rows = ops::remote_experts(
         g, rows, places.offsets, up, down,
@@ -152,7 +153,8 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
     };
     rows = grouped(ops::activation(g, grouped(rows, up, 0), rule), down, wide);
   }
-  const ValueId made = ops::combine(g, rows, routes, places);
+  const ValueId made = moe.scale_inputs ? ops::unpermute_rows(g, rows, places)
+                                        : ops::combine(g, rows, routes, places);
   if (moe.shared_ffn_hidden_size == 0) return made;
 
   const std::int64_t shared = moe.shared_ffn_hidden_size;

@@ -35,9 +35,9 @@ double kept_by_yarn(const ModelConfig& m, std::size_t i) {
 double kept_by_llama3(const ModelConfig& m, double frequency) {
   const double turns =
       static_cast<double>(m.rope_original_length) * frequency / (2 * std::numbers::pi);
-  return std::clamp(
-      (turns - m.rope_low_freq_factor) / (m.rope_high_freq_factor - m.rope_low_freq_factor), 0.0,
-      1.0);
+  const double low = m.rope_low_freq_factor, high = m.rope_high_freq_factor;
+  if (turns >= high) return 1;
+  return turns <= low ? 0 : (turns - low) / (high - low);
 }
 
 bool is_long(const ModelConfig& m, std::int64_t length) {
@@ -92,6 +92,11 @@ ModelConfig with_local_rotation(ModelConfig model) {
 double query_factor(const ModelConfig& model, std::int64_t position) {
   const auto rounds = static_cast<double>(position / model.rope_original_length);
   return 1 + model.rope_query_beta * math::log1p(rounds);
+}
+
+double no_rope_query_factor(const ModelConfig& model, std::int64_t position) {
+  const auto rounds = static_cast<double>((position + 1) / model.no_rope_query_length);
+  return 1 + model.no_rope_query_beta * math::log1p(rounds);
 }
 
 }  // namespace trireme

@@ -27,5 +27,7 @@ ModelConfig with_local_rotation(ModelConfig model);
 
 // Returns the factor on queries at a position (model.rope_query_beta).
 double query_factor(const ModelConfig& model, std::int64_t position);
+// The same in layers without RoPE (model.no_rope_query_beta).
+double no_rope_query_factor(const ModelConfig& model, std::int64_t position);
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -185,7 +186,7 @@ double attended_positions(const ModelConfig& m) {
   for_each_block(m, [&](std::int64_t layer) {
     if (m.linear_in_layer(layer)) return;
     const bool hides = m.window_in_layer(layer) && window < seq;
-    sum += hides ? window * (2 - window / seq) : seq;
+    sum += !hides ? seq : m.window_chunks ? window : window * (2 - window / seq);
   });
   return sum;
 }
@@ -235,6 +236,7 @@ StageDefinition build_model(const ModelConfig& model, const BuildOptions& option
   stage.compute = options.compute;
   stage.exact_block = options.exact_block;
   stage.attention_window = model.attention_window;
+  stage.window_chunks = model.window_chunks;
   Assembler assembler(model, options, architecture, stage);
   if (part.embedding) {
     const auto build = [](const Builder& b) { return b.embedding(); };
@@ -339,6 +341,13 @@ void fill_constants(const Stage& stage, const ModelConfig& model, std::int64_t p
     write(ConstantInput::query_factor, [&](A* table) {
       for (std::int64_t p = 0; p < positions; ++p)
         table = std::fill_n(table, lengths.size(), static_cast<A>(query_factor(model, p)));
+    });
+    write(ConstantInput::no_rope_query_factor, [&](A* table) {
+      for (std::int64_t p = 0; p < positions; ++p)
+        table = std::fill_n(table, lengths.size(), static_cast<A>(no_rope_query_factor(model, p)));
+    });
+    write(ConstantInput::zeros, [&](A* zeros) {
+      std::memset(zeros, 0, static_cast<std::size_t>(stage.constant_bytes(ConstantInput::zeros)));
     });
   });
 }

@@ -48,6 +48,7 @@ struct StageDefinition {
   std::int64_t exact_block = 0;  // of the stage's graphs
   // Number of latest positions visible to each position (BatchInput::first_in_window); 0: all.
   std::int64_t attention_window = 0;
+  bool window_chunks = false;  // instead: the size of chunks, of which a position sees its own
   std::vector<SegmentTemplate> templates;
   std::vector<SegmentInstance> segments;
   std::vector<Parameter> parameters;

@@ -149,9 +149,9 @@ TEST(HuggingFaceConfig, RefusesOtherScaledRotaryPositions) {
   EXPECT_THAT(refusal({{"rope_type", "llama3"},
                        {"factor", 8},
                        {"low_freq_factor", 4},
-                       {"high_freq_factor", 4},
+                       {"high_freq_factor", 3},
                        {"original_max_position_embeddings", 8}}),
-              HasSubstr("must be above model.rope_low_freq_factor"));
+              HasSubstr("must not be below model.rope_low_freq_factor"));
   EXPECT_THAT(refusal(7), HasSubstr("rope_scaling is the number 7; it must be an object"));
 }
 

@@ -66,8 +66,14 @@ Json with_experts(const Json& changes) {
   return all;
 }
 
+Json with_four(const Json& changes) {
+  Json all = {{"intermediate_size_mlp", 20}, {"attention_chunk_size", 8}};
+  all.update(changes);
+  return all;
+}
+
 TEST(HuggingFaceFamilies, GoThereAndBack) {
-  const std::pair<const char*, Json> cases[] = {
+  std::vector<std::pair<const char*, Json>> cases = {
       {"smollm3", {{"no_rope_layer_interval", 2}}},
       {"smollm3", {{"no_rope_layers", {0, 1, 1, 0, 1}}}},
       {"smollm3", {{"use_sliding_window", true}, {"sliding_window", 8}}},
@@ -125,6 +131,20 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
       {"glm4_moe", with_experts({{"use_qk_norm", true}, {"attention_bias", true}})},
       {"dots1", with_experts({{"sliding_window", 8}, {"max_window_layers", 2}})},
   };
+  for (const Json& changes :
+       {Json::object(), Json{{"interleave_moe_layer_step", 2}}, Json{{"moe_layers", {1, 2}}},
+        Json{{"moe_layers", Json::array()}, {"no_rope_layers", {0, 1, 1, 0}}},
+        Json{{"use_qk_norm", false}, {"num_experts_per_tok", 2}, {"attn_scale", 0.25}},
+        Json{{"attn_temperature_tuning", false},
+             {"layer_types",
+              {"full_attention", "full_attention", "chunked_attention", "chunked_attention"}}},
+        Json{{"rope_scaling",
+              {{"rope_type", "llama3"},
+               {"factor", 16.0},
+               {"low_freq_factor", 1.0},
+               {"high_freq_factor", 1.5},
+               {"original_max_position_embeddings", 16}}}}})
+    cases.emplace_back("llama4_text", with_four(changes));
   for (const auto& [type, changes] : cases) {
     SCOPED_TRACE(type + changes.dump());
     const HuggingFaceModel first = read(type, changes);
@@ -184,6 +204,17 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(five.moe.top_k, 8);
   EXPECT_EQ(five.moe.ffn_hidden_size, 20);
   EXPECT_TRUE(five.moe.shared_gate && five.moe.normalize_weights);
+  const ModelConfig four =
+      read("llama4_text", {{"intermediate_size_mlp", 20}, {"no_rope_layers", Json::array()}}).model;
+  EXPECT_EQ(four.no_rope_layers, Layers{3});
+  EXPECT_EQ(four.window_layers, (Layers{0, 1, 2}));
+  EXPECT_EQ(four.attention_window, 8192);
+  EXPECT_EQ(four.rope_base, 5e5);
+  EXPECT_EQ(four.no_rope_query_beta, 0.1);
+  EXPECT_EQ(four.moe.num_experts, 16);
+  EXPECT_EQ(four.moe.top_k, 1);
+  EXPECT_EQ(four.moe.shared_ffn_hidden_size, 24);
+  EXPECT_TRUE(four.window_chunks && four.qk_l2_norm && four.moe.scale_inputs);
 }
 
 // Sliding-window layers are not scaled.
@@ -204,6 +235,8 @@ TEST(HuggingFaceFamilies, RotaryParametersOfTwoKindsOfLayers) {
 
 TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
   const Json longrope = {{"type", "longrope"}, {"short_factor", {1.0}}, {"long_factor", {2.0}}};
+  const Json scaled_up = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}};
   const Json lacks_length = {{"type", "longrope"},
                              {"short_factor", {1.0, 1.5, 2.0, 2.5}},
                              {"long_factor", {1.0, 3.0, 5.5, 7.0}},
@@ -257,6 +290,17 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
        {{"moe_intermediate_size", 8}, {"mtp_use_dedicated_embeddings", true}},
        "mtp_use_dedicated_embeddings"},
       {"qwen3_5_moe_text", Json::object(), "moe_intermediate_size"},
+      {"llama4_text", Json::object(), "intermediate_size_mlp"},
+      {"llama4_text", with_four({{"attention_bias", true}}), "attention_bias"},
+      {"llama4_text", with_four({{"router_jitter_noise", 0.1}}), "router_jitter_noise"},
+      {"llama4_text", with_four({{"layer_types", types}}), "must name chunked_attention or full"},
+      {"llama4_text",
+       with_four({{"attention_chunk_size", nullptr},
+                  {"layer_types",
+                   {"chunked_attention", "full_attention", "full_attention", "full_attention"}}}),
+       "layers with chunked attention require it"},
+      {"llama4_text", with_four({{"moe_layers", 2}}), "must be a list of layers"},
+      {"llama4_text", with_four({{"rope_scaling", scaled_up}}), "its factor on queries and keys"},
       {"dots1", Json::object(), "n_routed_experts"},
       {"kimi_k2", Json::object(), "architectures"},
       {"kimi_k2",

@@ -30,8 +30,8 @@ class GeneratedText : public testing::TestWithParam<std::string> {
   nlohmann::json golden_;
 };
 
-// From its 25th token on, a text of phi3_longrope has other frequencies, also for the keys before.
-// Another text beside it has none of that.
+// From its 25th token on, a text of phi3_longrope has other frequencies, also for the keys before;
+// the texts of llama4 begin new chunks. Another text beside it has none of that.
 TEST_P(GeneratedText, IsThatOfTheReference) {
   TrainedModel model(folder_, {"run.precision=fp32"});
   const auto want = golden_["generated"].get<Ids>();
@@ -45,7 +45,8 @@ TEST_P(GeneratedText, IsThatOfTheReference) {
   EXPECT_EQ(both[1], alone[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GeneratedText, testing::Values("phi3_longrope", "qwen3_5"),
+INSTANTIATE_TEST_SUITE_P(Models, GeneratedText,
+                         testing::Values("phi3_longrope", "qwen3_5", "llama4"),
                          [](const auto& info) { return info.param; });
 
 struct LongText : GeneratedText {

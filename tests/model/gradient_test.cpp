@@ -276,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
                                          "llama_delta", "llama_olmo2", "llama_window", "bert",
                                          "bert_post", "two_kinds", "experts", "residual",
                                          "llama_latent", "llama_latent_plain", "llama_some_windows",
-                                         "llama_mtp", "llama_gemma_mtp"),
+                                         "llama_chunks", "llama_mtp", "llama_gemma_mtp"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -73,6 +73,15 @@ inline ModelConfig tiny(const std::string& family) {
     model.residual_multiplier = 0.3;
     model.logit_multiplier = 0.4;
   }
+  // A layer with chunks, and one without positions, whose queries grow with theirs.
+  if (family == "llama_chunks") {
+    model.attention_window = 4;
+    model.window_layers = {0};
+    model.window_chunks = model.qk_l2_norm = true;
+    model.no_rope_layers = {1};
+    model.no_rope_query_beta = 0.8;
+    model.no_rope_query_length = 2;
+  }
   if (family.starts_with("llama_gemma")) {
     model.activation = MlpActivation::geglu;
     model.zero_centered_norms = model.scale_embedding = model.tie_embeddings = true;

@@ -160,6 +160,25 @@ def qwen3_next(rng):
     return config
 
 
+def llama4(rng):
+    experts, positions = rng.choice([2, 4, 8]), rng.choice([32, 64])
+    scaled = rope(rng, positions)
+    while scaled["rope_type"] == "yarn":  # its factor on queries and keys is lost in their norm
+        scaled = rope(rng, positions)
+    config = llama_like(
+        rng, transformers.Llama4TextConfig, rope_parameters=scaled,
+        intermediate_size_mlp=rng.choice([16, 40]), num_local_experts=experts,
+        num_experts_per_tok=rng.choice([1, 1, 2]), attention_chunk_size=rng.choice([5, 9, 64]),
+        floor_scale=rng.choice([3, 8]), attn_scale=rng.choice([0.1, 0.5]),
+        attn_temperature_tuning=rng.random() < 0.8, use_qk_norm=rng.random() < 0.7)
+    layers = config.num_hidden_layers = rng.randint(1, 4)
+    config.no_rope_layers = [rng.choice([1, 1, 0]) for _ in range(layers)]
+    config.moe_layers = [layer for layer in range(layers) if rng.random() < 0.6]
+    config.layer_types = ["chunked_attention" if with_rope or rng.random() < 0.2
+                          else "full_attention" for with_rope in config.no_rope_layers]
+    return config
+
+
 def hybrid_layers(rng, config):
     """Sizes of linear attention in some layers, and full attention in at least one of them."""
     groups = rng.choice([1, 2, 3])
@@ -416,6 +435,7 @@ KINDS = {
     "qwen2_moe": (qwen2_moe, transformers.Qwen2MoeForCausalLM),
     "qwen3_moe": (qwen3_moe, transformers.Qwen3MoeForCausalLM),
     "qwen3_next": (qwen3_next, transformers.Qwen3NextForCausalLM),
+    "llama4": (llama4, transformers.Llama4ForCausalLM),
     "qwen3_5": (qwen3_5, transformers.Qwen3_5ForCausalLM),
     "qwen3_5_moe": (qwen3_5_moe, transformers.Qwen3_5MoeForCausalLM),
     "olmoe": (olmoe, transformers.OlmoeForCausalLM),

@@ -145,7 +145,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
                                                 ("glm4", True), ("granite", True),
                                                 ("deepseek_v3", True), ("gpt_oss", True),
                                                 ("qwen3_next", True), ("qwen3_5", True),
-                                                ("qwen3_5_moe", True), ("phi3_longrope", True)])
+                                                ("qwen3_5_moe", True), ("phi3_longrope", True),
+                                                ("llama4", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)

@@ -34,7 +34,7 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
   ModelConfig& m = config.model;
   const bool delta = family.starts_with("delta");
   const bool llama = family == "experts" || family == "latent" || family == "residual" ||
-                     family == "longrope" || delta;
+                     family == "longrope" || family == "llama4" || delta;
   m.family = llama ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
@@ -90,6 +90,23 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.moe.expert_bias = true;
     m.moe.num_groups = 4;
     m.moe.top_groups = 2;
+  }
+  if (family == "llama4") {
+    m.num_kv_heads = 2;
+    m.attention_window = 3;
+    m.window_layers = {0, 1, 2};
+    m.window_chunks = m.qk_l2_norm = true;
+    m.no_rope_layers = {3};
+    m.no_rope_query_beta = 0.5;
+    m.no_rope_query_length = 4;
+    m.moe.num_experts = 8;
+    m.moe.top_k = 1;
+    m.moe.ffn_hidden_size = m.moe.shared_ffn_hidden_size = 24;
+    m.moe.first_layer = 1;
+    m.moe.layer_interval = 2;
+    m.moe.score = RouterScore::sigmoid;
+    m.moe.normalize_weights = false;
+    m.moe.scale_inputs = true;
   }
   if (family == "longrope") {  // as Phi-4-mini, beyond the original length
     m.rope_percent = 0.5;

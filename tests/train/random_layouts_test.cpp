@@ -166,6 +166,10 @@ TEST(RandomLayouts, GiveTheSameBitsWithFactorsOfTheLength) {
   expect_the_same_bits({"longrope"}, from_environment("TRIREME_LAYOUTS", 1));
 }
 
+TEST(RandomLayouts, GiveTheSameBitsWithChunks) {
+  expect_the_same_bits({"llama4"}, from_environment("TRIREME_LAYOUTS", 2));
+}
+
 TEST(RandomLayouts, GiveTheSameBitsWithLinearAttention) {
   expect_the_same_bits({"delta", "delta experts", "mtp delta experts"},
                        from_environment("TRIREME_LAYOUTS", 4));

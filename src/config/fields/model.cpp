@@ -140,6 +140,15 @@ std::vector<Field> model_fields() {
             "layers whose attention has no position embedding (NoPE), counted from 0 (SmolLM3)")
           .of_weights()
           .also("no_rope_freq"),
+      FIELD(model, no_rope_query_beta, between(0, 100), "",
+            "in these layers queries are multiplied by 1 + this times ln(1 + floor((position + 1) "
+            "/ no_rope_query_length)) (Llama 4); 0: off")
+          .of_weights()
+          .also("attn_scale"),
+      FIELD(model, no_rope_query_length, between(1, kManyTokens), "tokens",
+            "no_rope_query_beta: positions after which queries grow by another step")
+          .of_weights()
+          .also("floor_scale"),
       FIELD(model, norm, any(), "", "normalization").by_family().of_weights(),
       FIELD(model, norm_eps, {.min = 0, .max = 1, .above_min = true, .below_max = true}, "",
             "epsilon added to the variance; bert: 1e-12")
@@ -175,6 +184,9 @@ std::vector<Field> model_fields() {
       FIELD(model, qk_norm_over, any(), "",
             "extent of the QK norm: each head separately, as in Qwen3, or all heads of a position "
             "together, as in OLMo2")
+          .of_weights(),
+      FIELD(model, qk_l2_norm, any(), "",
+            "QK norm without weights, in layers with rotary positions only (Llama 4)")
           .of_weights(),
       FIELD(model, zero_centered_norms, any(), "",
             "norms multiply by 1 + weight, and their weights start at zero (Gemma)")
@@ -223,6 +235,10 @@ std::vector<Field> model_fields() {
       FIELD(model, window_layers, between(0, kManyLayers), "",
             "layers with sliding-window attention, counted from 0; the others attend to all "
             "positions; []: every layer")
+          .of_weights(),
+      FIELD(model, window_chunks, any(), "",
+            "instead of a sliding window each position attends to those of its own chunk of "
+            "attention_window positions, up to itself (Llama 4)")
           .of_weights(),
       FIELD(model, attention_sinks, any(), "",
             "attention sinks: each head has an additional learned logit with value zero in the "

@@ -30,6 +30,10 @@ std::vector<Field> moe_fields() {
       EXPERT_FIELD(linear_bias, any(), "",
                    "biases of the experts' linear layers (gpt-oss); model.bias applies to all "
                    "other layers"),
+      EXPERT_FIELD(scale_inputs, any(), "",
+                   "multiply the inputs of the selected experts by their weights, not their "
+                   "outputs (Llama 4)")
+          .of_weights(),
       EXPERT_FIELD(normalize_weights, any(), "",
                    "normalize the weights of a token's experts to a sum of 1 (softmax: as if "
                    "computed over the selected experts only; with sigmoid, the weight of a single "

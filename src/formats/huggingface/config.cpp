@@ -67,7 +67,7 @@ void check_own_code(const HuggingFaceReader& json, const HuggingFaceKind& kind) 
 
 // Refuses settings that change the results of any class.
 void refuse_everywhere(const HuggingFaceReader& json, const HuggingFaceKind& kind) {
-  if (kind.experts.interleaved && json.has("quantization_config")) {
+  if (kind.experts.take_turns() && json.has("quantization_config")) {
     // The tensors' names tell which of them are quantized.
     const HuggingFaceReader quantization = json.section("quantization_config");
     if (quantization.text("quant_method", "") != "mxfp4")
@@ -76,7 +76,7 @@ void refuse_everywhere(const HuggingFaceReader& json, const HuggingFaceKind& kin
     quantization.refuse_unread("weights in MXFP4");
   }
   for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
-    if (key == std::string_view("quantization_config") && kind.experts.interleaved) continue;
+    if (key == std::string_view("quantization_config") && kind.experts.take_turns()) continue;
     json.must_be_absent(key, "quantized weights are not supported");
   }
   json.must_be_absent("pruned_heads", "no heads may be pruned");

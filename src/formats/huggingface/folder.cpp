@@ -271,7 +271,7 @@ void HuggingFaceWeights::collect(const HuggingFaceModel& model) {
         continue;
       }
       if (!wanted.contains(name)) {
-        if (model.kind->experts.interleaved && take_mxfp4(wanted, name, {file.get(), &entry}))
+        if (model.kind->experts.take_turns() && take_mxfp4(wanted, name, {file.get(), &entry}))
           continue;
         fail_input(
             "'{}' contains the tensor '{}' {}, which a model with this config.json does not have; "

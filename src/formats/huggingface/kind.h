@@ -44,8 +44,10 @@ struct HuggingFaceExpertNames {
   const char *layer = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
   const char* shared = "shared_expert.";
   const char* router = "gate";
-  // Each tensor has all experts, with weights stored as [in, out], and gate and up take turns.
-  bool interleaved = false;
+  // Each tensor has all experts, with weights stored as [in, out].
+  enum class Joint : std::uint8_t { no, gate_before_up, gate_and_up_take_turns } joint = Joint::no;
+
+  bool take_turns() const { return joint == Joint::gate_and_up_take_turns; }
 };
 
 // Names and storage of the other parts of a layer for llama_names.
@@ -54,6 +56,7 @@ struct HuggingFaceLayerNames {
   // post_attention_layernorm before the MLP.
   const char *attention_out_norm = "post_attention_layernorm",
              *mlp_norm = "pre_feedforward_layernorm", *mlp_out_norm = "post_feedforward_layernorm";
+  const char* mlp = "mlp.";
   bool qkv_together = false;      // stored as qkv_proj: queries, keys, values
   bool gate_up_together = false;  // stored as gate_up_proj: gate, up
   bool turns_neighbors = false;   // RoPE on adjacent pairs; ours pairs the halves of a head
@@ -118,6 +121,7 @@ struct HuggingFaceKind {
   ROW(glm4_moe)                        \
   ROW(dots1)                           \
   ROW(gpt_oss)                         \
+  ROW(llama4)                          \
   ROW(bert)                            \
   ROW(megatron_bert)
 #define TRIREME_HUGGINGFACE_ROW(name) extern const HuggingFaceKind name##_kind;

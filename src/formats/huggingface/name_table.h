@@ -245,22 +245,25 @@ class NameTable {
                  {theirs + "down_proj", {count, hidden, inner}});
   }
 
-  // The experts of a layer as gpt-oss stores them, with their biases. Ours has in one tensor of
-  // biases those of gate, up and the way down of each expert.
-  void interleaved_experts(const std::string& ours, const std::string& theirs) {
+  // The experts of a layer as gpt-oss and Llama 4 store them, with any biases. Ours has in one
+  // tensor of biases those of gate, up and the way down of each expert.
+  void joint_experts(const std::string& ours, const std::string& theirs,
+                     const HuggingFaceExpertNames& names) {
+    const std::int16_t parts = names.take_turns() ? 2 : 1;
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
     const std::int64_t hidden = m_.hidden_size;
     const auto their = [&](const char* name, const Shape& shape, std::int16_t turns) {
       return NamedTensor{theirs + name, shape, true, false, turns, static_cast<int>(count)};
     };
     mapping_.add({ours + "up.weight", {count * 2 * inner, hidden}},
-                 their("gate_up_proj", {count, hidden, 2 * inner}, 2));
+                 their("gate_up_proj", {count, hidden, 2 * inner}, parts));
     mapping_.add({ours + "down.weight", {count * hidden, inner}},
                  their("down_proj", {count, inner, hidden}, 1));
     if (!m_.moe.linear_bias) return;
     const std::int64_t each = 2 * inner + hidden;
     const std::size_t biases = mapping_.add_ours({ours + "bias", {count * each}});
-    const std::size_t up = mapping_.add_theirs(their("gate_up_proj_bias", {count, 2 * inner}, 2));
+    const std::size_t up =
+        mapping_.add_theirs(their("gate_up_proj_bias", {count, 2 * inner}, parts));
     const std::size_t down = mapping_.add_theirs(their("down_proj_bias", {count, hidden}, 1));
     for (std::int64_t e = 0; e < count; ++e) {
       mapping_.link(biases, e * each, up, e * 2 * inner, 2 * inner);

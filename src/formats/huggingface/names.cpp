@@ -60,7 +60,8 @@ TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStor
 void map_experts(NameTable& table, const ModelConfig& m, const std::string& ours,
                  const std::string& theirs, const HuggingFaceExpertNames& own,
                  ExpertStorage storage) {
-  const bool fused = storage == ExpertStorage::fused && !own.interleaved;
+  const bool joint = own.joint != HuggingFaceExpertNames::Joint::no;
+  const bool fused = storage == ExpertStorage::fused && !joint;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
   const std::string sparse = theirs + (fused ? HuggingFaceExpertNames{}.layer : own.layer);
   const std::string router = sparse + (fused ? HuggingFaceExpertNames{}.router : own.router);
@@ -72,8 +73,8 @@ void map_experts(NameTable& table, const ModelConfig& m, const std::string& ours
                {m.moe.num_experts});
   }
   const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
-  if (own.interleaved)
-    table.interleaved_experts(our_experts, experts);
+  if (joint)
+    table.joint_experts(our_experts, experts, own);
   else if (fused)
     table.fused_experts(our_experts, experts);
   else
@@ -134,7 +135,7 @@ void map_block(NameTable& table, const ModelConfig& m, const HuggingFaceKind& ki
   if (m.moe.in_layer(layer))
     map_experts(table, m, ours, theirs, kind.experts, storage);
   else
-    map_mlp(table, m, ours + "mlp.", theirs + "mlp.", names);
+    map_mlp(table, m, ours + "mlp.", theirs + names.mlp, names);
 }
 
 // Name of a module of multi-token prediction.

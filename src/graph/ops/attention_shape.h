@@ -15,8 +15,12 @@ inline AttentionShape shape_of(const AttentionRule& rule) {
 inline double pairs_of(const AttentionRule& a) {
   const auto seq = static_cast<double>(a.seq);
   if (!a.causal) return seq * seq;
-  const double hidden =
-      a.window > 0 && a.window < a.seq ? static_cast<double>(a.seq - a.window) : 0;
+  const bool hides = a.window > 0 && a.window < a.seq;
+  if (hides && a.chunks) {
+    const auto chunk = static_cast<double>(a.window), rest = static_cast<double>(a.seq % a.window);
+    return 0.5 * ((seq - rest) * (chunk + 1) + rest * (rest + 1));
+  }
+  const double hidden = hides ? static_cast<double>(a.seq - a.window) : 0;
   return 0.5 * seq * (seq + 1) - 0.5 * hidden * (hidden + 1);
 }
 

@@ -45,7 +45,7 @@ PermuteShape permutation(const Value& by_expert, const Value& places, const Valu
           .experts = offsets.shape.count() - 1};
 }
 
-// --- permute_rows; inputs: x, places, offsets
+// --- permute_rows; inputs: x, places, offsets, (weights)
 void infer_permute(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   require(x.shape.rank() == 2 && g.value(node.inputs[1]).shape[0] == x.shape[0], g, node,
@@ -54,20 +54,38 @@ void infer_permute(Graph& g, Node& node) {
 }
 
 void gradient_permute(GradientBuilder& b, const Node& node) {
-  b.add_grad(node.inputs[0], b.emit(Phase::input_grad, OpKind::unpermute_rows, {},
-                                    {b.grad(node.outputs[0]), node.inputs[1]})
-                                 .outputs[0]);
+  const ValueId x = node.inputs[0], places = node.inputs[1], offsets = node.inputs[2],
+                weights = node.inputs[3], dy = b.grad(node.outputs[0]);
+  if (weights == no_value) {
+    b.add_grad(
+        x, b.emit(Phase::input_grad, OpKind::unpermute_rows, {}, {dy, places, offsets}).outputs[0]);
+    return;
+  }
+  // A weighted permutation and a weighted sum are each other's gradient.
+  b.add_grad(
+      x, b.emit(Phase::input_grad, OpKind::combine, {}, {dy, weights, places, offsets}).outputs[0]);
+  b.add_grad(weights,
+             b.emit(Phase::input_grad, OpKind::combine_grad, {}, {x, dy, weights, places, offsets})
+                 .outputs[1]);
 }
 
 void launch_permute(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
     const PermuteShape shape = permutation(l.output_value(0), l.input_value(1), l.input_value(2));
-    kernels<T>(l).permute_rows(l.queue, shape, l.output<T>(0), l.input<T>(0),
+    kernels<T>(l).permute_rows(l.queue, shape, l.output<T>(0), l.input<T>(0), l.input<Acc<T>>(3),
                                l.input<std::int32_t>(1), l.input<std::int32_t>(2));
   });
 }
 
-// --- its gradient; inputs: dy, places
+// --- its gradient, and the sum of what experts made; inputs: x, places, offsets
+void gradient_unpermute(GradientBuilder& b, const Node& node) {
+  const std::int64_t taken = b.graph().value(node.inputs[0]).shape[0];
+  b.add_grad(node.inputs[0],
+             b.emit(Phase::input_grad, OpKind::permute_rows, PermuteAttributes{taken},
+                    {b.grad(node.outputs[0]), node.inputs[1], node.inputs[2]})
+                 .outputs[0]);
+}
+
 void infer_unpermute(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(),
              {g.value(node.inputs[1]).shape[0], g.value(node.inputs[0]).shape[1]});
@@ -214,8 +232,10 @@ const OpDefinition permute_rows_op{.name = "permute_rows",
                                    .gradient = gradient_permute,
                                    .launch = launch_permute,
                                    .cheap = true};
-const OpDefinition unpermute_rows_op{
-    .name = "unpermute_rows", .infer = infer_unpermute, .launch = launch_unpermute};
+const OpDefinition unpermute_rows_op{.name = "unpermute_rows",
+                                     .infer = infer_unpermute,
+                                     .gradient = gradient_unpermute,
+                                     .launch = launch_unpermute};
 const OpDefinition combine_op{.name = "combine",
                               .infer = infer_combine,
                               .gradient = gradient_combine,
@@ -245,9 +265,16 @@ Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes) 
   return {node.outputs[0], node.outputs[1]};
 }
 
-ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken) {
-  return g.emit(OpKind::permute_rows, PermuteAttributes{taken}, {x, places.places, places.offsets})
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken,
+                     ValueId weights) {
+  return g
+      .emit(OpKind::permute_rows, PermuteAttributes{taken},
+            {x, places.places, places.offsets, weights})
       .outputs[0];
+}
+
+ValueId unpermute_rows(Graph& g, ValueId x, const Places& places) {
+  return g.emit(OpKind::unpermute_rows, {}, {x, places.places, places.offsets}).outputs[0];
 }
 
 ValueId gate_rows(Graph& g, ValueId x, ValueId gates) {

@@ -100,7 +100,7 @@ ValueId permute_again(GradientBuilder& b, ValueId x) {
     const auto inputs = node.inputs;
     return b
         .emit(Phase::weight_grad, OpKind::permute_rows, node.attributes,
-              {inputs[0], inputs[1], inputs[2]})
+              {inputs[0], inputs[1], inputs[2], inputs[3]})
         .outputs[0];
   }
   return x;

@@ -124,9 +124,12 @@ void gradient(GradientBuilder& b, const Node& node) {
               .outputs[0];
     }
   }
+  const auto gradient_of = [&](ValueId weight) {
+    return g.value(weight).role == Role::parameter ? g.gradient_of(weight) : no_value;
+  };
   b.set_grad(qkv, b.emit(Phase::input_grad, OpKind::head_norm_grad, a,
-                         {dy, qkv, queries, keys, node.outputs[1], sums, g.gradient_of(queries),
-                          g.gradient_of(keys)})
+                         {dy, qkv, queries, keys, node.outputs[1], sums, gradient_of(queries),
+                          gradient_of(keys)})
                       .outputs[0]);
 }
 
@@ -139,7 +142,7 @@ void launch(const Launch& l) {
 }
 
 // inputs: dy, qkv, query weight, key weight, rstd, (sums of all ranks), (gradients of the weights)
-// outputs: dqkv, gradients of the weights
+// outputs: dqkv, (gradients of the weights, which constants do not have)
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
   node.outputs[1] = node.inputs[6];
@@ -177,6 +180,11 @@ std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& no
                                : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, width);
   return block_gradient_bytes(g, width) + block_gradient_bytes(g, shape.key_weights()) +
          LeafScratch(g, node).bytes() + own;
+}
+
+template <class A>
+A* weight_gradient(const Launch& l, int output) {
+  return l.node.outputs[output] == no_value ? nullptr : l.output<A>(output);
 }
 
 // Writes the weight gradients to dquery and dkey.
@@ -243,9 +251,9 @@ void launch_grad(const Launch& l) {
     using A = Acc<T>;
     HeadNormShape shape = shape_of(l.node.as<HeadNormAttributes>(), l.input_value(1));
     const RowBlocks blocks(l.graph, shape.rows);
-    if (l.graph.exact_block() == 0) {
-      return launch_grad_rows<T>(l, shape, 0, l.output<A>(1), l.output<A>(2), l.accumulate,
-                                 l.workspace);
+    if (l.graph.exact_block() == 0 || l.node.outputs[1] == no_value) {
+      return launch_grad_rows<T>(l, shape, 0, weight_gradient<A>(l, 1), weight_gradient<A>(l, 2),
+                                 l.accumulate, l.workspace);
     }
     // By blocks: the weight gradients are placed before the kernel's own scratch.
     shape.rows = blocks.rows;

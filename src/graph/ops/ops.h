@@ -141,8 +141,12 @@ struct Places {
   ValueId places, offsets;
 };
 Places dispatch(Graph& g, const Routes& routes, const DispatchRule& attributes);
-// The rows of x sorted by expert, [taken, columns]; zeros after the last row.
-ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken);
+// The rows of x sorted by expert, [taken, columns], each times its choice's weight if they are
+// given; zeros after the last row.
+ValueId permute_rows(Graph& g, ValueId x, const Places& places, std::int64_t taken,
+                     ValueId weights = no_value);
+// Per row the sum of what its experts made of it, in the order of experts.
+ValueId unpermute_rows(Graph& g, ValueId x, const Places& places);
 // Biases of a linear layer of experts among those of all their layers, a parameter [experts *
 // stride]: those of expert e lie at e * stride + first.
 struct GroupBias {

@@ -6,14 +6,15 @@
 namespace trireme::ops {
 namespace {
 
-// inputs: qkv, cos, sin, positions, (query factors); the output shares the memory of qkv
+// inputs: qkv, (cos, sin), positions, (query factors); the output shares the memory of qkv
 void infer(Graph& g, Node& node) {
   const auto& a = node.as<RopeAttributes>();
   const Value qkv = g.value(node.inputs[0]);
   require(qkv.shape.back() == a.groups * (a.queries_per_group + 2) * a.head_dim, g, node,
           "qkv must be [rows, groups * (queries per group + 2) * head_dim]");
-  require(g.value(node.inputs[1]).shape.back() == a.rotary_dim / 2, g, node,
-          "the tables must be [positions, rotary_dim / 2]");
+  require(node.inputs[1] == no_value ? a.rotary_dim == 0
+                                     : g.value(node.inputs[1]).shape.back() == a.rotary_dim / 2,
+          g, node, "the tables must be [positions, rotary_dim / 2]");
   node.outputs[0] = g.new_view(node.inputs[0], qkv.shape, 0);
 }
 

@@ -377,13 +377,19 @@ TYPED_TEST(Attention, DoesNotDependOnWhichHeadsAreLocal) {
   }
 }
 
-// Cached attention in pieces gives the rows of causal attention over the whole, within a window or
-// without one, and with slopes or without.
+// Cached attention in pieces gives the rows of causal attention over the whole, within a window, a
+// chunk or neither, and with slopes or without.
 TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
   using T = TypeParam;
   const std::int64_t capacity = 300, seq = 280;
-  for (const auto& [head_dim, window, slopes] :
-       {std::tuple{32, 0, 0}, {20, 0, 0}, {32, 37, 0}, {20, 1, 0}, {20, 0, 6}, {32, 37, 6}}) {
+  for (const auto& [head_dim, window, slopes, chunks] : {std::tuple{32, 0, 0, false},
+                                                         {20, 0, 0, false},
+                                                         {32, 37, 0, false},
+                                                         {20, 1, 0, false},
+                                                         {20, 0, 6, false},
+                                                         {32, 37, 6, false},
+                                                         {32, 37, 0, true},
+                                                         {20, 2, 6, true}}) {
     // Scores are capped where there are windows and no slopes.
     const double cap = window > 0 && slopes == 0 ? 1.5 : 0;
     const Problem problem(2, seq, 2, 3, head_dim, true);
@@ -391,8 +397,10 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
     s.alibi_heads = slopes;
     s.soft_cap = cap;
     std::vector<std::int32_t> first_visible(s.batch * seq);
-    for (std::int64_t i = 0; i < s.batch * seq; ++i)
-      first_visible[i] = std::max<std::int32_t>(0, static_cast<std::int32_t>(i % seq) + 1 - window);
+    for (std::int64_t i = 0; i < s.batch * seq; ++i) {
+      const auto position = static_cast<std::int32_t>(i % seq);
+      first_visible[i] = chunks ? position - position % window : std::max(0, position + 1 - window);
+    }
     if (window > 0) s.first_visible = first_visible.data();
     const auto qkv = random_values<T>(problem.qkv_count(), 1);
     const AttentionReference expected(s, widen(qkv.data(), problem.qkv_count()).data(), nullptr);
@@ -405,6 +413,7 @@ TYPED_TEST(Attention, CachedInPiecesEqualsTheWhole) {
         CachedAttentionShape c{s, capacity};
         c.seq = piece;
         c.window = window;
+        c.chunks = chunks;
         std::vector<T> rows;
         for (std::int64_t b = 0; b < s.batch; ++b) {
           const auto from = qkv.begin() + (b * seq + done) * s.qkv_cols();

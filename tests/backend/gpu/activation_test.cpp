@@ -82,7 +82,8 @@ TEST_P(Rope, RotatesAsTheCpu) {
     for (const RopeCase& c :
          {RopeCase{2, 1, 64, 64, false, 1}, RopeCase{2, 3, 32, 16, true, -1},
           RopeCase{1, 2, 10, 6, false, 1}, RopeCase{3, 2, 128, 128, true, 1},
-          RopeCase{2, 3, 64, 32, true, 1, true}, RopeCase{1, 2, 10, 6, false, -1, true}}) {
+          RopeCase{2, 3, 64, 32, true, 1, true}, RopeCase{1, 2, 10, 6, false, -1, true},
+          RopeCase{2, 2, 16, 0, true, 1, true}}) {
       AttentionShape shape{};
       shape.batch = 2, shape.seq = 3, shape.groups = c.groups;
       shape.queries_per_group = c.queries, shape.head_dim = c.head_dim;

@@ -459,6 +459,9 @@ TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {
           {{{2, 1, 1, 2, 16, true, 0.25, 4, {}, alibi_heads, 0, window}, 1030}, {700, 3}});
       expect_as_cpu(
           {{{2, 40, 1, 2, 16, true, 0.25, 0, {}, alibi_heads, 0, window}, 450}, {0, 401}});
+      if (window == 0) continue;
+      expect_as_cpu(
+          {{{2, 40, 1, 2, 16, true, 0.25, 0, {}, alibi_heads, 0, window, true}, 450}, {0, 401}});
     }
   }
 }

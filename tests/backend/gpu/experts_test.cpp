@@ -96,17 +96,23 @@ TEST_P(Experts, PermuteAndUnpermuteRowsAsTheCpu) {
         const OnDevice<std::int32_t> places(device, places_of_rows());
         const OnDevice<std::int32_t> offsets(device, begins_of_experts);
         const OnDevice<T> spread(device, normal_values<T>(elements_of(taken_rows, cols), 2));
+        const OnDevice<T> scaled(device, normal_values<T>(elements_of(taken_rows, cols), 2));
         const OnDevice<T> collected(device, elements_of(expert_rows, cols));
+        const OnDevice<float> weights(device, normal_values<float>(row_choices, 3));
         const Kernels<T>& kernels = device.kernels<T>();
-        kernels.permute_rows(device.queue(),
-                             {expert_rows, cols, taken_rows, expert_top_k, expert_count},
-                             spread.get(), x.get(), places.get(), offsets.get());
+        const PermuteShape shape{expert_rows, cols, taken_rows, expert_top_k, expert_count};
+        kernels.permute_rows(device.queue(), shape, spread.get(), x.get(), nullptr, places.get(),
+                             offsets.get());
+        kernels.permute_rows(device.queue(), shape, scaled.get(), x.get(), weights.get(),
+                             places.get(), offsets.get());
         kernels.unpermute_rows(device.queue(), collected.get(), spread.get(), places.get(),
                                expert_rows, cols, expert_top_k);
-        return std::pair{spread.values(), collected.values()};
+        return std::tuple{spread.values(), scaled.values(), collected.values()};
       });
-      expect_equal(std::pair{both.first.first, both.second.first});
-      expect_equal(std::pair{both.first.second, both.second.second});
+      const auto& [spread, scaled, collected] = both.first;
+      expect_equal(std::pair{spread, std::get<0>(both.second)});
+      expect_close(std::pair{scaled, std::get<1>(both.second)}, tolerance_of<T>());
+      expect_equal(std::pair{collected, std::get<2>(both.second)});
     }
   });
 }

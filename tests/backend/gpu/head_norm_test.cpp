@@ -78,10 +78,12 @@ TEST_P(HeadNorm, NormalizesAsTheCpu) {
   });
 }
 
-// Returns dx and the gradients of both weights.
+enum class Weights { learn, are_constant };
+
+// Returns dx and the gradients of both weights, which stay what they were if weights are constant.
 template <class T>
 std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accumulate,
-                               std::int64_t workspace_bytes) {
+                               std::int64_t workspace_bytes, Weights weights = Weights::learn) {
   const auto width = static_cast<std::size_t>(s.query_weights());
   const auto key_width = static_cast<std::size_t>(s.key_weights());
   const OnDevice<T> dy(device, normal_values<T>(elements(s), 1));
@@ -100,10 +102,11 @@ std::vector<float> backward_on(Device& device, const HeadNormShape& s, bool accu
     all = sums.values();
   }
   const GuardedScratch workspace(device, workspace_bytes);
+  const bool learn = weights == Weights::learn;
   device.kernels<T>().head_norm_grad(device.queue(), s,
                                      {.dx = dx.get(),
-                                      .dquery_weight = dquery.get(),
-                                      .dkey_weight = dkey.get(),
+                                      .dquery_weight = learn ? dquery.get() : nullptr,
+                                      .dkey_weight = learn ? dkey.get() : nullptr,
                                       .accumulate = accumulate,
                                       .dy = dy.get(),
                                       .x = x.get(),
@@ -128,6 +131,12 @@ TEST_P(HeadNorm, GivesTheCpusGradients) {
                      }),
                      tolerance_of<T>());
       }
+      if (s.all_heads) continue;
+      expect_close(on_both([&](Device& d) {
+                     return backward_on<T>(d, s, false, grad_workspace(d, s),
+                                           Weights::are_constant);
+                   }),
+                   tolerance_of<T>());
     }
   });
 }

@@ -34,6 +34,13 @@ class EmulatedJobs : public Faults {
   static constexpr const char* two_steps =
       "train.iters=2 train.eval_interval=2 checkpoint.interval=2 optimizer.warmup_iters=1 ";
 
+  // Chunks, norms without weights, queries that grow with their position, scaled inputs of experts.
+  static constexpr const char* llama4 =
+      "model.attention_window=5 model.window_layers=[0,1,2] model.window_chunks=true "
+      "model.qk_l2_norm=true model.no_rope_layers=[3] model.no_rope_query_beta=0.5 "
+      "model.no_rope_query_length=3 moe.num_experts=4 moe.top_k=1 moe.score=sigmoid "
+      "moe.normalize_weights=false moe.scale_inputs=true moe.shared_ffn_hidden_size=32 ";
+
   void expect_same_bits(const std::vector<Layout>& layouts, const std::string& more) {
     const std::string settings = small + more;
     ASSERT_EQ(train_on("reference", {1, settings}).code, 0) << read("reference.out");
@@ -91,6 +98,13 @@ TEST_F(SlowEmulatedJobs, SharedSequencesWithCapsGiveTheSameBits) {
       {{2, "parallel.cp=2"}, {2, "parallel.cp=2 parallel.cp_attention=ulysses parallel.zero=1"}},
       "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
       "model.attention_dropout=0.1 model.attention_soft_cap=0.5");
+}
+TEST_F(SlowEmulatedJobs, SharedSequencesInChunksGiveTheSameBits) {
+  expect_same_bits({{2, "parallel.cp=2"}, {4, "parallel.cp=2 parallel.ep=2 parallel.zero=1"}},
+                   std::string(two_steps) +
+                       "parallel.numerics=exact parallel.exact_block=4 run.precision=bf16 "
+                       "model.family=llama " +
+                       llama4);
 }
 TEST_F(SlowEmulatedJobs, SharedSequencesOfExpertsGiveTheSameBits) {
   expect_same_bits({{4, "parallel.cp=2 parallel.ep=2 parallel.zero=1"}},
@@ -160,7 +174,7 @@ TEST_F(SlowEmulatedJobs, EightTensorParallelRanksGiveTheSameBits) {
       "optimizer.loss_scale=1024");
 }
 // Norms over all heads; latent heads with experts; tensorwise fp8 with Muon; sinks with a shared
-// key head.
+// key head; Llama 4.
 TEST_F(SlowEmulatedJobs, TensorParallelDegreesOfOtherModelsGiveTheSameBits) {
   const std::vector<Layout> layouts = {{2, "parallel.tp=2 parallel.sequence_parallel=true"},
                                        {4, "parallel.tp=4 parallel.sequence_parallel=true"}};
@@ -177,6 +191,7 @@ TEST_F(SlowEmulatedJobs, TensorParallelDegreesOfOtherModelsGiveTheSameBits) {
   expect_same_leaves(layouts, llama +
                                   "model.attention_sinks=true model.num_kv_heads=1 "
                                   "model.qkv_bias=true model.mtp_layers=1");
+  expect_same_leaves(layouts, llama + llama4);
 }
 
 // Also works without a collectives library.

@@ -61,6 +61,15 @@ MODELS = {
                              rope_parameters={"rope_type": "default", "rope_theta": 500.0,
                                               "partial_rotary_factor": 0.5},
                              layer_types=["linear_attention", "full_attention"])),
+    # Texts span several chunks; the second layer has experts and no positions.
+    "llama4": lambda: tf.Llama4ForCausalLM(
+        tf.Llama4TextConfig(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                            intermediate_size=12, intermediate_size_mlp=20, num_hidden_layers=2,
+                            num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+                            num_local_experts=3, interleave_moe_layer_step=2,
+                            no_rope_layers=[1, 0], attention_chunk_size=7, floor_scale=10,
+                            attn_scale=0.4, eos_token_id=None,
+                            rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
 }
 
 
@@ -114,7 +123,7 @@ def main():
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name in ("linear_rope", "phi3_longrope"):
             spell_as_before(folder / "config.json")
-        if name in ("phi3_longrope", "qwen3_5"):
+        if name in ("phi3_longrope", "qwen3_5", "llama4"):
             write_golden(folder, golden_of_several_lengths(model))
             continue
         # Scaled positions go beyond the length before scaling.

@@ -190,12 +190,14 @@ void build_take_rows(Graph& g) {
 struct Router {
   bool sigmoid = false, normalize = true;
   std::int64_t groups = 1, capacity = 0;
-  bool gate = false, biased = false;
+  bool gate = false, biased = false, scales_inputs = false;
 };
 constexpr Router over_the_chosen{}, over_all{false, false}, sigmoids{true, true},
     bare_sigmoids{true, false}, in_groups{true, true, 2}, dropping_rows{false, true, 1, 2},
     gated{true, true, 1, 0, true}, biased{false, true, 1, 0, false, true},
-    biased_and_dropping{false, true, 1, 2, false, true};
+    biased_and_dropping{false, true, 1, 2, false, true},
+    scaling_inputs{true, false, 1, 0, false, false, true},
+    scaling_and_dropping{true, false, 1, 2, false, false, true};
 
 template <const Router& kind>
 void build_experts(Graph& g) {
@@ -207,7 +209,8 @@ void build_experts(Graph& g) {
                              kind.biased ? parameter(g, {experts}) : no_value),
                  {{top_k, kind.sigmoid, kind.normalize, 1.5, kind.groups, 1}, {0, 0, seq, seq}});
   const ops::Places places = ops::dispatch(g, routes, {experts, kind.capacity, seq, true});
-  const ValueId spread = ops::permute_rows(g, x, places, rows * top_k);
+  const ValueId spread =
+      ops::permute_rows(g, x, places, rows * top_k, kind.scales_inputs ? routes.weights : no_value);
   const std::int64_t wide = 2 * inner, each = wide + 6;
   const ValueId biases = kind.biased ? parameter(g, {experts * each}) : no_value;
   const ValueId up = ops::grouped_linear(g, spread, parameter(g, {experts * wide, 6}),
@@ -215,7 +218,8 @@ void build_experts(Graph& g) {
   const ValueId down = ops::grouped_linear(g, ops::activation(g, up, ActivationKind::swiglu),
                                            parameter(g, {experts * 6, inner}), places.offsets, 1,
                                            {biases, wide, each});
-  ValueId made = ops::combine(g, down, routes, places);
+  ValueId made = kind.scales_inputs ? ops::unpermute_rows(g, down, places)
+                                    : ops::combine(g, down, routes, places);
   if (kind.gate) made = ops::gate_rows(g, made, ops::router(g, x, parameter(g, {1, 6})));
   g.set_output(ops::add(g, x, made, no_value, no_dropout, seq));
 }
@@ -377,6 +381,8 @@ const std::vector<Case> cases = {
     {"ExpertsWithAGate", build_experts<gated>},
     {"ExpertsWithBiases", build_experts<biased>},
     {"ExpertsWithBiasesThatDrop", build_experts<biased_and_dropping>},
+    {"ExpertsOfScaledInputs", build_experts<scaling_inputs>},
+    {"ExpertsOfScaledInputsThatDrop", build_experts<scaling_and_dropping>},
     {"MixRows", build_mix_rows},
     {"Embedding", build_embedding<0, false>},
     {"EmbeddingOfARank", build_embedding<3, false>},

@@ -53,7 +53,11 @@ struct GroupView {
   KeyRange visible(std::int64_t query) const {
     std::int64_t begin = first_visible ? first_visible[query] : 0;
     std::int64_t end = first_query + query + 1;
-    if (rule.window > 0 && end - rule.window > begin) begin = end - rule.window;
+    if (rule.window > 0) {
+      const std::int64_t first =
+          rule.chunks ? (end - 1) / rule.window * rule.window : end - rule.window;
+      if (first > begin) begin = first;
+    }
     if (begin < first_key) begin = first_key;
     if (!rule.causal || end > keys) end = keys;
     return {begin, end < begin ? begin : end};

@@ -98,15 +98,23 @@ void clear_rest(const PermuteShape& s, T* y, const std::int32_t* offsets) {
 }
 
 template <class T>
-void permute_rows(const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
-                  const std::int32_t* offsets) {
+void permute_rows(const PermuteShape& s, T* y, const T* x, const Acc<T>* weights,
+                  const std::int32_t* places, const std::int32_t* offsets) {
   const std::int64_t cols = s.cols, top_k = s.top_k;
   clear_rest(s, y, offsets);
   parallel_pieces(s.rows, row_ns<T>(cols, top_k + 1), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin * top_k; c < end * top_k; ++c) {
       if (places[c] < 0) continue;
-      __builtin_memcpy(static_cast<void*>(y + places[c] * cols), x + c / top_k * cols,
-                       cols * sizeof(T));
+      T* const to = y + places[c] * cols;
+      const T* const from = x + c / top_k * cols;
+      if (!weights) {
+        __builtin_memcpy(static_cast<void*>(to), from, cols * sizeof(T));
+        continue;
+      }
+      const auto weight = splat(weights[c]);
+      for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+        store(to + i, weight * load(from + i, n), n);
+      });
     }
   });
 }

@@ -232,8 +232,8 @@ void norm_grad_of_heads(const HeadNormShape& s, const HeadNormGradOperands<T>& o
               });
         }
       });
-  combine_chunks(o.dquery_weight, o.accumulate, query_parts, chunks, d);
-  combine_chunks(o.dkey_weight, o.accumulate, key_parts, chunks, d);
+  if (o.dquery_weight) combine_chunks(o.dquery_weight, o.accumulate, query_parts, chunks, d);
+  if (o.dkey_weight) combine_chunks(o.dkey_weight, o.accumulate, key_parts, chunks, d);
 }
 
 template <class T>

@@ -57,7 +57,7 @@ void rope(T* qkv, const AttentionShape& shape, std::int64_t rotary_dim, const Ac
   parallel_pieces(shape.batch * seq, row_ns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       const std::int64_t position = positions ? positions[r] : r % seq, at = position * heads.half;
-      rotate_row(qkv + r * cols, heads, cos + at, sin + at, sign);
+      if (heads.half > 0) rotate_row(qkv + r * cols, heads, cos + at, sin + at, sign);
       if (query_factor) multiply_queries(qkv + r * cols, heads, query_factor[position]);
     }
   });

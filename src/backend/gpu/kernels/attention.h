@@ -25,13 +25,16 @@ struct Visibility {
   int first_query;             // position of query 0
   int queries, keys;
   bool causal;
-  int window;  // number of latest keys visible to a query; 0: all
+  int window;      // number of latest keys visible to a query; 0: all
+  bool in_chunks;  // instead: the size of chunks, of which a query sees its own
 
   // Returns whether the first key may be invisible to a query.
   GPU_FN bool begins_late() const { return begins || window > 0; }
   GPU_FN int begin_of(int query) const {
-    const int begin = begins ? begins[query] : 0, newest = first_query + query + 1 - window;
-    return window > 0 && newest > begin ? newest : begin;
+    const int begin = begins ? begins[query] : 0, position = first_query + query;
+    if (window == 0) return begin;
+    const int newest = in_chunks ? position / window * window : position + 1 - window;
+    return newest > begin ? newest : begin;
   }
   GPU_FN KeyRange of(int query) const {
     if (query >= queries) return {0, 0};
@@ -70,7 +73,8 @@ struct Attention {
         queries,
         keys,
         rule.causal,
-        static_cast<int>(rule.window)};
+        static_cast<int>(rule.window),
+        rule.chunks};
     if (cached) {
       seen.first_query = lengths[sample];
       seen.keys = lengths[sample] + queries;
@@ -91,7 +95,8 @@ struct Attention {
             queries,
             length_of(sample),
             rule.causal,
-            0};
+            0,
+            false};
   }
   GPU_FN std::int64_t q_offset(int sample, int head) const {
     return sample * q_sample + head / queries_per_group * q_group +

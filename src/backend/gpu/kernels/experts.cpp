@@ -34,23 +34,25 @@ void clear_rest(Queue& queue, const PermuteShape& s, T* y, const std::int32_t* o
 
 template <class T>
 GPU_KERNEL(threads)
-permute_rows_kernel(T* y, const T* x, const std::int32_t* places, std::int64_t cols,
-                    std::int64_t top_k, bool aligned) {
+permute_rows_kernel(T* y, const T* x, const float* weights, const std::int32_t* places,
+                    std::int64_t cols, std::int64_t top_k, bool aligned) {
   const std::int64_t row = block_index().x;
   for_columns(cols, aligned, [=](const Columns& at) {
     const Eight values = load(x + row * cols, at);
     for (std::int64_t c = row * top_k; c < (row + 1) * top_k; ++c) {
-      if (places[c] >= 0) store(y + places[c] * cols, at, values);
+      if (places[c] < 0) continue;
+      const float weight = weights ? weights[c] : 1.0f;
+      store(y + places[c] * cols, at, each([=](float v) { return weight * v; }, values));
     }
   });
 }
 
 template <class T>
-void permute_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const std::int32_t* places,
-                  const std::int32_t* offsets) {
+void permute_rows(Queue& queue, const PermuteShape& s, T* y, const T* x, const float* weights,
+                  const std::int32_t* places, const std::int32_t* offsets) {
   clear_rest(queue, s, y, offsets);
-  launch(queue, one_block_each(s.rows, threads), permute_rows_kernel<T>, y, x, places, s.cols,
-         s.top_k, rows_are_aligned(s.cols, y, x));
+  launch(queue, one_block_each(s.rows, threads), permute_rows_kernel<T>, y, x, weights, places,
+         s.cols, s.top_k, rows_are_aligned(s.cols, y, x));
 }
 
 // weights may be null: all are 1.

@@ -166,8 +166,10 @@ void head_norm_grad(Queue& queue, const HeadNormShape& s, const HeadNormGradOper
              a);
     });
   }
-  add_parts(queue, o.dquery_weight, o.accumulate, a.query_parts, chunks.count, s.query_weights());
-  add_parts(queue, o.dkey_weight, o.accumulate, a.key_parts, chunks.count, s.key_weights());
+  if (o.dquery_weight)
+    add_parts(queue, o.dquery_weight, o.accumulate, a.query_parts, chunks.count, s.query_weights());
+  if (o.dkey_weight)
+    add_parts(queue, o.dkey_weight, o.accumulate, a.key_parts, chunks.count, s.key_weights());
 }
 
 template <class T>

@@ -75,7 +75,7 @@ void rope(Queue& queue, T* qkv, const AttentionShape& shape, std::int64_t rotary
       .aligned = rows_are_aligned(shape.head_dim, qkv) && rows_are_aligned(half, qkv, cos, sin),
       .aligned_heads = rows_are_aligned(shape.head_dim, qkv)};
   const auto blocks = one_block_each(shape.batch * shape.seq, 128);
-  launch(queue, blocks, rope_kernel<T>, qkv, s, cos, sin, positions);
+  if (half > 0) launch(queue, blocks, rope_kernel<T>, qkv, s, cos, sin, positions);
   if (query_factor) launch(queue, blocks, query_factor_kernel<T>, qkv, s, query_factor, positions);
 }
 

@@ -76,12 +76,13 @@ constexpr HuggingFaceInertKey gpt_oss_keys[] = {
 
 }  // namespace
 
-const HuggingFaceKind gpt_oss_kind{"GptOssForCausalLM",
-                                   "gpt_oss",
-                                   &llama_names,
-                                   read_gpt_oss,
-                                   write_gpt_oss,
-                                   gpt_oss_keys,
-                                   {.router = "router", .interleaved = true}};
+const HuggingFaceKind gpt_oss_kind{
+    "GptOssForCausalLM",
+    "gpt_oss",
+    &llama_names,
+    read_gpt_oss,
+    write_gpt_oss,
+    gpt_oss_keys,
+    {.router = "router", .joint = HuggingFaceExpertNames::Joint::gate_and_up_take_turns}};
 
 }  // namespace trireme

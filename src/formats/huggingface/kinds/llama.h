@@ -51,6 +51,11 @@ HuggingFaceJson write_llama_like(const ModelConfig& m);
 void read_biases(const HuggingFaceReader& json, ModelConfig& m);
 void write_biases(HuggingFaceJson& json, const ModelConfig& m);
 
+// Layers (from 0) without RoPE: no_rope_layers has a 1 for each layer with it; absent or empty: the
+// last of every round has none (nope.cpp).
+std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, const ModelConfig& m);
+void write_layers_with_rope(HuggingFaceJson& json, const ModelConfig& m);
+
 void require_llama_activation(const HuggingFaceReader& json, const char* key, const char* only);
 
 // Sliding windows: the same in all layers (Mistral, Mixtral), or given by Qwen's keys.

@@ -14,29 +14,6 @@ constexpr LlamaDefaults kSmolLm3{
     .kv_heads = 4, .positions = 32768, .rope_base = 2e6, .tie_embeddings = true};
 constexpr LlamaDefaults kExaone4{.kv_heads = 32, .norm_eps = 1e-5};
 
-// no_rope_layers has a 1 for each layer with RoPE.
-std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, const ModelConfig& m) {
-  const char *const key = "no_rope_layers", *const interval = "no_rope_layer_interval";
-  std::vector<std::int64_t> without;
-  if (!json.has(key)) {
-    const std::int64_t round = json.size(interval, "num_layers", 4);
-    for (std::int64_t layer = round - 1; layer < m.num_layers; layer += round)
-      without.push_back(layer);
-    return without;
-  }
-  json.pass_over({interval});
-  const auto& flags = json[key];
-  const auto is_flag = [](const auto& flag) { return flag == 0 || flag == 1; };
-  if (!flags.is_array() || static_cast<std::int64_t>(flags.size()) < m.num_layers ||
-      !std::ranges::all_of(flags, is_flag))
-    json.refuse(key,
-                "it must have a 1, or a 0 for a layer without positions, for each layer of "
-                "num_hidden_layers");
-  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
-    if (flags[static_cast<std::size_t>(layer)] == 0) without.push_back(layer);
-  return without;
-}
-
 // Without layer_types, a window applies to the layers without RoPE.
 ModelConfig read_smollm3(const HuggingFaceReader& json) {
   ModelConfig m = read_llama_like(json, kSmolLm3);
@@ -49,10 +26,7 @@ ModelConfig read_smollm3(const HuggingFaceReader& json) {
 HuggingFaceJson write_smollm3(const ModelConfig& m) {
   HuggingFaceJson json = write_llama_like(m);
   write_biases(json, m);
-  HuggingFaceJson flags = HuggingFaceJson::array();
-  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
-    flags.push_back(m.rope_in_layer(layer) ? 1 : 0);
-  json["no_rope_layers"] = flags;
+  write_layers_with_rope(json, m);
   json["use_sliding_window"] = m.attention_window > 0;
   write_window(json, m);
   write_layer_types(json, m);
@@ -90,6 +64,35 @@ constexpr HuggingFaceInertKey smollm3_keys[] = {
 };
 
 }  // namespace
+
+std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, const ModelConfig& m) {
+  const char *const key = "no_rope_layers", *const interval = "no_rope_layer_interval";
+  std::vector<std::int64_t> without;
+  if (!json.has(key) || json[key] == HuggingFaceReader::Json::array()) {
+    const std::int64_t round = json.size(interval, "num_layers", 4);
+    for (std::int64_t layer = round - 1; layer < m.num_layers; layer += round)
+      without.push_back(layer);
+    return without;
+  }
+  json.pass_over({interval});
+  const auto& flags = json[key];
+  const auto is_flag = [](const auto& flag) { return flag == 0 || flag == 1; };
+  if (!flags.is_array() || static_cast<std::int64_t>(flags.size()) < m.num_layers ||
+      !std::ranges::all_of(flags, is_flag))
+    json.refuse(key,
+                "it must have a 1, or a 0 for a layer without positions, for each layer of "
+                "num_hidden_layers");
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    if (flags[static_cast<std::size_t>(layer)] == 0) without.push_back(layer);
+  return without;
+}
+
+void write_layers_with_rope(HuggingFaceJson& json, const ModelConfig& m) {
+  HuggingFaceJson flags = HuggingFaceJson::array();
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    flags.push_back(m.rope_in_layer(layer) ? 1 : 0);
+  json["no_rope_layers"] = flags;
+}
 
 const HuggingFaceKind smollm3_kind{"SmolLM3ForCausalLM", "smollm3",     &llama_names,
                                    read_smollm3,         write_smollm3, smollm3_keys};

@@ -1,6 +1,6 @@
-"""Models with gated delta nets (Qwen3-Next and 3.5) in 64 bits, over sequences of several chunks:
-logits and 20 training steps are those of transformers, whose code computes in 32 bits unless told
-otherwise."""
+"""Models with gated delta nets (Qwen3-Next and 3.5) and Llama 4 in 64 bits, over sequences of
+several chunks: logits and 20 training steps are those of transformers, whose code computes in 32
+bits unless told otherwise."""
 import json
 import sys
 
@@ -41,6 +41,8 @@ def in_double(monkeypatch):
             if position_ids.ndim == 3:  # of time, height and width, which are those of the text
                 position_ids = position_ids[0]
             turns = position_ids[..., None].double() * frequencies
+            if config.model_type == "llama4_text":
+                return torch.polar(torch.ones_like(turns), turns)
             turns = torch.cat([turns, turns], -1)
             return turns.cos(), turns.sin()
 
@@ -57,7 +59,8 @@ def in_double(monkeypatch):
 def make_double(kind, rng, in_double):
     while True:
         model = make_model(kind, rng)
-        if "linear_attention" in model.config.layer_types and in_double(model):
+        has_some = kind == "llama4" or "linear_attention" in model.config.layer_types
+        if has_some and in_double(model):
             return model
 
 
@@ -84,10 +87,10 @@ def in_names_of_parts(state, config):
     return parts
 
 
-HYBRIDS = ["qwen3_next", "qwen3_5", "qwen3_5_moe"]
+MODELS = ["qwen3_next", "qwen3_5", "qwen3_5_moe", "llama4"]
 
 
-@pytest.mark.parametrize("kind", HYBRIDS)
+@pytest.mark.parametrize("kind", MODELS)
 def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_double, kind):
     for number in range(tries(4)):
         folder = tmp_path / str(number)
@@ -110,7 +113,7 @@ def test_logits_are_those_of_transformers(trireme, rng, tries, tmp_path, in_doub
                 assert difference <= tolerance, (precision, len(line), difference)
 
 
-@pytest.mark.parametrize("kind", HYBRIDS)
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_fp64_training_follows_pytorch(trireme, tmp_path, rng, in_double, optimizer, kind):
     model = make_double(kind, rng, in_double)

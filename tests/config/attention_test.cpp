@@ -1,0 +1,45 @@
+// Tests of rules for kinds of attention: each error names the keys and what they need.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "config/refused.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Attention, LayersWithAWindow) {
+  const std::string window = "model.attention_window=64";
+  EXPECT_EQ(refused({window, "model.window_layers=[0, 11]"}), "accepted");
+  EXPECT_THAT(refused({"model.window_layers=[0]"}), HasSubstr("has no effect without"));
+  EXPECT_THAT(refused({window, "model.window_layers=[12]"}), HasSubstr("the layers are 0 to 11"));
+  EXPECT_THAT(refused({window, "model.window_layers=[3, 3]"}),
+              HasSubstr("must be in ascending order"));
+  EXPECT_EQ(refused({window, "model.window_chunks=true"}), "accepted");
+  EXPECT_THAT(refused({"model.window_chunks=true"}),
+              HasSubstr("has no effect without model.attention_window"));
+}
+
+TEST(Attention, QueriesThatGrowWithTheirPosition) {
+  const std::string rope = "model.position=rope", layers = "model.no_rope_layers=[3]",
+                    grow = "model.no_rope_query_beta=0.1", length = "model.no_rope_query_length=64";
+  EXPECT_EQ(refused({rope, layers, grow, length}), "accepted");
+  EXPECT_THAT(refused({rope, grow}), HasSubstr("has no effect without model.no_rope_layers"));
+  EXPECT_THAT(refused({rope, layers, length}),
+              HasSubstr("has no effect without model.no_rope_query_beta"));
+}
+
+TEST(Attention, NormsOfQueriesAndKeysWithoutWeights) {
+  const std::string rope = "model.position=rope", norm = "model.qk_l2_norm=true";
+  EXPECT_EQ(refused({rope, norm}), "accepted");
+  EXPECT_THAT(refused({norm}), HasSubstr("requires model.position = \"rope\""));
+  EXPECT_THAT(refused({rope, norm, "model.qk_norm=true"}),
+              HasSubstr("conflicts with model.qk_norm"));
+  EXPECT_THAT(refused({"model.family=llama", norm, "model.kv_lora_rank=64",
+                       "model.qk_nope_head_dim=48", "model.qk_rope_head_dim=16"}),
+              HasSubstr("model.qk_l2_norm"));
+}
+
+}  // namespace
+}  // namespace trireme
