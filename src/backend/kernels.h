@@ -126,6 +126,25 @@ struct CombineGradOperands {
 };
 
 template <class T>
+struct ShortConvGradOperands {
+  Acc<T>* dweight;
+  Acc<T>* dbias;  // null without a bias
+  bool accumulate;
+  const T *dy, *x, *weight, *bias;
+  Acc<T>* workspace;  // norm_grad_workspace(rows, channels * (width + 1)) elements
+};
+
+template <class T>
+struct DecayGradOperands {
+  T* dba;
+  Acc<T>*da_log, *ddt_bias, *dskip;  // dskip: null without time steps
+  bool accumulate;
+  const Acc<T>* drates;
+  const T *ba, *a_log, *dt_bias;
+  Acc<T>* workspace;  // norm_grad_workspace(rows, 3 * heads) elements
+};
+
+template <class T>
 struct DeltaGradOperands {
   T* dqkv;
   Acc<T>* drates;
@@ -140,7 +159,7 @@ struct GateHeadsGradOperands {
   Acc<T>* dweight;  // null without the norm
   bool accumulate;
   const T *dy, *x, *gate, *weight;
-  Acc<T>* workspace;  // norm_grad_workspace(rows, head_dim) elements
+  Acc<T>* workspace;  // norm_grad_workspace(rows, the weight's elements) elements
 };
 
 inline constexpr std::int64_t square_block = 256;  // the longest block of add_squares()
@@ -422,20 +441,17 @@ struct Kernels {
   // --- linear attention
   // y and x are [rows, channels]. Generation: inputs [batch, width - 1, channels] holds the newest
   // positions and is updated; else null.
-  void (*short_conv)(Queue&, const ShortConvShape&, T* y, const T* x, const T* weight, T* inputs);
+  void (*short_conv)(Queue&, const ShortConvShape&, T* y, const T* x, const T* weight,
+                     const T* bias, T* inputs);
   void (*short_conv_input_grad)(Queue&, const ShortConvShape&, T* dx, const T* dy, const T* x,
-                                const T* weight);
-  // Of the rows [first_row, first_row + rows) of dy. Scratch: norm_grad_workspace(rows, channels *
-  // width) elements.
-  void (*short_conv_weight_grad)(Queue&, const ShortConvShape&, A* dweight, bool accumulate,
-                                 const T* dy, const T* x, const T* weight, std::int64_t first_row,
-                                 std::int64_t rows, A* workspace);
+                                const T* weight, const T* bias);
+  // Of the rows [first_row, first_row + rows) of dy.
+  void (*short_conv_weight_grad)(Queue&, const ShortConvShape&, const ShortConvGradOperands<T>&,
+                                 std::int64_t first_row, std::int64_t rows);
+  // skip is null without time steps.
   void (*decay_rates)(Queue&, const DecayShape&, A* rates, const T* ba, const T* a_log,
-                      const T* dt_bias);
-  // Scratch: norm_grad_workspace(rows, 2 * heads) elements.
-  void (*decay_rates_grad)(Queue&, const DecayShape&, T* dba, A* da_log, A* ddt_bias,
-                           bool accumulate, const A* drates, const T* ba, const T* a_log,
-                           const T* dt_bias, A* workspace);
+                      const T* dt_bias, const T* skip);
+  void (*decay_rates_grad)(Queue&, const DecayShape&, const DecayGradOperands<T>&);
   // Generation: state [batch, heads, key_dim, value_dim] is read and updated; else null. Both
   // kernels take delta_workspace() bytes of scratch (workspace.h).
   void (*delta_rule)(Queue&, const DeltaShape&, T* y, const T* qkv, const A* rates, A* state,

@@ -145,7 +145,7 @@ struct SequencePlaces {
 };
 
 // Causal convolution of each channel over the newest `width` positions, followed by SiLU. weight is
-// [channels, width], the newest position last.
+// [channels, width], the newest position last; the bias [channels] may be absent.
 struct ShortConvRule : SequenceRule {
   std::int64_t channels, width;
 };
@@ -155,11 +155,15 @@ struct ShortConvShape : ShortConvRule {
 
 // Per row and head: the logarithm of the decay, -exp(a_log) softplus(a + dt_bias), and the rate of
 // writing, sigmoid(b). ba is [rows, groups * 2 * per_group], each group holding its b, then its a;
-// rates are [rows, 2, heads].
+// rates are [rows, 2, heads]. With time steps (Mamba-2) there is no b: ba is [rows, heads], the
+// rate of writing is the softplus, and the head's skip is its third number.
 struct DecayRule {
   std::int64_t groups, per_group;
+  bool time_steps = false;
 
   std::int64_t heads() const { return groups * per_group; }
+  std::int64_t ba_cols() const { return (time_steps ? 1 : 2) * heads(); }
+  std::int64_t rate_cols() const { return (time_steps ? 3 : 2) * heads(); }
 };
 struct DecayShape : DecayRule {
   std::int64_t rows;
@@ -170,9 +174,15 @@ struct DecayShape : DecayRule {
 // [rows, groups * (2 * key_dim + per_group * value_dim)], each group holding its query, its key and
 // its values; queries and keys are normalized to length 1, and queries divided by sqrt(key_dim). y
 // is [rows, heads * value_dim].
+//
+// As the state space of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), the state only decays and gets
+// the product of key and value, times the rate; queries and keys are as they are; and y has the
+// value times the head's skip in addition.
 struct DeltaRule : SequenceRule {
   std::int64_t groups, per_group, key_dim, value_dim;
+  bool state_space = false;
 
+  std::int64_t rate_cols() const { return (state_space ? 3 : 2) * heads(); }
   std::int64_t heads() const { return groups * per_group; }
   std::int64_t group_cols() const { return 2 * key_dim + per_group * value_dim; }
   std::int64_t qkv_cols() const { return groups * group_cols(); }
@@ -183,12 +193,18 @@ struct DeltaShape : DeltaRule {
 };
 
 // Gates of heads: y = norm(x) * activation(gate), [rows, heads * head_dim], where the norm is an
-// RMSNorm of each head with one weight [head_dim] for all, or absent.
+// RMSNorm of each head with one weight [head_dim] for all, or absent. With gates first (Mamba-2): y
+// = norm(x * activation(gate)), and the weight is [heads * head_dim].
 struct GateHeadsRule {
   std::int64_t head_dim;
   bool silu = false;  // the activation; false: sigmoid
   bool norm = false;
   double eps = 0;  // of the norm
+  bool gates_first = false;
+
+  std::int64_t weights(std::int64_t heads) const {
+    return gates_first ? heads * head_dim : head_dim;
+  }
 };
 struct GateHeadsShape : GateHeadsRule {
   std::int64_t rows, heads;

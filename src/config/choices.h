@@ -50,6 +50,9 @@ TRIREME_CHOICE(NormSpan, TRIREME_NORM_SPANS)
 TRIREME_CHOICE(NormPlacement, TRIREME_NORM_PLACEMENTS)
 
 // [moe]
+#define TRIREME_LINEAR_KINDS(X) X(gated_delta_net, "gated_delta_net") X(mamba2, "mamba2")
+TRIREME_CHOICE(LinearKind, TRIREME_LINEAR_KINDS)
+
 #define TRIREME_ROUTER_SCORES(X) X(softmax, "softmax") X(sigmoid, "sigmoid")
 TRIREME_CHOICE(RouterScore, TRIREME_ROUTER_SCORES)
 

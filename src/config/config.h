@@ -125,11 +125,13 @@ struct ModelConfig {
   bool window_chunks = false;               // windows are chunks, which begin at their multiples
   bool attention_sinks = false;             // learned sink logit per head, without a value
   bool attention_gate = false;              // heads are multiplied by sigmoids of their input
-  // Layers with linear attention (gated delta net) instead of attention, and its sizes.
+  // Layers with linear attention instead of attention, its kind and its sizes.
   std::vector<std::int64_t> linear_layers;
+  LinearKind linear_kind = LinearKind::gated_delta_net;
   std::int64_t linear_key_heads = 0, linear_value_heads = 0;
   std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0;
   std::int64_t linear_conv_width = 4;  // positions that its convolution sees
+  bool linear_conv_bias = false;       // of its convolution
   std::int64_t mtp_layers = 0;         // multi-token prediction: further tokens that are predicted
   double mtp_loss_scale = 0.1;         // weight of their mean loss
   bool order_head = true;              // bert: sentence-order prediction head and pooler

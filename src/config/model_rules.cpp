@@ -314,6 +314,11 @@ void check_linear(const ModelConfig& m) {
             "model.{} = {} has no effect without model.linear_layers: set that, or remove {}", key,
             value, key);
     }
+    if (m.linear_kind != LinearKind::gated_delta_net)
+      fail_input("model.linear_kind = {:?} has no effect without model.linear_layers: set that",
+                 m.linear_kind);
+    if (m.linear_conv_bias)
+      fail_input("model.linear_conv_bias has no effect without model.linear_layers: set that");
     return;
   }
   check_layers_of(m, "linear_layers", m.linear_layers);

@@ -97,6 +97,8 @@ ModelConfig normal_form(ModelConfig m) {
     m.linear_key_heads = m.linear_value_heads = 0;
     m.linear_key_head_dim = m.linear_value_head_dim = 0;
     m.linear_conv_width = plain.linear_conv_width;
+    m.linear_kind = plain.linear_kind;
+    m.linear_conv_bias = false;
   }
   if (m.is_latent() && m.latent_norm_eps == 0) m.latent_norm_eps = m.norm_eps;
   return m;

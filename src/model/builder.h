@@ -63,7 +63,7 @@ class Builder {
   ValueId latent_heads(Graph& g, ValueId x, const LatentAttributes& own,
                        const std::string& name) const;
   LatentAttributes latent_shape(std::int64_t heads) const;
-  // Linear attention: a gated delta net (linear_attention.cpp).
+  // Linear attention: a gated delta net or Mamba-2 (linear_attention.cpp).
   ValueId linear_attention(Graph& g, ValueId x) const;
   // Multiplies the heads of attention by sigmoids of a projection of its input x.
   ValueId gated_heads(Graph& g, ValueId context, ValueId x, const std::string& name) const;

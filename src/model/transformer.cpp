@@ -196,14 +196,16 @@ double linear_attention_weights(const ModelConfig& m) {
   const double keys = static_cast<double>(m.linear_key_heads * m.linear_key_head_dim);
   const double values = static_cast<double>(m.linear_value_heads * m.linear_value_head_dim);
   const double channels = 2 * keys + values, width = static_cast<double>(m.linear_conv_width);
+  const double rates = m.linear_kind == LinearKind::mamba2 ? 1 : 2;
   return static_cast<double>(m.hidden_size) *
-             (channels + 2 * values + 2 * static_cast<double>(m.linear_value_heads)) +
+             (channels + 2 * values + rates * static_cast<double>(m.linear_value_heads)) +
          channels * width;
 }
 
-// Multiplications of a position's states: two reads and one update.
+// Multiplications of a position's states: two reads, or one in Mamba-2, and one update.
 double state_products(const ModelConfig& m) {
-  return static_cast<double>(3 * m.linear_value_heads * m.linear_key_head_dim *
+  const int products = m.linear_kind == LinearKind::mamba2 ? 2 : 3;
+  return static_cast<double>(products * m.linear_value_heads * m.linear_key_head_dim *
                              m.linear_value_head_dim * std::ssize(m.linear_layers));
 }
 

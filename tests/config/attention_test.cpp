@@ -41,5 +41,26 @@ TEST(Attention, NormsOfQueriesAndKeysWithoutWeights) {
               HasSubstr("model.qk_l2_norm"));
 }
 
+TEST(Attention, KindsOfLinearAttention) {
+  const std::vector<std::string> mamba = {"model.linear_layers=[0]", "model.linear_kind=mamba2",
+                                          "model.linear_key_heads=1", "model.linear_value_heads=4",
+                                          "model.linear_key_head_dim=64"};
+  const auto and_also = [&](const std::string& more) {
+    std::vector<std::string> all = mamba;
+    all.push_back(more);
+    return all;
+  };
+  EXPECT_EQ(refused(and_also("model.linear_conv_bias=true")), "accepted");
+  EXPECT_EQ(layout_refused(2, mamba), "accepted");
+  EXPECT_THAT(refused(and_also("model.linear_kind=mamba")), HasSubstr("gated_delta_net, mamba2"));
+  EXPECT_THAT(refused(and_also("run.device=cuda")), HasSubstr("model.linear_layers"));
+  EXPECT_THAT(layout_refused(2, and_also("parallel.cp=2")), HasSubstr("model.linear_layers"));
+  EXPECT_THAT(layout_refused(2, and_also("parallel.tp=2")), HasSubstr("model.linear_key_heads"));
+  EXPECT_THAT(refused({"model.linear_kind=mamba2"}),
+              HasSubstr("has no effect without model.linear_layers"));
+  EXPECT_THAT(refused({"model.linear_conv_bias=true"}),
+              HasSubstr("has no effect without model.linear_layers"));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -72,6 +72,17 @@ Json with_four(const Json& changes) {
   return all;
 }
 
+const Json mamba_types = {"mamba", "attention", "linear_attention", "full_attention"};
+
+Json with_mamba(const Json& changes) {
+  Json all = {{"shared_intermediate_size", 20},
+              {"mamba_n_heads", 4},
+              {"mamba_d_state", 6},
+              {"num_local_experts", 0}};
+  all.update(changes);
+  return all;
+}
+
 TEST(HuggingFaceFamilies, GoThereAndBack) {
   std::vector<std::pair<const char*, Json>> cases = {
       {"smollm3", {{"no_rope_layer_interval", 2}}},
@@ -145,6 +156,15 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
                {"high_freq_factor", 1.5},
                {"original_max_position_embeddings", 16}}}}})
     cases.emplace_back("llama4_text", with_four(changes));
+  for (const Json& changes :
+       {Json::object(), Json{{"layer_types", mamba_types}, {"mamba_n_groups", 2}},
+        Json{{"layer_types", mamba_types}, {"position_embedding_type", "rope"}},
+        Json{{"num_local_experts", 8}, {"mamba_conv_bias", false}, {"mamba_d_conv", 3}},
+        Json{{"layer_types", {"attention", "attention", "attention", "attention"}},
+             {"residual_multiplier", 0.5},
+             {"num_local_experts", 4},
+             {"num_experts_per_tok", 1}}})
+    cases.emplace_back("granitemoehybrid", with_mamba(changes));
   for (const auto& [type, changes] : cases) {
     SCOPED_TRACE(type + changes.dump());
     const HuggingFaceModel first = read(type, changes);
@@ -215,6 +235,15 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(four.moe.top_k, 1);
   EXPECT_EQ(four.moe.shared_ffn_hidden_size, 24);
   EXPECT_TRUE(four.window_chunks && four.qk_l2_norm && four.moe.scale_inputs);
+  const ModelConfig granite4 =
+      read("granitemoehybrid", {{"shared_intermediate_size", 20}, {"mamba_n_heads", 2}}).model;
+  EXPECT_EQ(granite4.linear_layers, (Layers{0, 1, 2, 3}));
+  EXPECT_EQ(granite4.linear_key_heads, 1);
+  EXPECT_EQ(granite4.linear_key_head_dim, 256);
+  EXPECT_EQ(granite4.linear_value_head_dim, 32);
+  EXPECT_EQ(granite4.moe.num_experts, 8);
+  EXPECT_EQ(granite4.position, PositionEncoding::none);
+  EXPECT_TRUE(granite4.linear_conv_bias && granite4.moe.normalize_weights);
 }
 
 // Sliding-window layers are not scaled.
@@ -301,6 +330,11 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
        "layers with chunked attention require it"},
       {"llama4_text", with_four({{"moe_layers", 2}}), "must be a list of layers"},
       {"llama4_text", with_four({{"rope_scaling", scaled_up}}), "its factor on queries and keys"},
+      {"granitemoehybrid", with_mamba({{"layer_types", types}}), "must be mamba or attention"},
+      {"granitemoehybrid", with_mamba({{"layer_types", {"mamba"}}}), "each of num_hidden_layers"},
+      {"granitemoehybrid", with_mamba({{"mamba_proj_bias", true}}), "mamba_proj_bias"},
+      {"granitemoehybrid", with_mamba({{"mamba_n_heads", 5}}), "mamba_expand times hidden_size"},
+      {"granitemoehybrid", with_mamba({{"time_step_limit", {0.0, 0.1}}}), "time_step_limit"},
       {"dots1", Json::object(), "n_routed_experts"},
       {"kimi_k2", Json::object(), "architectures"},
       {"kimi_k2",

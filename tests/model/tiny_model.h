@@ -108,6 +108,18 @@ inline ModelConfig tiny(const std::string& family) {
     model.linear_value_head_dim = 5;
     model.linear_conv_width = 3;
   }
+  // A layer with Mamba-2, and one with attention without positions.
+  if (family == "llama_mamba") {
+    model.position = PositionEncoding::none;
+    model.linear_layers = {0};
+    model.linear_kind = LinearKind::mamba2;
+    model.linear_key_heads = 4;
+    model.linear_value_heads = 8;
+    model.linear_key_head_dim = 3;
+    model.linear_value_head_dim = 5;
+    model.linear_conv_width = 3;
+    model.linear_conv_bias = true;
+  }
   if (family.ends_with("_mtp")) model.mtp_layers = 2;
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;
   if (family.starts_with("bert")) {

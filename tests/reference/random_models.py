@@ -365,6 +365,33 @@ def granite(rng):
     return config
 
 
+def granite_hybrid(rng):
+    like = llama_like(rng, transformers.LlamaConfig)
+    expand = rng.choice([1, 2])
+    heads = rng.choice([n for n in (1, 2, 3, 4, 6) if expand * like.hidden_size % n == 0])
+    layers, experts = rng.randint(1, 4), rng.choice([0, 0, 2, 4])
+    # transformers cannot generate without a layer of attention.
+    kinds = [rng.choice(["linear_attention", "linear_attention", "full_attention"])
+             for _ in range(layers - 1)] + ["full_attention"]
+    rng.shuffle(kinds)
+    return transformers.GraniteMoeHybridConfig(
+        vocab_size=like.vocab_size, max_position_embeddings=like.max_position_embeddings,
+        hidden_size=like.hidden_size, head_dim=like.head_dim, num_hidden_layers=layers,
+        num_attention_heads=like.num_attention_heads,
+        num_key_value_heads=like.num_key_value_heads, rms_norm_eps=like.rms_norm_eps,
+        tie_word_embeddings=like.tie_word_embeddings, rope_parameters=like.rope_parameters,
+        position_embedding_type=rng.choice([None, None, "nope", "rope"]),
+        shared_intermediate_size=like.intermediate_size, intermediate_size=rng.choice([8, 20]),
+        num_local_experts=experts, num_experts_per_tok=rng.randint(1, max(1, experts)),
+        layer_types=kinds,
+        mamba_expand=expand, mamba_n_heads=heads, mamba_d_head=expand * like.hidden_size // heads,
+        mamba_n_groups=rng.choice([n for n in (1, 2, 3) if heads % n == 0]),
+        mamba_d_state=rng.choice([4, 7, 16]), mamba_d_conv=rng.choice([2, 3, 4]),
+        mamba_conv_bias=rng.random() < 0.7, mamba_chunk_size=rng.choice([8, 64, 256]),
+        embedding_multiplier=rng.choice([1.0, 3.0]), residual_multiplier=rng.choice([1.0, 0.22]),
+        attention_multiplier=rng.choice([1.0, 0.3]), logits_scaling=rng.choice([1.0, 4.0]))
+
+
 def arcee(rng):
     return llama_like(rng, transformers.ArceeConfig, **biased(rng))
 
@@ -451,6 +478,7 @@ KINDS = {
     "glm": (glm, transformers.GlmForCausalLM),
     "glm4": (glm4, transformers.Glm4ForCausalLM),
     "granite": (granite, transformers.GraniteForCausalLM),
+    "granite_hybrid": (granite_hybrid, transformers.GraniteMoeHybridForCausalLM),
     "arcee": (arcee, transformers.ArceeForCausalLM),
     "glm4_moe": (glm4_moe, transformers.Glm4MoeForCausalLM),
     "dots1": (dots1, transformers.Dots1ForCausalLM),

@@ -1,6 +1,6 @@
-"""Models with gated delta nets (Qwen3-Next and 3.5) and Llama 4 in 64 bits, over sequences of
-several chunks: logits and 20 training steps are those of transformers, whose code computes in 32
-bits unless told otherwise."""
+"""Models with gated delta nets (Qwen3-Next and 3.5) or Mamba-2 (Granite 4), and Llama 4 in 64 bits,
+over sequences of several chunks: logits and 20 training steps are those of transformers, whose code
+computes in 32 bits unless told otherwise."""
 import json
 import sys
 
@@ -49,9 +49,10 @@ def in_double(monkeypatch):
         monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
         monkeypatch.setattr(sys.modules[type(model).__module__], "torch", DoubleTorch())
         model = model.double()
-        if hasattr(config, "num_experts"):
+        if hasattr(config, "num_experts") or config.model_type == "granitemoehybrid":
             model.set_experts_implementation("eager")
-        model.model.rotary_emb.forward = angles
+        if model.model.rotary_emb is not None:
+            model.model.rotary_emb.forward = angles
         return model
     return convert
 
@@ -87,7 +88,7 @@ def in_names_of_parts(state, config):
     return parts
 
 
-MODELS = ["qwen3_next", "qwen3_5", "qwen3_5_moe", "llama4"]
+MODELS = ["qwen3_next", "qwen3_5", "qwen3_5_moe", "llama4", "granite_hybrid"]
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -19,10 +19,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 // Names of leaves_model(). Together they cover every attribute that a model can have.
-const Names families = {"gpt",         "alibi",      "bert",         "llama",         "windows",
-                        "outputs",     "olmo",       "one key head", "gpt-oss",       "experts",
-                        "residual",    "latent",     "delta",        "delta experts", "mtp llama",
-                        "mtp windows", "mtp experts"};
+const Names families = {"gpt",         "alibi",       "bert",         "llama",         "windows",
+                        "outputs",     "olmo",        "one key head", "gpt-oss",       "experts",
+                        "residual",    "latent",      "delta",        "delta experts", "mtp llama",
+                        "mtp windows", "mtp experts", "llama4",       "mamba"};
 
 void as_gemma(ModelConfig& m) {
   m.tie_embeddings = m.scale_embedding = true;
@@ -70,16 +70,29 @@ void as_qwen3_next(ModelConfig& m) {
   m.linear_value_head_dim = 5;
 }
 
+// As Granite 4.
+void as_mamba(ModelConfig& m) {
+  m.position = PositionEncoding::none;
+  m.linear_layers = {0, 2};
+  m.linear_kind = LinearKind::mamba2;
+  m.linear_key_heads = 4;
+  m.linear_value_heads = 8;
+  m.linear_key_head_dim = 3;
+  m.linear_value_head_dim = 5;
+  m.linear_conv_bias = true;
+}
+
 // Eight query heads in four groups, or four heads with "gpt", "alibi", "bert" and "latent".
 Config leaves_model(const std::string& family, const std::string& precision) {
   const auto is = [&](const char* name) {
     return family == name || family == fmt::format("mtp {}", name);
   };
   const bool gpt = is("gpt") || is("alibi"), bert = is("bert"), latent = is("latent");
-  const std::string base = is("experts")                                             ? "experts"
-                           : is("delta experts") || is("residual") || latent || bert ? family
-                           : gpt                                                     ? "gpt"
-                                                                                     : "llama";
+  const std::string base = is("experts") ? "experts"
+                           : is("delta experts") || is("residual") || is("llama4") || latent || bert
+                               ? family
+                           : gpt ? "gpt"
+                                 : "llama";
   Config config = config_of(precision, 4, base);
   ModelConfig& m = config.model;
   m.ffn_hidden_size = 24;
@@ -94,7 +107,7 @@ Config leaves_model(const std::string& family, const std::string& precision) {
     m.num_heads = 8;
     m.num_kv_heads = 4;
     m.head_dim = 4;
-    m.qk_norm = true;
+    m.qk_norm = !is("llama4");  // which has its own
   }
   if (family.starts_with("mtp")) m.mtp_layers = 2;
   if (is("windows")) as_gemma(m);
@@ -106,6 +119,7 @@ Config leaves_model(const std::string& family, const std::string& precision) {
   }
   if (is("gpt-oss")) as_gpt_oss(m);
   if (is("delta") || is("delta experts")) as_qwen3_next(m);
+  if (is("mamba")) as_mamba(m);
   config.parallel.exact_block = bert ? 0 : 2;
   config.parallel.exact_leaves = 4;
   config.data.mask_prob = 1;  // BERT predicts every word

@@ -32,9 +32,9 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     return config;
   }
   ModelConfig& m = config.model;
-  const bool delta = family.starts_with("delta");
+  const bool delta = family.starts_with("delta"), mamba = family.starts_with("mamba");
   const bool llama = family == "experts" || family == "latent" || family == "residual" ||
-                     family == "longrope" || family == "llama4" || delta;
+                     family == "longrope" || family == "llama4" || delta || mamba;
   m.family = llama ? "llama" : family;
   m.num_layers = 4;
   m.hidden_size = 16;
@@ -63,6 +63,25 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.linear_value_heads = 4;
     m.linear_key_head_dim = 3;
     m.linear_value_head_dim = 5;
+  }
+  if (mamba) {  // as Granite 4
+    m.hidden_dropout = 0;
+    m.num_kv_heads = 2;
+    m.position = PositionEncoding::none;
+    m.residual_multiplier = 0.3;
+    m.linear_layers = {0, 1, 3};
+    m.linear_kind = LinearKind::mamba2;
+    m.linear_key_heads = 2;
+    m.linear_value_heads = 4;
+    m.linear_key_head_dim = 3;
+    m.linear_value_head_dim = 5;
+    m.linear_conv_bias = true;
+  }
+  if (family == "mamba experts") {
+    m.moe.num_experts = 8;
+    m.moe.ffn_hidden_size = 24;
+    m.moe.shared_ffn_hidden_size = 16;
+    m.moe.aux_loss_coeff = 0.01;
   }
   if (family == "delta experts") {
     m.moe.num_experts = 8;

@@ -170,6 +170,10 @@ TEST(RandomLayouts, GiveTheSameBitsWithChunks) {
   expect_the_same_bits({"llama4"}, from_environment("TRIREME_LAYOUTS", 2));
 }
 
+TEST(RandomLayouts, GiveTheSameBitsWithMamba) {
+  expect_the_same_bits({"mamba", "mamba experts"}, from_environment("TRIREME_LAYOUTS", 2));
+}
+
 TEST(RandomLayouts, GiveTheSameBitsWithLinearAttention) {
   expect_the_same_bits({"delta", "delta experts", "mtp delta experts"},
                        from_environment("TRIREME_LAYOUTS", 4));

@@ -248,27 +248,34 @@ std::vector<Field> model_fields() {
             "layer's input (Qwen3-Next)")
           .also("attn_output_gate"),
       FIELD(model, linear_layers, between(0, kManyLayers), "",
-            "layers that have linear attention, a gated delta net (Qwen3-Next), instead of "
-            "attention, counted from 0")
+            "layers that have linear attention instead of attention, counted from 0")
+          .of_weights(),
+      FIELD(model, linear_kind, any(), "",
+            "linear attention: a gated delta net (Qwen3-Next), or Mamba-2 (Granite 4), whose keys "
+            "are called B, queries C, and values x")
           .of_weights(),
       FIELD(model, linear_key_heads, between(0, kWide), "",
-            "linear attention: heads of queries and keys")
+            "linear attention: heads of queries and keys; with mamba2 its groups")
           .of_weights()
-          .also("linear_num_key_heads"),
+          .also("linear_num_key_heads mamba_n_groups"),
       FIELD(model, linear_value_heads, between(0, kWide), "",
             "linear attention: heads of values, a multiple of linear_key_heads")
           .of_weights()
-          .also("linear_num_value_heads"),
+          .also("linear_num_value_heads mamba_n_heads"),
       FIELD(model, linear_key_head_dim, between(0, kWide), "",
-            "linear attention: width of a query and of a key")
-          .of_weights(),
+            "linear attention: width of a query and of a key; with mamba2 of its state")
+          .of_weights()
+          .also("mamba_d_state"),
       FIELD(model, linear_value_head_dim, between(0, kWide), "",
             "linear attention: width of a value; 0: linear_key_head_dim")
-          .of_weights(),
+          .of_weights()
+          .also("mamba_d_head"),
       FIELD(model, linear_conv_width, between(1, 16), "tokens",
             "linear attention: width of the causal convolution of queries, keys and values")
           .of_weights()
-          .also("linear_conv_kernel_dim"),
+          .also("linear_conv_kernel_dim mamba_d_conv"),
+      FIELD(model, linear_conv_bias, any(), "", "linear attention: bias of this convolution")
+          .also("mamba_conv_bias"),
       FIELD(model, mtp_layers, between(0, 3), "",
             "multi-token prediction (DeepSeek-V3): number of modules after the last layer, each of "
             "which predicts one more token ahead in training; not used in generation and "

@@ -44,8 +44,16 @@ struct HuggingFaceExpertNames {
   const char *layer = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
   const char* shared = "shared_expert.";
   const char* router = "gate";
-  // Each tensor has all experts, with weights stored as [in, out].
-  enum class Joint : std::uint8_t { no, gate_before_up, gate_and_up_take_turns } joint = Joint::no;
+  // Each tensor has all experts, with weights stored as [in, out]; by_rows: as [out, in], in
+  // input_linear and output_linear.
+  enum class Joint : std::uint8_t {
+    no,
+    gate_before_up,
+    gate_and_up_take_turns,
+    by_rows
+  } joint = Joint::no;
+  // The shared expert is named like the MLP of a layer without experts.
+  bool shared_like_mlp = false;
 
   bool take_turns() const { return joint == Joint::gate_and_up_take_turns; }
 };
@@ -56,9 +64,9 @@ struct HuggingFaceLayerNames {
   // post_attention_layernorm before the MLP.
   const char *attention_out_norm = "post_attention_layernorm",
              *mlp_norm = "pre_feedforward_layernorm", *mlp_out_norm = "post_feedforward_layernorm";
-  const char* mlp = "mlp.";
+  const char *mlp = "mlp.", *gate_up = "gate_up_proj", *mlp_down = "down_proj";
   bool qkv_together = false;      // stored as qkv_proj: queries, keys, values
-  bool gate_up_together = false;  // stored as gate_up_proj: gate, up
+  bool gate_up_together = false;  // stored as `gate_up`: gate, up
   bool turns_neighbors = false;   // RoPE on adjacent pairs; ours pairs the halves of a head
   // The only module of multi-token prediction is "mtp.", without copies of the word tables; false:
   // modules are layers after the last one.
@@ -108,6 +116,7 @@ struct HuggingFaceKind {
   ROW(glm)                             \
   ROW(glm4)                            \
   ROW(granite)                         \
+  ROW(granite_hybrid)                  \
   ROW(arcee)                           \
   ROW(mixtral)                         \
   ROW(qwen2_moe)                       \

@@ -191,6 +191,41 @@ class NameTable {
     linear(ours + "out", theirs + "out_proj", h, values, false);
   }
 
+  // Mamba-2. Ours has for each group its C, its B and its values (x); theirs the channels x, B and
+  // C of all groups, in one projection behind the gates and before the time steps.
+  void mamba(const std::string& ours, const std::string& theirs) {
+    const std::int64_t groups = m_.linear_key_heads, heads = m_.linear_value_heads;
+    const std::int64_t key = m_.linear_key_head_dim, keys = groups * key, h = m_.hidden_size;
+    const std::int64_t value = heads / groups * m_.linear_value_head_dim, values = groups * value;
+    const std::int64_t channels = 2 * keys + values, own = 2 * key + value;
+    const auto by_channels = [&](const std::string& name, const Shape& shape, std::size_t their,
+                                 std::int64_t first) {
+      const std::size_t our = mapping_.add_ours({ours + name, shape});
+      for (std::int64_t g = 0; g < groups; ++g) {
+        mapping_.link(our, g * own, their, first + values + keys + g * key, key);
+        mapping_.link(our, g * own + key, their, first + values + g * key, key);
+        mapping_.link(our, g * own + 2 * key, their, first + g * value, value);
+      }
+    };
+    const std::size_t all =
+        mapping_.add_theirs({theirs + "in_proj.weight", {values + channels + heads, h}});
+    mapping_.link(mapping_.add_ours({ours + "gate.weight", {values, h}}), 0, all, 0, values);
+    by_channels("qkv.weight", {channels, h}, all, values);
+    mapping_.link(mapping_.add_ours({ours + "rates.weight", {heads, h}}), 0, all, values + channels,
+                  heads);
+    const std::int64_t width = m_.linear_conv_width;
+    by_channels("conv.weight", {channels, width},
+                mapping_.add_theirs({theirs + "conv1d.weight", {channels, 1, width}}), 0);
+    if (m_.linear_conv_bias)
+      by_channels("conv.bias", {channels},
+                  mapping_.add_theirs({theirs + "conv1d.bias", {channels}}), 0);
+    same(ours + "a_log", theirs + "A_log", {heads});
+    same(ours + "dt_bias", theirs + "dt_bias", {heads});
+    same(ours + "skip", theirs + "D", {heads});
+    same(ours + "norm.weight", theirs + "norm.weight", {values});
+    linear(ours + "out", theirs + "out_proj", h, values, false);
+  }
+
   // Two of their linear layers, concatenated by rows in ours.
   void stacked(const std::string& ours, const std::string& first, const std::string& second,
                std::int64_t out, std::int64_t in, bool bias) {
@@ -236,13 +271,12 @@ class NameTable {
   }
 
   // Same for fused experts, which are stored alike: ours flattens the first two dimensions to rows.
-  void fused_experts(const std::string& ours, const std::string& theirs) {
+  void fused_experts(const std::string& ours, const std::string& up, const std::string& down) {
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
     const std::int64_t hidden = m_.hidden_size;
     mapping_.add({ours + "up.weight", {count * 2 * inner, hidden}},
-                 {theirs + "gate_up_proj", {count, 2 * inner, hidden}});
-    mapping_.add({ours + "down.weight", {count * hidden, inner}},
-                 {theirs + "down_proj", {count, hidden, inner}});
+                 {up, {count, 2 * inner, hidden}});
+    mapping_.add({ours + "down.weight", {count * hidden, inner}}, {down, {count, hidden, inner}});
   }
 
   // The experts of a layer as gpt-oss and Llama 4 store them, with any biases. Ours has in one

@@ -55,12 +55,26 @@ TensorMapping map_bloom(const ModelConfig& m, const HuggingFaceKind&, ExpertStor
   return table.take();
 }
 
+// An MLP of `width` of a Llama relative.
+void map_mlp(NameTable& table, const ModelConfig& m, std::int64_t width, const std::string& ours,
+             const std::string& theirs, const HuggingFaceLayerNames& names) {
+  const std::int64_t h = m.hidden_size;
+  if (!has_gate(m))
+    table.linear(ours + "up", theirs + "up_proj", width, h, m.bias);
+  else if (names.gate_up_together)
+    table.linear(ours + "up", theirs + names.gate_up, 2 * width, h, m.bias);
+  else
+    table.stacked(ours + "up", theirs + "gate_proj", theirs + "up_proj", width, h, m.bias);
+  table.linear(ours + "down", theirs + names.mlp_down, h, width, m.bias);
+}
+
 // An MoE layer of a Llama relative: router, experts, optional shared expert. In memory all kinds
 // have the same names.
 void map_experts(NameTable& table, const ModelConfig& m, const std::string& ours,
-                 const std::string& theirs, const HuggingFaceExpertNames& own,
-                 ExpertStorage storage) {
-  const bool joint = own.joint != HuggingFaceExpertNames::Joint::no;
+                 const std::string& theirs, const HuggingFaceKind& kind, ExpertStorage storage) {
+  using Joint = HuggingFaceExpertNames::Joint;
+  const HuggingFaceExpertNames& own = kind.experts;
+  const bool joint = own.joint != Joint::no;
   const bool fused = storage == ExpertStorage::fused && !joint;
   const std::int64_t h = m.hidden_size, shared = m.moe.shared_ffn_hidden_size;
   const std::string sparse = theirs + (fused ? HuggingFaceExpertNames{}.layer : own.layer);
@@ -73,13 +87,18 @@ void map_experts(NameTable& table, const ModelConfig& m, const std::string& ours
                {m.moe.num_experts});
   }
   const std::string our_experts = ours + "mlp.experts.", experts = sparse + "experts.";
-  if (joint)
+  if (own.joint == Joint::by_rows)
+    table.fused_experts(our_experts, sparse + "input_linear.weight",
+                        sparse + "output_linear.weight");
+  else if (joint)
     table.joint_experts(our_experts, experts, own);
   else if (fused)
-    table.fused_experts(our_experts, experts);
+    table.fused_experts(our_experts, experts + "gate_up_proj", experts + "down_proj");
   else
     table.experts(our_experts, experts, own);
   if (shared == 0) return;
+  if (own.shared_like_mlp)
+    return map_mlp(table, m, shared, ours + "mlp.shared.", theirs + kind.layers.mlp, kind.layers);
   const std::string both = sparse + own.shared;
   table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
   table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
@@ -104,18 +123,6 @@ void map_attention(NameTable& table, const ModelConfig& m, const std::string& ou
   table.linear(ours + "out", theirs + "o_proj", m.hidden_size, table.query_width(), m.bias);
 }
 
-void map_mlp(NameTable& table, const ModelConfig& m, const std::string& ours,
-             const std::string& theirs, const HuggingFaceLayerNames& names) {
-  const std::int64_t h = m.hidden_size, ffn = m.ffn_hidden_size;
-  if (!has_gate(m))
-    table.linear(ours + "up", theirs + "up_proj", ffn, h, m.bias);
-  else if (names.gate_up_together)
-    table.linear(ours + "up", theirs + "gate_up_proj", 2 * ffn, h, m.bias);
-  else
-    table.stacked(ours + "up", theirs + "gate_proj", theirs + "up_proj", ffn, h, m.bias);
-  table.linear(ours + "down", theirs + "down_proj", h, ffn, m.bias);
-}
-
 // A block like those of `layer`.
 void map_block(NameTable& table, const ModelConfig& m, const HuggingFaceKind& kind,
                ExpertStorage storage, std::int64_t layer, const std::string& ours,
@@ -124,7 +131,9 @@ void map_block(NameTable& table, const ModelConfig& m, const HuggingFaceKind& ki
   const bool both = m.norm_placement == NormPlacement::both,
              after = both || m.norm_placement == NormPlacement::output;
   if (both || !after) table.norm(ours + "input_norm", theirs + "input_layernorm");
-  if (m.linear_in_layer(layer))
+  if (m.linear_in_layer(layer) && m.linear_kind == LinearKind::mamba2)
+    table.mamba(ours + "linear_attention.", theirs + "mamba.");
+  else if (m.linear_in_layer(layer))
     table.linear_attention(ours + "linear_attention.", theirs + "linear_attn.", names.linear_parts);
   else
     map_attention(table, m, ours + "attention.", theirs + "self_attn.", names);
@@ -133,9 +142,9 @@ void map_block(NameTable& table, const ModelConfig& m, const HuggingFaceKind& ki
   if (both) table.norm(ours + "mlp_norm", theirs + names.mlp_norm);
   if (after) table.norm(ours + "mlp_out_norm", theirs + names.mlp_out_norm);
   if (m.moe.in_layer(layer))
-    map_experts(table, m, ours, theirs, kind.experts, storage);
+    map_experts(table, m, ours, theirs, kind, storage);
   else
-    map_mlp(table, m, ours + "mlp.", theirs + names.mlp, names);
+    map_mlp(table, m, m.ffn_hidden_size, ours + "mlp.", theirs + names.mlp, names);
 }
 
 // Name of a module of multi-token prediction.

@@ -1,4 +1,4 @@
-// Gated delta rule of linear attention.
+// Gated delta rule of linear attention, and the state space of Mamba-2.
 #include "backend/cpu/workspace.h"
 #include "graph/ops/definitions.h"
 #include "graph/ops/ops.h"
@@ -18,18 +18,20 @@ void infer(Graph& g, Node& node) {
   const Value& qkv = g.value(node.inputs[0]);
   require(qkv.shape[0] == rows && qkv.shape.back() == rule.qkv_cols(), g, node,
           "qkv must be [batch * seq, groups * (2 * key_dim + per_group * value_dim)]");
-  require(g.value(node.inputs[1]).shape.count() == rows * 2 * rule.heads(), g, node,
-          "rates must be [batch * seq, 2, heads]");
+  require(g.value(node.inputs[1]).shape.count() == rows * rule.rate_cols(), g, node,
+          "rates must be [batch * seq, 2, heads], or [batch * seq, 3, heads] in a state space");
   add_output(g, node, 0, g.compute(), {rows, rule.y_cols()});
 }
 
 // Products of a chunk of n positions: two of keys and queries with keys [n, n], what both read from
-// the state, the updates' own and their share of the output, and what they write to the state.
+// the state, the updates' own and their share of the output, and what they write to the state. In a
+// state space keys meet queries only, and read nothing.
 double flops(const Graph&, const Node& node) {
   const auto& rule = node.as<DeltaRule>();
   const double n = 64, k = static_cast<double>(rule.key_dim);
   const double v = static_cast<double>(rule.value_dim);
-  const double of_row = 2 * (2 * n * k + 3 * k * v + n * v + n * v / 2);
+  const double of_row = 2 * (rule.state_space ? n * k + 2 * k * v + n * v
+                                              : 2 * n * k + 3 * k * v + n * v + n * v / 2);
   return of_row * static_cast<double>(rule.batch * rule.seq * rule.heads());
 }
 

@@ -1,4 +1,5 @@
-// Gates of heads: of attention (Qwen3-Next), and with a norm of each head of linear attention.
+// Gates of heads: of attention (Qwen3-Next), and with a norm before them (linear attention of the
+// gated delta net) or after them (Mamba-2).
 #include <algorithm>
 
 #include "backend/cpu/kernels.h"
@@ -20,8 +21,9 @@ void infer(Graph& g, Node& node) {
   const Value x = g.value(node.inputs[0]);
   require(x.shape.back() % a.head_dim == 0 && g.value(node.inputs[1]).shape == x.shape, g, node,
           "x and gate must be [rows, heads * head_dim]");
-  require(a.norm ? g.value(node.inputs[2]).shape.count() == a.head_dim : node.inputs[2] == no_value,
-          g, node, "the weight of the norm has head_dim elements");
+  const std::int64_t weights = a.weights(x.shape.back() / a.head_dim);
+  require(a.norm ? g.value(node.inputs[2]).shape.count() == weights : node.inputs[2] == no_value, g,
+          node, "the weight of the norm has head_dim elements, or those of all heads");
   add_output(g, node, 0, g.compute(), x.shape);
 }
 
@@ -54,9 +56,10 @@ void infer_grad(Graph& g, Node& node) {
 std::int64_t workspace_grad(const Target&, const Graph& g, const Node& node) {
   const auto& a = node.as<GateHeadsAttributes>();
   if (!a.norm) return 0;
-  const std::int64_t rows = RowBlocks(g, g.value(node.inputs[1]).shape[0]).rows;
-  return block_gradient_bytes(g, a.head_dim) +
-         size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, a.head_dim);
+  const Shape x = g.value(node.inputs[1]).shape;
+  const std::int64_t rows = RowBlocks(g, x[0]).rows, weights = a.weights(x.back() / a.head_dim);
+  return block_gradient_bytes(g, weights) +
+         size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, weights);
 }
 
 void launch_grad(const Launch& l) {
@@ -66,9 +69,11 @@ void launch_grad(const Launch& l) {
     GateHeadsShape shape = gate_shape(a, l.input_value(1));
     const bool exact = a.norm && l.graph.exact_block() > 0;
     auto* const memory = static_cast<std::byte*>(l.workspace);
-    A* const rest = exact ? reinterpret_cast<A*>(memory + block_gradient_bytes(l.graph, a.head_dim))
+    const std::int64_t weights = a.weights(shape.heads);
+    A* const rest = exact ? reinterpret_cast<A*>(memory + block_gradient_bytes(l.graph, weights))
                           : static_cast<A*>(l.workspace);
-    const std::int64_t leaves = exact ? std::max<std::int64_t>(1, a.leaves) : 1;
+    // Each head's own weights have no part of other leaves.
+    const std::int64_t leaves = exact && !a.gates_first ? std::max<std::int64_t>(1, a.leaves) : 1;
     TRIREME_CHECK(shape.heads % leaves == 0);
     const RowBlocks blocks(l.graph, shape.rows);
     const std::int64_t count = exact ? blocks.count : 1;

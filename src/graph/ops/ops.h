@@ -77,22 +77,24 @@ ValueId cached_attention(Graph& g, ValueId qkv, ValueId key_cache, ValueId value
                          ValueId lengths, const AttentionAttributes& attributes,
                          ValueId sinks = no_value);
 
-// --- linear attention (gated delta net)
+// --- linear attention (gated delta net, Mamba-2)
 // What its ops read of the positions; each may be no_value (SequencePlaces).
 struct SequenceInputs {
   ValueId first_visible = no_value, lengths = no_value, new_tokens = no_value;
 };
-// SiLU of a causal convolution of each channel; weight is [channels, width]. `inputs`: the cache of
-// generation, [batch, width - 1, channels].
-ValueId short_conv(Graph& g, ValueId x, ValueId weight, const ShortConvRule& rule,
+// SiLU of a causal convolution of each channel; weight is [channels, width], the bias [channels] or
+// no_value. `inputs`: the cache of generation, [batch, width - 1, channels].
+ValueId short_conv(Graph& g, ValueId x, ValueId weight, ValueId bias, const ShortConvRule& rule,
                    const SequenceInputs& places, ValueId inputs = no_value);
-// Logarithms of decays, and rates of writing: [rows, 2, heads].
-ValueId decay_rates(Graph& g, ValueId ba, ValueId a_log, ValueId dt_bias, const DecayRule& rule);
+// Logarithms of decays, and rates of writing: [rows, 2, heads]; with time steps skips as well.
+ValueId decay_rates(Graph& g, ValueId ba, ValueId a_log, ValueId dt_bias, const DecayRule& rule,
+                    ValueId skip = no_value);
 // [rows, heads * value_dim]. `state`: the cache of generation, [batch, heads, key_dim, value_dim],
 // in the accumulation type.
 ValueId delta_rule(Graph& g, ValueId qkv, ValueId rates, const DeltaRule& rule,
                    const SequenceInputs& places, ValueId state = no_value);
-// norm(x) * activation(gate) by head; weight is [head_dim], or no_value without the norm.
+// norm(x) * activation(gate) by head, or the norm of that product; weight: as in GateHeadsRule, or
+// no_value without the norm.
 ValueId gate_heads(Graph& g, ValueId x, ValueId gate, ValueId weight,
                    const GateHeadsAttributes& attributes);
 

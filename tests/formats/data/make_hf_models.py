@@ -70,6 +70,15 @@ MODELS = {
                             no_rope_layers=[1, 0], attention_chunk_size=7, floor_scale=10,
                             attn_scale=0.4, eos_token_id=None,
                             rope_parameters={"rope_type": "default", "rope_theta": 500.0})),
+    "granite_hybrid": lambda: tf.GraniteMoeHybridForCausalLM(
+        tf.GraniteMoeHybridConfig(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                                  intermediate_size=12, shared_intermediate_size=20,
+                                  num_hidden_layers=2, num_attention_heads=2,
+                                  num_key_value_heads=1, num_local_experts=3, mamba_n_heads=4,
+                                  mamba_n_groups=2, mamba_d_head=8, mamba_d_state=6,
+                                  attention_multiplier=0.3, embedding_multiplier=2.0,
+                                  residual_multiplier=0.5, logits_scaling=0.5, eos_token_id=None,
+                                  layer_types=["linear_attention", "full_attention"])),
 }
 
 
@@ -123,7 +132,7 @@ def main():
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name in ("linear_rope", "phi3_longrope"):
             spell_as_before(folder / "config.json")
-        if name in ("phi3_longrope", "qwen3_5", "llama4"):
+        if name in ("phi3_longrope", "qwen3_5", "llama4", "granite_hybrid"):
             write_golden(folder, golden_of_several_lengths(model))
             continue
         # Scaled positions go beyond the length before scaling.

@@ -269,9 +269,9 @@ ops::SequenceInputs places(Graph& g, bool packed) {
 
 template <bool packed>
 void build_short_conv(Graph& g) {
-  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6);
-  const ValueId y =
-      ops::short_conv(g, x, parameter(g, {6, 3}), {{batch, seq}, 6, 3}, places(g, packed));
+  const ValueId x = activation_of(g, g.segment_input({rows, 4}), 6), weight = parameter(g, {6, 3});
+  const ValueId y = ops::short_conv(g, x, weight, packed ? parameter(g, {6}) : no_value,
+                                    {{batch, seq}, 6, 3}, places(g, packed));
   g.set_output(activation_of(g, y, 5));
 }
 
@@ -287,13 +287,25 @@ void build_delta_rule(Graph& g) {
   g.set_output(activation_of(g, y, 5));
 }
 
-template <bool norm>
+template <bool packed>
+void build_state_space(Graph& g) {
+  constexpr DeltaRule rule{{batch, seq}, 2, 2, 3, 4, true};
+  const ValueId x = g.segment_input({rows, 4});
+  const ValueId steps = activation_of(g, x, 4), a_log = parameter(g, {4});
+  const ValueId dt_bias = parameter(g, {4});
+  const ValueId rates = ops::decay_rates(g, steps, a_log, dt_bias, {2, 2, true}, parameter(g, {4}));
+  const ValueId y =
+      ops::delta_rule(g, activation_of(g, x, rule.qkv_cols()), rates, rule, places(g, packed));
+  g.set_output(activation_of(g, y, 5));
+}
+
+template <bool norm, bool gates_first = false>
 void build_gate_heads(Graph& g) {
   const ValueId x = g.segment_input({rows, 4});
   const ValueId values = activation_of(g, x, 6), gate = activation_of(g, x, 6);
-  const ValueId weight = norm ? parameter(g, {3}) : no_value;
-  g.set_output(activation_of(
-      g, ops::gate_heads(g, values, gate, weight, {{3, norm, norm, norm ? 1e-3 : 0}}), 5));
+  const ValueId weight = norm ? parameter(g, {gates_first ? 6 : 3}) : no_value;
+  const GateHeadsAttributes attributes{{3, norm, norm, norm ? 1e-3 : 0, gates_first}};
+  g.set_output(activation_of(g, ops::gate_heads(g, values, gate, weight, attributes), 5));
 }
 
 using enum ActivationKind;
@@ -362,8 +374,11 @@ const std::vector<Case> cases = {
     {"ShortConvWithinDocuments", build_short_conv<true>},
     {"DeltaRule", build_delta_rule<false>},
     {"DeltaRuleWithinDocuments", build_delta_rule<true>},
+    {"StateSpace", build_state_space<false>},
+    {"StateSpaceWithinDocuments", build_state_space<true>},
     {"GateHeads", build_gate_heads<false>},
     {"GateNormalizedHeads", build_gate_heads<true>},
+    {"NormGatedHeads", build_gate_heads<true, true>},
     {"Reorder", build_reorder},
     {"Add", build_add<true, no_dropout>},
     {"AddDropout", build_add<true, dropping>},

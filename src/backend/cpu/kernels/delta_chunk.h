@@ -7,6 +7,9 @@
 //   y_i = E_i q_i S + sum over j <= i of D_ij (q_i . k_j) u_j
 //   S' = (decay of the chunk) S + sum of F_j k_j^T u_j
 // A decay is zero from one document to another.
+//
+// In the state space of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060) u_i is b_i v_i, y_i has the
+// value times the head's skip in addition, and keys and queries have any length.
 #pragma once
 
 #include "backend/cpu/delta_sizes.h"
@@ -40,10 +43,11 @@ struct DeltaHead {
   E* in_y(E* y, std::int64_t position) const {
     return y + row(position) * s.y_cols() + head * s.value_dim;
   }
-  // The position's logarithm of the decay; its rate of writing follows after all heads.
+  // The position's logarithm of the decay; its rate of writing follows after all heads, then its
+  // skip.
   template <class E>
   E* in_rates(E* rates, std::int64_t position) const {
-    return rates + row(position) * 2 * s.heads() + head;
+    return rates + row(position) * s.rate_cols() + head;
   }
   // First position of a position's document.
   std::int64_t first_visible(std::int64_t position) const {
@@ -114,6 +118,7 @@ struct DeltaChunk {
   alignas(64) A keys[rows * rows];               // D_ij (k_i . k_j), zero from the diagonal on
   alignas(64) A system[rows * rows];             // -b_i D_ij (k_i . k_j)
   A from_state[rows], to_end[rows], rate[rows];  // E, F, b
+  A skip;                                        // of the head, in a state space
 
   // Reads positions [at, at + n), of which there is at least one.
   void load_rows(const DeltaHead<T>& head, const T* qkv, const A* rates, std::int64_t at,
@@ -125,10 +130,17 @@ struct DeltaChunk {
     wk = delta_key_cols(s);
     wv = delta_value_cols(s);
     const A shrink = reciprocal_root(static_cast<A>(s.key_dim));
+    skip = s.state_space ? head.in_rates(rates, at)[2 * s.heads()] : A{0};
     for (std::int64_t i = 0; i < n; ++i) {
       const T* const query = head.in_qkv(qkv, at + i, head.query_column());
-      normalize_row(q + i * wk, query, s.key_dim, shrink);
-      normalize_row(k + i * wk, head.in_qkv(qkv, at + i, head.key_column()), s.key_dim, A{1});
+      const T* const key = head.in_qkv(qkv, at + i, head.key_column());
+      if (s.state_space) {
+        copy_padded(q + i * wk, query, s.key_dim, wk);
+        copy_padded(k + i * wk, key, s.key_dim, wk);
+      } else {
+        normalize_row(q + i * wk, query, s.key_dim, shrink);
+        normalize_row(k + i * wk, key, s.key_dim, A{1});
+      }
       copy_padded(v + i * wv, head.in_qkv(qkv, at + i, head.value_column()), s.value_dim, wv);
       rate[i] = head.in_rates(rates, at + i)[s.heads()];
     }
@@ -141,8 +153,13 @@ struct DeltaChunk {
     set_decays(head, rates);
   }
 
-  // Computes the products of keys with each other and, if wanted, with queries.
-  void multiply_keys(bool with_queries) {
+  // Computes the products of keys with each other, unless in a state space, and, if wanted, with
+  // queries.
+  void multiply_keys(bool with_queries, bool state_space) {
+    if (state_space) {
+      if (with_queries) multiply_queries();
+      return;
+    }
     transpose(other, padded, k, wk, padded, wk);
     multiply(keys, k, other);
     if (with_queries) multiply(scores, q, other);
@@ -159,8 +176,13 @@ struct DeltaChunk {
     }
   }
 
-  // Updates u from the state, and what keys read from it, in `read`.
-  void solve(A* read, const A* state) {
+  // Updates u from the state, and what keys read from it, in `read`; of a state space without them.
+  void solve(A* read, const A* state, bool state_space) {
+    if (state_space) {
+      for (std::int64_t i = 0; i < padded; ++i)
+        scale_row<false>(u + i * wv, v + i * wv, rate[i], wv);
+      return;
+    }
     delta_product(read, wv, {k, wk, 1}, {state, wv}, padded, wv, wk, false);
     for (std::int64_t i = 0; i < padded; ++i) {
       scale_row<false>(u + i * wv, v + i * wv, rate[i], wv);
@@ -184,6 +206,18 @@ struct DeltaChunk {
   }
 
  private:
+  void multiply_queries() {
+    transpose(other, padded, k, wk, padded, wk);
+    multiply(scores, q, other);
+    constexpr int lanes = Vec<A>::lanes;
+    for (std::int64_t i = 0; i < padded; ++i) {
+      for (std::int64_t j = 0; j < padded; j += lanes) {
+        A* const at = scores + i * rows + j;
+        store(at, load(at) * load(decays + i * rows + j));
+      }
+    }
+  }
+
   // Adds to each of 16 updates what follows from those before it.
   void substitute(std::int64_t block) {
     constexpr int lanes = Vec<A>::lanes;

@@ -1,4 +1,5 @@
-// Gradient of the gated delta rule for the value heads that share a key head, in one sequence.
+// Gradient of the gated delta rule, or of a state space, for the value heads that share a key head,
+// in one sequence.
 // States before each chunk and updates are computed again, then chunks follow from last to first.
 #pragma once
 
@@ -25,6 +26,7 @@ class DeltaGroupGrad {
     alignas(64) A dscores[rows * rows], dsystem[rows * rows];
     // Gradients of the decays, of the rates, and of the sums of logarithms of decays.
     A dfrom_state[rows], dto_end[rows], drate[rows];
+    A dskip[rows];
     double dsum[rows];
   };
 
@@ -56,6 +58,11 @@ class DeltaGroupGrad {
     const DeltaHead<T> any{s_, sample_, group_ * s_.per_group};
     const A shrink = reciprocal_root(static_cast<A>(s_.key_dim));
     for (std::int64_t p = 0; p < s_.seq; ++p) {
+      if (s_.state_space) {
+        write_row(head_row(any, p, any.query_column()), dq_ + p * wk_, s_.key_dim);
+        write_row(head_row(any, p, any.key_column()), dk_ + p * wk_, s_.key_dim);
+        continue;
+      }
       write_normalized(any, p, any.query_column(), dq_, shrink);
       write_normalized(any, p, any.key_column(), dk_, A{1});
     }
@@ -68,14 +75,14 @@ class DeltaGroupGrad {
   void load_chunk(const DeltaHead<T>& head, std::int64_t chunk, bool with_queries) {
     const std::int64_t first = chunk * rows, rest = s_.seq - first;
     c_.load_rows(head, o_.qkv, o_.rates, first, rest < rows ? rest : rows);
-    c_.multiply_keys(with_queries);
+    c_.multiply_keys(with_queries, s_.state_space);
   }
 
   void keep_states(const DeltaHead<T>& head) {
     for (std::int64_t i = 0; i < wk_ * wv_; ++i) states_[i] = 0;
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       load_chunk(head, chunk, false);
-      c_.solve(m_.read, state(chunk));
+      c_.solve(m_.read, state(chunk), s_.state_space);
       __builtin_memcpy(updates(chunk), c_.u, c_.padded * wv_ * sizeof(A));
       if (chunk + 1 == chunks_) break;
       __builtin_memcpy(state(chunk + 1), state(chunk), wk_ * wv_ * sizeof(A));
@@ -99,9 +106,14 @@ class DeltaGroupGrad {
     transpose(m_.update_columns, c_.padded, c_.u, wv_, c_.padded, wv_);
     add_reads_of_state(dq, adds);
     add_writes_to_state(dk, adds);
-    solve_updates();
-    add_updates(head, chunk, dk);
-    add_products(dq, dk);
+    if (s_.state_space) {
+      add_values(head);
+      add_scores(dq, dk);
+    } else {
+      solve_updates();
+      add_updates(head, chunk, dk);
+      add_products(dq, dk);
+    }
     add_decays(head, state(chunk));
     advance_back();
   }
@@ -170,15 +182,45 @@ class DeltaGroupGrad {
       m_.drate[i] = dot_rows(du, c_.v + i * wv_, wv_) - c_.from_state[i] * by_read;
       m_.dfrom_state[i] -= c_.rate[i] * by_read;
       scale_row<false>(du, du, c_.rate[i], wv_);
-      if (i < c_.count) {
-        T* const to = head.in_qkv(o_.dqkv, c_.first + i, head.value_column());
-        for_vectors<lanes_of<T>>(s_.value_dim, [&](std::int64_t j, auto n) TRIREME_INLINE_LAMBDA {
-          store(to + j, load(du + j, n), n);
-        });
-      }
+      if (i < c_.count)
+        write_row(head_row(head, c_.first + i, head.value_column()), du, s_.value_dim);
       scale_row<false>(du, du, -c_.from_state[i], wv_);
     }
     delta_product(dk, wk_, {m_.du, wv_, 1}, {m_.state_columns, wk_}, c_.padded, wk_, wv_, true);
+  }
+
+  // In a state space: b_i v_i, and the values' own share of y.
+  void add_values(const DeltaHead<T>& head) {
+    for (std::int64_t i = 0; i < c_.padded; ++i) {
+      A* const du = m_.du + i * wv_;
+      const A* const dy = m_.dy + i * wv_;
+      m_.drate[i] = dot_rows(du, c_.v + i * wv_, wv_);
+      m_.dskip[i] = dot_rows(dy, c_.v + i * wv_, wv_);
+      scale_row<false>(du, du, c_.rate[i], wv_);
+      scale_row<true>(du, dy, c_.skip, wv_);
+      if (i < c_.count)
+        write_row(head_row(head, c_.first + i, head.value_column()), du, s_.value_dim);
+    }
+  }
+
+  // In a state space: D_ij (q_i . k_j).
+  void add_scores(A* dq, A* dk) {
+    delta_product(m_.dscores, rows, {m_.dy, wv_, 1}, {m_.update_columns, c_.padded}, c_.padded,
+                  c_.padded, wv_, false);
+    for (std::int64_t i = 0; i < c_.padded; ++i) {
+      A* const dscores = m_.dscores + i * rows;
+      const std::int64_t at = i * rows;
+      double all = 0;
+      for (std::int64_t j = 0; j < i; ++j) {
+        const auto log_decay = static_cast<double>(dscores[j] * c_.scores[at + j]);
+        m_.dsum[j] -= log_decay;
+        all += log_decay;
+      }
+      m_.dsum[i] += all;
+      for (std::int64_t j = 0; j < c_.padded; ++j) dscores[j] *= c_.decays[at + j];
+    }
+    delta_product(dq, wk_, {m_.dscores, rows, 1}, {c_.k, wk_}, c_.padded, wk_, c_.padded, true);
+    delta_product(dk, wk_, {m_.dscores, 1, rows}, {c_.q, wk_}, c_.padded, wk_, c_.padded, true);
   }
 
   // D_ij (q_i . k_j) and -b_i D_ij (k_i . k_j)
@@ -226,6 +268,7 @@ class DeltaGroupGrad {
       sum += m_.dsum[i];
       rates[0] = static_cast<A>(sum);
       rates[s_.heads()] = m_.drate[i];
+      if (s_.state_space) rates[2 * s_.heads()] = m_.dskip[i];
     }
   }
 
@@ -235,7 +278,17 @@ class DeltaGroupGrad {
       scale_row<false>(m_.dstate + i * wv_, m_.dstate + i * wv_, c_.chunk_decay, wv_);
     add_rows(m_.other, c_.q, c_.from_state, false);
     delta_product(m_.dstate, wv_, {m_.other, 1, wk_}, {m_.dy, wv_}, wk_, wv_, c_.padded, true);
+    if (s_.state_space) return;
     delta_product(m_.dstate, wv_, {c_.k, 1, wk_}, {m_.du, wv_}, wk_, wv_, c_.padded, true);
+  }
+
+  T* head_row(const DeltaHead<T>& head, std::int64_t position, std::int64_t column) const {
+    return head.in_qkv(o_.dqkv, position, column);
+  }
+  static void write_row(T* to, const A* from, std::int64_t count) {
+    for_vectors<lanes_of<T>>(count, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+      store(to + i, load(from + i, n), n);
+    });
   }
 
   // Writes the gradient of a row x, where d is that of factor * x / length.
@@ -245,7 +298,7 @@ class DeltaGroupGrad {
     const A scale = normalize_row(unit, head.in_qkv(o_.qkv, position, column), s_.key_dim, A{1});
     const A* const grad = d + position * wk_;
     const A along = dot_rows(unit, grad, wk_);
-    T* const to = head.in_qkv(o_.dqkv, position, column);
+    T* const to = head_row(head, position, column);
     for_vectors<lanes_of<T>>(s_.key_dim, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
       store(to + i, splat(scale * factor) * (load(grad + i, n) - splat(along) * load(unit + i, n)),
             n);

@@ -1,4 +1,4 @@
-// Gated delta rule of linear attention, chunk by chunk along each sequence.
+// Gated delta rule and state space of linear attention, chunk by chunk along each sequence.
 #include "backend/cpu/kernels/attention_scratch.h"
 #include "backend/cpu/kernels/delta_chunk.h"
 #include "backend/cpu/kernels/delta_grad.h"
@@ -47,8 +47,8 @@ void run_head(const DeltaHead<T>& head, T* y, const T* qkv, const Acc<T>* rates,
   for (std::int64_t first = 0; first < count; first += delta_chunk) {
     const std::int64_t rest = count - first;
     chunk.load_rows(head, qkv, rates, first, rest < delta_chunk ? rest : delta_chunk);
-    chunk.multiply_keys(true);
-    chunk.solve(scratch.y, scratch.state);
+    chunk.multiply_keys(true, s.state_space);
+    chunk.solve(scratch.y, scratch.state, s.state_space);
     for (std::int64_t i = 0; i < chunk.padded; ++i)
       scale_row<false>(chunk.q + i * wk, chunk.q + i * wk, chunk.from_state[i], wk);
     delta_product(scratch.y, wv, {chunk.q, wk, 1}, {scratch.state, wv}, chunk.padded, wv, wk,
@@ -56,6 +56,8 @@ void run_head(const DeltaHead<T>& head, T* y, const T* qkv, const Acc<T>* rates,
     delta_product(scratch.y, wv, {chunk.scores, delta_chunk, 1}, {chunk.u, wv}, chunk.padded, wv,
                   chunk.padded, true);
     chunk.advance(scratch.state);
+    for (std::int64_t i = 0; s.state_space && i < chunk.count; ++i)
+      scale_row<true>(scratch.y + i * wv, chunk.v + i * wv, chunk.skip, wv);
     for (std::int64_t i = 0; i < chunk.count; ++i) {
       T* const to = head.in_y(y, first + i);
       for_vectors<lanes_of<T>>(s.value_dim, [&](std::int64_t c, auto n) TRIREME_INLINE_LAMBDA {

@@ -13,16 +13,16 @@ namespace {
 
 constexpr std::int64_t conv_channels = 256, conv_rows = 64, widest_conv = 16;
 
-// A block of channels, with its weights by position.
+// A block of channels, with its weights by position, followed by its biases or zeros.
 template <class T>
 struct ConvBlock {
   using A = Acc<T>;
 
   const ShortConvShape& s;
   std::int64_t first, channels;
-  A (*weights)[conv_channels];  // [width]
+  A (*weights)[conv_channels];  // [width + 1]
 
-  ConvBlock(const ShortConvShape& shape, const T* weight, std::int64_t block,
+  ConvBlock(const ShortConvShape& shape, const T* weight, const T* bias, std::int64_t block,
             A (*scratch)[conv_channels])
       : s(shape), first(block * conv_channels), weights(scratch) {
     const std::int64_t rest = s.channels - first;
@@ -30,6 +30,7 @@ struct ConvBlock {
     for (std::int64_t c = 0; c < channels; ++c) {
       for (std::int64_t j = 0; j < s.width; ++j)
         weights[j][c] = load_one(weight + (first + c) * s.width + j);
+      weights[s.width][c] = bias ? load_one(bias + first + c) : A{0};
     }
   }
 
@@ -55,7 +56,7 @@ struct ConvBlock {
 
   // z [channels] = the sums of a row.
   TRIREME_INLINE void sums(A* z, std::int64_t row, const T* x, const T* inputs) const {
-    for (std::int64_t c = 0; c < channels; ++c) z[c] = 0;
+    for (std::int64_t c = 0; c < channels; ++c) z[c] = weights[s.width][c];
     for_seen(row, x, inputs, [&](const A* w, const T* seen) TRIREME_INLINE_LAMBDA {
       for_vectors<lanes_of<T>>(channels, [&](std::int64_t c, auto n) TRIREME_INLINE_LAMBDA {
         store(z + c, load(z + c, n) + load(w + c, n) * load(seen + c, n), n);
@@ -77,19 +78,19 @@ struct ConvBlock {
 
 template <class T>
 struct ConvScratch {
-  alignas(64) Acc<T> weights[widest_conv][conv_channels];
+  alignas(64) Acc<T> weights[widest_conv + 1][conv_channels];
   alignas(64) Acc<T> z[conv_rows + widest_conv][conv_channels];
-  alignas(64) Acc<T> sums[widest_conv][conv_channels];
+  alignas(64) Acc<T> sums[widest_conv + 1][conv_channels];
 };
 
 // Runs body(block of channels, first row, end) for all blocks of rows of all sequences.
 template <class T, class Body>
-void for_conv_blocks(const ShortConvShape& s, const T* weight, const Body& body) {
+void for_conv_blocks(const ShortConvShape& s, const T* weight, const T* bias, const Body& body) {
   TRIREME_CHECK(s.width >= 1 && s.width <= widest_conv);
   const std::int64_t blocks = ceil_div(s.channels, conv_channels);
   const std::int64_t pieces = ceil_div(s.seq, conv_rows);
   parallel_tasks(s.batch * pieces * blocks, [&](std::int64_t task) {
-    const ConvBlock<T> block(s, weight, task % blocks, scratch_as<ConvScratch<T>>().weights);
+    const ConvBlock<T> block(s, weight, bias, task % blocks, scratch_as<ConvScratch<T>>().weights);
     const std::int64_t sample = task / blocks / pieces, piece = task / blocks % pieces;
     const std::int64_t begin = piece * conv_rows, end = begin + conv_rows;
     body(block, sample * s.seq + begin, sample * s.seq + (end < s.seq ? end : s.seq));
@@ -113,8 +114,9 @@ void keep_inputs(const ShortConvShape& s, const T* x, T* inputs) {
 }
 
 template <class T>
-void short_conv(const ShortConvShape& s, T* y, const T* x, const T* weight, T* inputs) {
-  for_conv_blocks(s, weight, [&](const ConvBlock<T>& block, std::int64_t begin, std::int64_t end) {
+void short_conv(const ShortConvShape& s, T* y, const T* x, const T* weight, const T* bias,
+                T* inputs) {
+  const auto run = [&](const ConvBlock<T>& block, std::int64_t begin, std::int64_t end) {
     Acc<T>* const z = scratch_as<ConvScratch<T>>().z[0];
     for (std::int64_t row = begin; row < end; ++row) {
       block.sums(z, row, x, inputs);
@@ -124,14 +126,15 @@ void short_conv(const ShortConvShape& s, T* y, const T* x, const T* weight, T* i
         store(to + c, at * sigmoid(at), n);
       });
     }
-  });
+  };
+  for_conv_blocks(s, weight, bias, run);
   if (inputs) keep_inputs(s, x, inputs);
 }
 
 template <class T>
-void short_conv_input_grad(const ShortConvShape& s, T* dx, const T* dy, const T* x,
-                           const T* weight) {
-  for_conv_blocks(s, weight, [&](const ConvBlock<T>& block, std::int64_t begin, std::int64_t end) {
+void short_conv_input_grad(const ShortConvShape& s, T* dx, const T* dy, const T* x, const T* weight,
+                           const T* bias) {
+  const auto run = [&](const ConvBlock<T>& block, std::int64_t begin, std::int64_t end) {
     using A = Acc<T>;
     auto& z = scratch_as<ConvScratch<T>>().z;
     const std::int64_t sequence_end = (begin / s.seq + 1) * s.seq;
@@ -149,10 +152,11 @@ void short_conv_input_grad(const ShortConvShape& s, T* dx, const T* dy, const T*
         store(to + c, sum, n);
       });
     }
-  });
+  };
+  for_conv_blocks(s, weight, bias, run);
 }
 
-// Adds the gradient of one row to the sums, [width].
+// Adds the gradient of one row to the sums, [width + 1].
 template <class T>
 void add_weight_grad(const ConvBlock<T>& block, std::int64_t row, const T* dy, const T* x) {
   auto& scratch = scratch_as<ConvScratch<T>>();
@@ -164,28 +168,33 @@ void add_weight_grad(const ConvBlock<T>& block, std::int64_t row, const T* dy, c
       store(sum + c, load(sum + c, n) + load(z + c, n) * load(seen + c, n), n);
     });
   });
+  Acc<T>* const biases = scratch.sums[block.s.width];
+  for (std::int64_t c = 0; c < block.channels; ++c) biases[c] += z[c];
 }
 
 template <class T>
-void short_conv_weight_grad(const ShortConvShape& s, Acc<T>* dweight, bool accumulate, const T* dy,
-                            const T* x, const T* weight, std::int64_t first_row, std::int64_t rows,
-                            Acc<T>* workspace) {
+void short_conv_weight_grad(const ShortConvShape& s, const ShortConvGradOperands<T>& o,
+                            std::int64_t first_row, std::int64_t rows) {
   TRIREME_CHECK(s.width >= 1 && s.width <= widest_conv);
   const std::int64_t blocks = ceil_div(s.channels, conv_channels), chunks = row_chunks(rows);
+  Acc<T>* const biases = o.workspace + chunks * s.channels * s.width;
   parallel_tasks(chunks * blocks, [&](std::int64_t task) {
     auto& scratch = scratch_as<ConvScratch<T>>();
-    const ConvBlock<T> block(s, weight, task % blocks, scratch.weights);
+    const ConvBlock<T> block(s, o.weight, o.bias, task % blocks, scratch.weights);
     const std::int64_t chunk = task / blocks, begin = chunk * rows_per_chunk(rows);
     const std::int64_t end = begin + rows_per_chunk(rows);
     __builtin_memset(scratch.sums, 0, sizeof scratch.sums);
     for (std::int64_t row = begin; row < end && row < rows; ++row)
-      add_weight_grad(block, first_row + row, dy, x);
-    Acc<T>* const part = workspace + (chunk * s.channels + block.first) * s.width;
+      add_weight_grad(block, first_row + row, o.dy, o.x);
+    const std::int64_t at = chunk * s.channels + block.first;
     for (std::int64_t c = 0; c < block.channels; ++c) {
-      for (std::int64_t j = 0; j < s.width; ++j) part[c * s.width + j] = scratch.sums[j][c];
+      for (std::int64_t j = 0; j < s.width; ++j)
+        o.workspace[(at + c) * s.width + j] = scratch.sums[j][c];
+      if (o.dbias) biases[at + c] = scratch.sums[s.width][c];
     }
   });
-  combine_chunks(dweight, accumulate, workspace, chunks, s.channels * s.width);
+  combine_chunks(o.dweight, o.accumulate, o.workspace, chunks, s.channels * s.width);
+  if (o.dbias) combine_chunks(o.dbias, o.accumulate, biases, chunks, s.channels);
 }
 
 }  // namespace

@@ -56,6 +56,10 @@ void write_biases(HuggingFaceJson& json, const ModelConfig& m);
 std::vector<std::int64_t> layers_without_rope(const HuggingFaceReader& json, const ModelConfig& m);
 void write_layers_with_rope(HuggingFaceJson& json, const ModelConfig& m);
 
+// Granite's factors on embeddings, residual branches, scores and logits (granite.cpp).
+void read_granite_factors(const HuggingFaceReader& json, ModelConfig& m);
+void write_granite_factors(HuggingFaceJson& json, const ModelConfig& m);
+
 void require_llama_activation(const HuggingFaceReader& json, const char* key, const char* only);
 
 // Sliding windows: the same in all layers (Mistral, Mixtral), or given by Qwen's keys.
