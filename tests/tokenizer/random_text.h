@@ -24,6 +24,24 @@ class RandomText {
     return text;
   }
 
+  // Returns ASCII text of up to `most` characters of a few kinds, now and then with one that is not
+  // ASCII.
+  std::string ascii(std::size_t most) {
+    static constexpr std::string_view kKinds[] = {" ",    "  \t\x0B", "\n",      "\r\n",
+                                                  "aZ",   "stdmSTDM", "rvlREVL", "eE",
+                                                  "0179", "'",        "/",       ".,-_(<|\x7F"};
+    std::string_view kinds[4];
+    for (std::string_view& kind : kinds) kind = kKinds[below(std::size(kKinds))];
+    const std::size_t strange = below(3) == 0 ? 30 : 1'000'000;
+    std::string text;
+    for (std::size_t left = below(most + 1); left > 0; --left) {
+      const std::string_view kind = kinds[below(1 + below(std::size(kinds)))];
+      if (below(strange) == 0) append(below(3), text);
+      text += kind[below(kind.size())];
+    }
+    return text;
+  }
+
   std::string bytes(std::size_t count) {
     std::string out(count, '\0');
     for (char& byte : out) byte = static_cast<char>(random_());

@@ -16,6 +16,9 @@ constexpr const char* kGpt2 =
 constexpr const char* kCl100k =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+constexpr const char* kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 template <SplitPattern pattern>
 Pieces by_hand(std::string_view text) {
   Pieces pieces;
@@ -56,6 +59,20 @@ TEST(Split, EqualsTheRegularExpressionsOnRandomUnicode) {
     const std::string text = random.next(i % 100 == 0 ? 400 : 24);
     ASSERT_EQ(by_hand<SplitPattern::gpt2>(text), by_regex(gpt2, text)) << text;
     ASSERT_EQ(by_hand<SplitPattern::cl100k>(text), by_regex(cl100k, text)) << text;
+  }
+}
+
+// Of 64 ASCII characters the borders are found at once, and the rest piece by piece.
+TEST(Split, EqualsTheRegularExpressionsOnBlocksOfAscii) {
+  const Regex gpt2(kGpt2, "gpt2");
+  const Regex cl100k(kCl100k, "cl100k");
+  const Regex qwen2(kQwen2, "qwen2");
+  RandomText random(20261127);
+  for (int i = 0; i < 30'000; ++i) {
+    const std::string text = random.ascii(300);
+    ASSERT_EQ(by_hand<SplitPattern::gpt2>(text), by_regex(gpt2, text)) << text;
+    ASSERT_EQ(by_hand<SplitPattern::cl100k>(text), by_regex(cl100k, text)) << text;
+    ASSERT_EQ(by_hand<SplitPattern::qwen2>(text), by_regex(qwen2, text)) << text;
   }
 }
 

@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tokenizer/patterns/ascii_starts.h"
 #include "tokenizer/patterns/char_class.h"
+#include "tokenizer/patterns/contraction.h"
 
 namespace trireme {
-
-enum class SplitPattern { gpt2, cl100k, qwen2 };
 
 namespace split_detail {
 
@@ -87,22 +87,6 @@ inline const char* skip_spaces_to_newline(const CharClasses& classes, const char
   return q == end || last == p ? q : last;
 }
 
-// Length of a contraction's letters at p, after the apostrophe, or 0.
-inline int contraction(const char* p, const char* end) {
-  if (p == end) return 0;
-  if (*p == 's' || *p == 't' || *p == 'm' || *p == 'd') return 1;
-  if (end - p < 2) return 0;
-  return (p[1] == 'e' && (*p == 'r' || *p == 'v')) || (p[0] == 'l' && p[1] == 'l') ? 2 : 0;
-}
-
-// The same without regard to case, where U+017F (long s) folds to s.
-inline int contraction_any_case(const char* p, const char* end) {
-  const char two[2] = {static_cast<char>(p < end ? *p | 0x20 : 0),
-                       static_cast<char>(end - p >= 2 ? p[1] | 0x20 : 0)};
-  if (end - p >= 2 && p[0] == '\xC5' && p[1] == '\xBF') return 2;
-  return contraction(two, two + 2);
-}
-
 inline const char* end_of_piece(std::integral_constant<SplitPattern, SplitPattern::gpt2>,
                                 const CharClasses& classes, const char* p, const char* end) {
   if (*p == '\'') {
@@ -164,11 +148,24 @@ inline const char* end_of_piece(std::integral_constant<SplitPattern, SplitPatter
 
 }  // namespace split_detail
 
-// Calls emit(begin, end) for each piece in order; together the pieces are the whole text.
+// Calls emit(begin, end) for each piece in order; together the pieces are the whole text. ASCII
+// text goes by blocks, and what they do not settle piece by piece.
 template <SplitPattern pattern, class Emit>
 void split(const char* p, const char* end, Emit&& emit) {
   const CharClasses& classes = char_classes();
   while (p < end) {
+    const char lead = *p;
+    if (static_cast<std::size_t>(end - p) >= AsciiBlock::kSize && (lead & 0x80) == 0) {
+      const char* const block = p;
+      std::uint64_t starts = split_detail::settled_starts<pattern>(block);
+      const bool any = starts != 0;
+      for (; starts != 0; starts &= starts - 1) {
+        const char* const q = block + std::countr_zero(starts);
+        emit(p, q);
+        p = q;
+      }
+      if (any) continue;
+    }
     const char* q = split_detail::end_of_piece(std::integral_constant<SplitPattern, pattern>{},
                                                classes, p, end);
     emit(p, q);
