@@ -14,13 +14,11 @@ struct AsciiBlock {
   static constexpr std::size_t kSize = 64;  // bytes
 
   std::uint64_t letter = 0;
-  std::uint64_t upper = 0;  // letters A to Z
   std::uint64_t number = 0;
   std::uint64_t space = 0;    // white space, newlines too
   std::uint64_t blank = 0;    // ' '
   std::uint64_t newline = 0;  // '\n' and '\r'
   std::uint64_t quote = 0;    // '\''
-  std::uint64_t slash = 0;
   std::uint64_t beyond = 0;
 
   // Reads kSize bytes at `p`.
@@ -46,13 +44,11 @@ struct AsciiBlock {
       word |= std::uint64_t{static_cast<std::uint32_t>(_mm_movemask_epi8(mask))} << shift;
     };
     put(letter, within(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 'z'));
-    put(upper, within(bytes, 'A', 'Z'));
     put(number, within(bytes, '0', '9'));
     put(space, _mm_or_si128(is(' '), within(bytes, '\t', '\r')));
     put(blank, is(' '));
     put(newline, _mm_or_si128(is('\n'), is('\r')));
     put(quote, is('\''));
-    put(slash, is('/'));
     put(beyond, bytes);
   }
 #else
@@ -64,13 +60,11 @@ struct AsciiBlock {
       word |= std::uint64_t{holds} << shift;
     };
     put(letter, ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z'));
-    put(upper, 'A' <= c && c <= 'Z');
     put(number, '0' <= c && c <= '9');
     put(space, c == ' ' || ('\t' <= c && c <= '\r'));
     put(blank, c == ' ');
     put(newline, c == '\n' || c == '\r');
     put(quote, c == '\'');
-    put(slash, c == '/');
     put(beyond, static_cast<unsigned char>(c) >= 0x80);
   }
 #endif

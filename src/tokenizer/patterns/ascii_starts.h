@@ -1,14 +1,14 @@
 // Where pieces of ASCII text begin, for 64 characters at once: a pre-tokenizer's expression as
-// operations on words, whose bit i stands for character i. A character cannot be predicted, so a
-// loop over characters waits for its branches most of the time; this has none.
+// operations on words, whose bit i stands for character i. A loop over characters loses most of its
+// time to mispredicted branches; these operations branch only for contractions and rare runs.
 //
-// Each function is given a block whose first character begins a piece, and returns the characters
-// that begin one. Bits from the end of a run of white space or from the last character but one on
-// are not to be trusted: what follows may change them (settled_starts()).
+// starts() is given a block whose first character begins a piece, and returns the characters that
+// begin one. What follows the block may still change its last bits; settled_starts() clears them.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "tokenizer/patterns/ascii_block.h"
 #include "tokenizer/patterns/contraction.h"
@@ -27,21 +27,22 @@ constexpr std::uint64_t after(std::uint64_t set) {
 constexpr std::uint64_t before(std::uint64_t set) {
   return set >> 1;
 }
-// Those whose predecessor is not in the set.
+// The first character of each run.
 constexpr std::uint64_t firsts(std::uint64_t set) {
   return set & ~after(set);
 }
+// The last one.
 constexpr std::uint64_t lasts(std::uint64_t set) {
   return set & ~before(set);
 }
 
-// The rest of the runs of `set` from the characters `from` on, which are in it: at most one in each
-// run. Adding at a run's character carries to its end.
+// Runs of `set` from the characters in `from` to their ends; each run has at most one of these. An
+// addition carries from there to the end of the run.
 constexpr std::uint64_t rest_of_runs(std::uint64_t set, std::uint64_t from) {
   return set & ~(set + from);
 }
 
-// Lets what a contraction leaves begin a piece. `quotes` are apostrophes that begin one and are
+// Ends a piece after each contraction. `quotes` are the apostrophes that begin a piece and are
 // followed by a letter.
 template <int length_of(const char*, const char*)>
 std::uint64_t cut_contractions(std::uint64_t starts, std::uint64_t quotes, const char* p) {
@@ -65,7 +66,7 @@ inline std::uint64_t starts(std::integral_constant<SplitPattern, SplitPattern::g
   return cut_contractions<contraction>(found, found & block.quote & before(block.letter), p);
 }
 
-// Splits numbers into groups of three.
+// Beginnings of groups of three digits.
 inline std::uint64_t every_third(std::uint64_t numbers) {
   const std::uint64_t three = numbers & after(numbers) & after(after(numbers));
   std::uint64_t found = firsts(numbers);
@@ -73,8 +74,8 @@ inline std::uint64_t every_third(std::uint64_t numbers) {
   return found;
 }
 
-// White space of which the newlines after others are taken: up to the last newline of a run, then
-// all but the last character of the rest, then this.
+// Pieces of white space: each run up to its last newline, then the rest but for its last character,
+// then that character. Newlines that belong to the piece before them are not in the sets.
 inline std::uint64_t space_starts(std::uint64_t space, std::uint64_t newline) {
   const std::uint64_t plain = space & ~newline;
   std::uint64_t rests = firsts(plain) & after(newline & space);
