@@ -13,11 +13,13 @@ class IdSink {
  public:
   explicit IdSink(std::vector<std::int32_t>& out) : out_(out) {}
 
-  void put(const PieceCache::Entry& entry) {
-    // A copy of fixed size needs no loop.
-    std::memcpy(buffer_ + used_, entry.ids, sizeof entry.ids);
+  // Makes room for this many entries.
+  void reserve(std::size_t entries) {
+    if (used_ + entries * ShortPieceCache::kMaxIds > kSize) flush();
+  }
+  void put(const ShortPieceCache::Entry& entry) {
+    entry.write(buffer_ + used_);
     used_ += entry.count();
-    if (used_ > kSize - PieceCache::kMaxIds) flush();
   }
   void put(std::span<const std::int32_t> ids) {
     flush();
@@ -108,13 +110,15 @@ void ByteBpe::encode_pieces(std::string_view text, std::vector<std::int32_t>& id
   PieceCache::Place batch[kBatch];
   std::size_t count = 0;
   const auto look_up = [&] {
+    sink.reserve(kBatch);
     for (std::size_t i = 0; i < count; ++i) {
       const PieceCache::Place& place = batch[i];
-      if (const PieceCache::Entry* entry = cache.find_short(place)) {
+      if (const ShortPieceCache::Entry* entry = cache.find_short(place)) {
         sink.put(*entry);
       } else {
-        sink.put(cache.find_or_make(
-            place, [&](std::vector<std::int32_t>& made) { encode_piece(place.piece, made); }));
+        sink.put(cache.find_or_make(place, text_end, [&](std::vector<std::int32_t>& made) {
+          encode_piece(place.piece, made);
+        }));
       }
     }
     count = 0;
