@@ -178,7 +178,7 @@ TEST_F(ConfigQuestions, ThatAFileOfAnotherSystemAnswersAreNotAsked) {
 TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
   write("job.toml",
         "[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nlocal_batch_size = 1\n"
-        "seq_len = 8192\nsteps = 1000\n[lr_scheduler]\nwarmup_steps = 200\n"
+        "seq_len = 8192\nsteps = 1000\n[lr_scheduler]\nwarmup_steps = 2\n"
         "[parallelism]\ntensor_parallel_degree = 4\npipeline_parallel_degree = 2\n");
   const auto config_of = [&](const std::string& ranks, const std::string& file) {
     return run({"config", "--yes", "--from", path("job.toml"), "--machine", "cuda", "--nodes", "2",
@@ -187,7 +187,7 @@ TEST_F(ConfigQuestions, KeepTheLayoutOfTorchtitansFile) {
   const Outcome asked = config_of("8", "mine.toml");
   ASSERT_EQ(asked.code, 0) << asked.out;
   const std::string written = contents(path("mine.toml"));
-  for (const char* line : {"preset = \"llama3-8b\"", "tp = 4 ", "pp = 2 ", "warmup_iters = 199 "})
+  for (const char* line : {"preset = \"llama3-8b\"", "tp = 4 ", "pp = 2 ", "warmup_iters = 1 "})
     EXPECT_THAT(written, HasSubstr(line));
   EXPECT_EQ(run({"plan", path("mine.toml"), "--ranks", "16", "--memory", "80GiB"}).code, 0);
 

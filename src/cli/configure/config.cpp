@@ -91,7 +91,7 @@ void add_config(CLI::App& app) {
   auto* from = command->add_option(
       "--from", arguments->from,
       "Start from the settings of another system: accelerate's .yaml, DeepSpeed's .json or "
-      "torchtitan's .toml. Their settings are kept, without questions about them");
+      "torchtitan's .toml or printed .json. Their settings are kept, without questions about them");
   blank->excludes(presets)->excludes(from);
   presets->excludes(from);
   command->add_flag("-y,--yes", arguments->yes, "Ask no questions and accept all proposed values");

@@ -465,9 +465,9 @@ std::string configuration_by_questions(Questions& questions, const settings::Set
   Answers answers;
   answers.from = from;
   std::string head = ask_model_and_data(questions, answers);
-  const std::string steps = answers.known("train.iters");
-  std::string first = fmt::format("{}[train]\niters = {}\n[optimizer]\nlr = 1e-4\n", head,
-                                  steps.empty() ? "1000000" : steps);
+  const std::string steps = answers.known("train.iters"), peak = answers.known("optimizer.lr");
+  std::string first = fmt::format("{}[train]\niters = {}\n[optimizer]\nlr = {}\n", head,
+                                  steps.empty() ? "1000000" : steps, peak.empty() ? "1e-4" : peak);
   if (from) first = with_settings_of(*from, first);
   Config config = parse_config(first, "the answers");
   const std::string vocabulary = ask_vocabulary(questions, config);

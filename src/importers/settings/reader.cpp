@@ -155,6 +155,10 @@ std::string Reader::shown(const std::string& key) const {
   return json ? short_text(*json) : "absent";
 }
 
+const Json* Reader::json_at(const std::string& key) const {
+  return value_of(json_, key);
+}
+
 bool Reader::is_there(const std::string& key) const {
   return value_of(json_, key) != nullptr;
 }
@@ -189,6 +193,13 @@ void Reader::pass_if_off(const std::string& section, const std::string& otherwis
   const std::string on = switched_on(*json, section);
   if (!on.empty()) return lose(on, fmt::format("is {}: {}", shown(on), otherwise));
   result_.passed.push_back(section);
+}
+
+void Reader::pass_if_empty(const std::string& key, const std::string& otherwise) {
+  consume_section(key);
+  const Json* json = value_of(json_, key);
+  if (json && !json->empty()) return lose(key, fmt::format("is {}: {}", shown(key), otherwise));
+  if (json) result_.passed.push_back(key);
 }
 
 bool Reader::has_passed(const std::string& key) const {
@@ -247,7 +258,8 @@ void Reader::lose_others() {
           sections_, [&](const std::string& section) { return key.starts_with(section); });
       const bool is_path = name.find('.') != name.npos;  // a single word "fp16.enabled" is no key
       if (!is_path && (consumed || seen_.contains(key))) continue;
-      if (value.is_object() && !value.empty()) {
+      const bool tables = value.is_array() && !value.empty() && value[0].is_object();
+      if ((value.is_object() || (tables && is_known_table(key))) && !value.empty()) {
         visit(value, key);
       } else if (!is_known_table(key)) {
         lose(key,

@@ -55,6 +55,8 @@ class Reader {
   bool says(const std::string& key, std::string_view values) const;
   // Formats the value for messages.
   std::string shown(const std::string& key) const;
+  // The value, or null if the key is absent.
+  const Json* json_at(const std::string& key) const;
   // Whether the key exists, with any value.
   bool is_there(const std::string& key) const;
 
@@ -69,6 +71,9 @@ class Reader {
   void consume_section(const std::string& key);
   // Passes a table if its key "enabled" is off, at any depth; `otherwise` is its effect if on.
   void pass_if_off(const std::string& section, const std::string& otherwise);
+  // Passes a value without content (null, [], {}); `otherwise` says what another does: "KEY is
+  // VALUE: it ...".
+  void pass_if_empty(const std::string& key, const std::string& otherwise);
   // Whether the key is among those passed.
   bool has_passed(const std::string& key) const;
 
@@ -117,5 +122,7 @@ void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro
 void read_accelerate(Reader& reader);
 void read_deepspeed(Reader& reader);
 void read_torchtitan(Reader& reader, std::int64_t ranks);
+// Same for a configuration that torchtitan printed since February 2026.
+void read_printed_torchtitan(Reader& reader, std::int64_t ranks);
 
 }  // namespace trireme::settings

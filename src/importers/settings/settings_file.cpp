@@ -26,12 +26,11 @@ void refuse_known(const fs::path& path, const Json& json) {
         "pass the equivalent flags of Megatron-LM to `trireme pretrain-gpt --print-config`",
         path.string());
   }
-  if (json.contains("model_spec") && has_any(json, {"training", "parallelism", "lr_scheduler"})) {
-    fail_input(
-        "'{}' is a configuration printed by torchtitan since February 2026, which is not "
-        "supported: use the TOML file of an earlier version, or `trireme config`",
-        path.string());
-  }
+}
+
+// A configuration that torchtitan printed since February 2026.
+bool is_printed_torchtitan(const Json& json) {
+  return json.contains("model_spec") && has_any(json, {"training", "parallelism", "lr_scheduler"});
 }
 
 System system_of(const fs::path& path, const Json& json) {
@@ -39,6 +38,7 @@ System system_of(const fs::path& path, const Json& json) {
     fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
   refuse_known(path, json);
   if (has_any(json, {"distributed_type", "compute_environment"})) return System::accelerate;
+  if (is_printed_torchtitan(json)) return System::torchtitan;
   if (has_any(json, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
     return System::deepspeed;
   if (path.extension() == ".toml" && json.contains("training") &&
@@ -46,8 +46,8 @@ System system_of(const fs::path& path, const Json& json) {
     return System::torchtitan;
   fail_input(
       "'{}' is not a settings file of a known system: expected accelerate's YAML "
-      "(distributed_type), DeepSpeed's JSON (zero_optimization, train_batch_size) or torchtitan's "
-      "TOML ([training]); {}",
+      "(distributed_type), DeepSpeed's JSON (zero_optimization, train_batch_size), torchtitan's "
+      "TOML ([training]) or its printed JSON (model_spec); {}",
       path.string(), json_keys_shown(json));
 }
 
@@ -87,7 +87,9 @@ SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, st
     reader.note(key, "appears twice: the last value applies, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);
   if (result.system == System::deepspeed) read_deepspeed(reader);
-  if (result.system == System::torchtitan) read_torchtitan(reader, ranks);
+  const bool printed = is_printed_torchtitan(parsed.json);
+  if (result.system == System::torchtitan && printed) read_printed_torchtitan(reader, ranks);
+  if (result.system == System::torchtitan && !printed) read_torchtitan(reader, ranks);
   reader.lose_others();
   return result;
 }

@@ -1,5 +1,5 @@
-// Converts settings files of other systems (accelerate's YAML, DeepSpeed's JSON, torchtitan's TOML)
-// to equivalent Trireme settings.
+// Converts settings files of other systems (accelerate's YAML, DeepSpeed's JSON, torchtitan's TOML
+// and printed JSON) to equivalent Trireme settings.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace trireme::settings {
 namespace {
 
-constexpr int first_day = 20240223, last_day = 20260223;
+constexpr int first_day = 20240223, last_day = printed_since;
 
 struct Lifetime {
   const char* key;

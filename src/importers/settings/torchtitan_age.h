@@ -8,6 +8,9 @@ namespace trireme::settings {
 
 class Reader;
 
+// Day since which configurations are Python, and only printed as files.
+inline constexpr int printed_since = 20260223;
+
 // Days are written as 20250617.
 struct Age {
   int since = 0;                 // first day on which a version has all keys of the file

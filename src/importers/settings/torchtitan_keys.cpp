@@ -1,4 +1,5 @@
-// Lists keys of torchtitan's job files without an equivalent Trireme setting.
+// Lists keys of torchtitan's job files and printed configurations without an equivalent Trireme
+// setting.
 #include "importers/settings/torchtitan.h"
 
 #include <fmt/format.h>
@@ -22,6 +23,20 @@ constexpr Passed job[] = {{"config_file"},
                           {"use_for_integration_test"},
                           {"custom_config_module", "", own_code}};
 
+constexpr Passed profiler[] = {{"enable_memory_snapshot"},
+                               {"enable_profiling"},
+                               {"memory_snapshot_freq"},
+                               {"memory_snapshot_max_entries"},
+                               {"profile_freq"},
+                               {"profiler_active"},
+                               {"profiler_repeat"},
+                               {"profiler_skip_first"},
+                               {"profiler_skip_first_wait"},
+                               {"profiler_warmup"},
+                               {"save_memory_snapshot_folder"},
+                               {"save_traces_folder"},
+                               {"trace_post_processor"}};
+
 constexpr Passed profiling[] = {{"enable_memory_snapshot"}, {"enable_profiling"},
                                 {"profile_every_x_iter"},   {"profile_freq"},
                                 {"profiler_active"},        {"profiler_warmup"},
@@ -42,9 +57,7 @@ constexpr Passed model[] = {{"attn_mask_type", "causal",
                             {"use_flex_attn"}};
 
 constexpr Passed optimizer[] = {
-    {"early_step_in_backward", "false", "gradients would not be clipped together"},
-    {"fused"},
-    {"implementation"}};
+    {"early_step_in_backward", "false", "gradients would not be clipped together"}, {"fused"}};
 
 constexpr Passed training[] = {
     {"checkpoint_interval_type", "steps", "in Trireme intervals are numbers of steps"},
@@ -56,6 +69,7 @@ constexpr Passed training[] = {
     {"debug_moe_force_load_balance", "false",
      "tokens are assigned to experts round-robin, for benchmarks only"},
     {"deterministic"},
+    {"disable_cuda_graphs"},
     {"disable_loss_parallel"},
     {"dtype", "float32", "Trireme keeps weights and optimizer states in fp32"},
     {"enable_float8_linear", "false", own_fp8},
@@ -76,16 +90,19 @@ constexpr Passed training[] = {
     {"warmup_pct", "", "a warm-up as a share of the steps: give optimizer.warmup_iters"}};
 
 constexpr Passed parallelism[] = {{"context_parallel_load_balancer"},
+                                  {"context_parallel_ptrr_mask_key"},
                                   {"disable_loss_parallel"},
                                   {"enable_async_tensor_parallel"},
                                   {"enable_compiled_autograd"},
+                                  {"enable_fsdp_symm_mem"},
                                   {"expert_parallel_comm_backend"},
                                   {"expert_tensor_parallel_degree"},
                                   {"module_fqns_per_model_part"},
                                   {"pipeline_parallel_expert_parallel_overlap"},
                                   {"pipeline_parallel_first_stage_less_layers"},
                                   {"pipeline_parallel_last_stage_less_layers"},
-                                  {"pipeline_parallel_layers_per_stage"}};
+                                  {"pipeline_parallel_layers_per_stage"},
+                                  {"spmd_backend"}};
 
 constexpr Passed experimental[] = {{"custom_args_module", "", own_code},
                                    {"custom_import", "", own_code},
@@ -119,23 +136,31 @@ constexpr Passed checkpoint[] = {
 constexpr Passed activation_checkpoint[] = {{"debug"},
                                             {"determinism_check"},
                                             {"early_stop"},
+                                            {"force_recompute_mm_shapes_by_fqns"},
                                             {"memory_budget"},
                                             {"per_op_sac_force_recompute_mm_shapes_by_fqns"},
                                             {"preserve_rng_state"},
                                             {"selective_ac_option"},
                                             {"visualize_memory_budget_pareto"}};
 
-constexpr Passed debug[] = {{"deterministic"},
+constexpr Passed debug[] = {{"batch_invariant"},
+                            {"detect_anomaly"},
+                            {"deterministic"},
                             {"deterministic_warn_only"},
+                            {"enable_structured_logging"},
                             {"moe_force_load_balance", "false",
-                             "tokens are assigned to experts round-robin, for benchmarks only"}};
+                             "tokens are assigned to experts round-robin, for benchmarks only"},
+                            {"print_config"},
+                            {"save_config_file"},
+                            {"spmd_typechecking"}};
 
-constexpr Passed comm[] = {{"init_timeout_seconds"},    {"mode", "default", no_training},
+constexpr Passed comm[] = {{"init_timeout_seconds"},    {"mode", "default|torchcomms", no_training},
                            {"save_traces_file_prefix"}, {"save_traces_folder"},
                            {"timeout_seconds"},         {"trace_buf_size"},
                            {"train_timeout_seconds"}};
 
-constexpr Passed compile[] = {{"backend"}, {"components"}, {"enable"}};
+constexpr Passed compile[] = {
+    {"backend"}, {"components"}, {"enable"}, {"enable_async_tensor_parallel"}};
 
 // Keys without effect unless model.converters is set; includes the oldest fp8 switch.
 constexpr Passed float8[] = {{"emulate"},
@@ -199,6 +224,7 @@ constexpr Passed validation[] = {{"dataloader.num_workers"},
 
 void pass_torchtitan_keys(Reader& reader) {
   reader.pass("job.", job);
+  reader.pass("profiler.", profiler);
   reader.pass("profiling.", profiling);
   reader.pass("metrics.", metrics);
   reader.pass("model.", model);

@@ -174,14 +174,15 @@ void read_batch(Reader& reader, const Age& age, const Degrees& d) {
              global > 0 ? "training.global_batch_size" : key);
 }
 
-// torchtitan casts parameters when FSDP gathers them; without FSDP it uses autocast, which was
-// added in June 2025 and is off with tensor or pipeline parallelism.
+// torchtitan casts parameters when FSDP gathers them. Without FSDP it uses autocast, which was
+// added in June 2025 and is off with tensor or pipeline parallelism. Since 2026 FSDP is always
+// there.
 void read_precision(Reader& reader, const Age& age, const Degrees& d) {
   const std::string key = "training.mixed_precision_param";
   const std::string type = reader.text(key).value_or("bfloat16");
   if (type != "bfloat16" && type != "float32")
     reader.refuse(key, fmt::format("is '{}', not bfloat16 or float32", type));
-  const bool fsdp = d.shards != 1 || d.cp > 1;
+  const bool fsdp = d.shards != 1 || d.cp > 1 || age.is_after(printed_since);
   const bool autocast = d.tp == 1 && d.pp == 1 && !age.is_before(autocast_without_fsdp);
   const bool narrow = type == "bfloat16" && (fsdp || autocast);
   if (type == "bfloat16" && !narrow)
@@ -218,18 +219,34 @@ void read_context(Reader& reader, std::int64_t cp) {
     reader.pass(key);
 }
 
+// Experts are spread over the ranks of tensor parallelism too; without expert parallelism each is
+// split over them.
+void read_experts(Reader& reader, std::int64_t tp) {
+  const std::string key = "parallelism.expert_parallel_degree";
+  const std::int64_t ep = degree(reader, {key.c_str()});
+  if (!reader.setting("moe.num_experts")) {
+    if (ep > 1) reader.note(key, "has no effect: the model has no experts");
+    return;
+  }
+  if (ep > 1) reader.set("parallel.ep", ep, key);
+  if (ep == 1 && tp > 1) reader.set("parallel.expert_tp", tp, "parallelism.tensor_parallel_degree");
+}
+
 }  // namespace
 
 void read_torchtitan_layout(Reader& reader, const Age& age, std::int64_t ranks) {
   const Degrees d = read_degrees(reader, ranks);
   reader.set("parallel.tp", d.tp, "parallelism.tensor_parallel_degree");
+  const std::string sequence = "parallelism.enable_sequence_parallel";
   if (d.tp > 1)
-    reader.set("parallel.sequence_parallel", true, "parallelism.tensor_parallel_degree");
+    reader.set("parallel.sequence_parallel", reader.flag(sequence).value_or(true),
+               reader.is_there(sequence) ? sequence : "parallelism.tensor_parallel_degree");
+  else
+    reader.pass(sequence);
   reader.set("parallel.pp", d.pp, "parallelism.pipeline_parallel_degree");
   reader.set("parallel.cp", d.cp, "parallelism.context_parallel_degree");
   read_context(reader, d.cp);
-  if (reader.count("parallelism.expert_parallel_degree").value_or(1) > 1)
-    reader.note("parallelism.expert_parallel_degree", "has no effect: the model has no experts");
+  read_experts(reader, d.tp);
   read_pipeline(reader, d.pp);
   read_zero(reader, d);
   read_batch(reader, age, d);

@@ -9,6 +9,8 @@ FUZZ_SEEDS({"ydistributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_shard
             "{\"enabled\": true}}",
             "j{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9, 0.95]}}, "
             "\"train_batch_size\": 8}",
+            "j{\"model_spec\": {\"name\": \"llama3\", \"model\": {\"dim\": 8, \"layers\": "
+            "[{\"attention\": {\"n_heads\": 2}}]}}, \"training\": {\"steps\": 10}}",
             "j# hjson\n{train_batch_size: 8\n 'fp16': {enabled: true,}, a: '''\n x'''}",
             "t[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nsteps = "
             "10\n[lr_scheduler]\ndecay_ratio = 0.1\n"})

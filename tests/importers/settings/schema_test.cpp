@@ -1,5 +1,6 @@
-// Every key of the three systems, with a value that is not its default: it becomes a setting, is
-// lost or refused by its name, noted, or listed as one that changes no number. Nothing else.
+// Every key of the three systems and of torchtitan's printed configuration, with a value that is
+// not its default: it becomes a setting, is lost or refused by its name, noted, or listed as one
+// that changes no number. Nothing else.
 //
 // A row of tests/importers/settings/data/SYSTEM.tsv: the key, its value as JSON, what comes of it,
 // and what else the file says (KEY=VALUE;...). What comes of it: "lost", "refused", "noted",
@@ -15,12 +16,12 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "importers/settings/printed_model.h"
 #include "importers/settings/settings_file.h"
 
 namespace trireme::settings {
 namespace {
 
-using Json = nlohmann::json;
 using Values = std::map<std::string, std::string>;  // dotted keys, values as JSON
 
 struct SchemaRow {
@@ -149,6 +150,15 @@ TEST(SettingsSchema, NoKeyOfTorchtitanIsDropped) {
   compare("torchtitan",
           {{"model.name", "\"llama3\""}, {"model.flavor", "\"8B\""}, {"training.steps", "1000"}},
           "job.toml");
+}
+
+TEST(SettingsSchema, NoPrintedKeyOfTorchtitanIsDropped) {
+  compare("torchtitan_printed",
+          {{"model_spec", printed_llama()["model_spec"].dump()},
+           {"optimizer", printed_llama()["optimizer"].dump()},
+           {"training.gc_freq", "50"},
+           {"training.steps", "1000"}},
+          "printed.json");
 }
 
 TEST(SettingsSchema, NoKeyOfDeepSpeedIsDropped) {
