@@ -200,8 +200,8 @@ void add_import_args(CLI::App& app) {
   const auto options = std::make_shared<ImportArgsOptions>();
   CLI::App* command =
       app.add_subcommand("import-args",
-                         "Turn a launch script of Megatron, or settings of accelerate, DeepSpeed "
-                         "or torchtitan, into a configuration");
+                         "Turn a launch script of Megatron, or settings of accelerate, DeepSpeed, "
+                         "torchtitan or Megatron-Bridge, into a configuration");
   command
       ->add_option("script", options->script,
                    "Shell script that starts pretrain_gpt.py or pretrain_bert.py, or torchtitan or "

@@ -22,7 +22,7 @@ namespace {
 using settings::SettingsFile;
 using settings::SettingsLaunch;
 
-// The three systems train on GPUs unless the file specifies otherwise. `hints`: texts of the
+// All systems train on GPUs unless the file specifies otherwise. `hints`: texts of the
 // source, most reliable first.
 void set_device(SettingsFile& file, const std::string& said,
                 const std::vector<std::string>& hints) {
@@ -56,9 +56,9 @@ std::string passed_keys(const SettingsFile& file) {
 std::string text_of(const std::string& name, const SettingsFile& file,
                     const script::LaunchSize& size, const std::string& output) {
   std::string text =
-      fmt::format("# From {} of {}.\n# Launch: {}\n# Not in the file: {}.\n", name,
-                  settings::name_of(file.system),
-                  script::launch_line(size, output.empty() ? "FILE.toml" : output), file.open);
+      fmt::format("# From {} of {}.\n# Launch: {}\n", name, settings::name_of(file.system),
+                  script::launch_line(size, output.empty() ? "FILE.toml" : output));
+  if (!file.open.empty()) text += fmt::format("# Not in the file: {}.\n", file.open);
   const auto list = [&](const char* title, const std::vector<megatron::Note>& notes) {
     if (!notes.empty()) text += fmt::format("#\n# {}\n", title);
     for (const megatron::Note& note : notes)

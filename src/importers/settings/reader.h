@@ -77,6 +77,9 @@ class Reader {
   // Whether the key is among those passed.
   bool has_passed(const std::string& key) const;
 
+  // Whether the key was read, passed or consumed.
+  bool is_read(const std::string& key) const { return seen_.contains(key); }
+
   // Sets Trireme settings. Contradictory values for a key are refused (exit code 2).
   void set(const std::string& key, const std::string& toml, const std::string& origin);
   void set_text(const std::string& key, const std::string& text, const std::string& origin);
@@ -118,11 +121,12 @@ std::string lowered(std::string text);
 // only gives their ratio.
 void leave_batch_open(Reader& reader, const std::string& key, std::int64_t micro_batches);
 
-// Readers of the three systems.
+// Readers of the systems.
 void read_accelerate(Reader& reader);
 void read_deepspeed(Reader& reader);
 void read_torchtitan(Reader& reader, std::int64_t ranks);
 // Same for a configuration that torchtitan printed since February 2026.
 void read_printed_torchtitan(Reader& reader, std::int64_t ranks);
+void read_bridge(Reader& reader, std::int64_t ranks);
 
 }  // namespace trireme::settings

@@ -17,15 +17,10 @@ bool has_any(const Json& json, std::initializer_list<const char*> keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return json.contains(key); });
 }
 
-// Systems whose files are recognized in order to be refused by name.
-void refuse_known(const fs::path& path, const Json& json) {
+// A configuration that Megatron-Bridge saved.
+bool is_bridge(const Json& json) {
   const Json target = json.value("_target_", Json());
-  if (target.is_string() && target.get<std::string>().starts_with("megatron.bridge.")) {
-    fail_input(
-        "'{}' is a configuration of Megatron-Bridge (run_config.yaml), which is not supported: "
-        "pass the equivalent flags of Megatron-LM to `trireme pretrain-gpt --print-config`",
-        path.string());
-  }
+  return target.is_string() && target.get<std::string>().starts_with("megatron.bridge.");
 }
 
 // A configuration that torchtitan printed since February 2026.
@@ -36,7 +31,7 @@ bool is_printed_torchtitan(const Json& json) {
 System system_of(const fs::path& path, const Json& json) {
   if (!json.is_object())
     fail_input("'{}' is {}, not a table of settings", path.string(), json_shown(json));
-  refuse_known(path, json);
+  if (is_bridge(json)) return System::bridge;
   if (has_any(json, {"distributed_type", "compute_environment"})) return System::accelerate;
   if (is_printed_torchtitan(json)) return System::torchtitan;
   if (has_any(json, {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}))
@@ -47,7 +42,7 @@ System system_of(const fs::path& path, const Json& json) {
   fail_input(
       "'{}' is not a settings file of a known system: expected accelerate's YAML "
       "(distributed_type), DeepSpeed's JSON (zero_optimization, train_batch_size), torchtitan's "
-      "TOML ([training]) or its printed JSON (model_spec); {}",
+      "TOML ([training]) or its saved JSON (model_spec), or Megatron-Bridge's YAML (_target_); {}",
       path.string(), json_keys_shown(json));
 }
 
@@ -61,6 +56,8 @@ const char* name_of(System system) {
       return "DeepSpeed";
     case System::torchtitan:
       return "torchtitan";
+    case System::bridge:
+      return "Megatron-Bridge";
   }
   return "";
 }
@@ -86,6 +83,7 @@ SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, st
   for (const std::string& key : parsed.repeated)
     reader.note(key, "appears twice: the last value applies, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);
+  if (result.system == System::bridge) read_bridge(reader, ranks);
   if (result.system == System::deepspeed) read_deepspeed(reader);
   const bool printed = is_printed_torchtitan(parsed.json);
   if (result.system == System::torchtitan && printed) read_printed_torchtitan(reader, ranks);

@@ -1,5 +1,5 @@
 // Converts settings files of other systems (accelerate's YAML, DeepSpeed's JSON, torchtitan's TOML
-// and printed JSON) to equivalent Trireme settings.
+// and saved JSON, Megatron-Bridge's YAML) to equivalent Trireme settings.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme::settings {
 
-enum class System { accelerate, deepspeed, torchtitan };
+enum class System { accelerate, deepspeed, torchtitan, bridge };
 
 // Name for messages: "accelerate".
 const char* name_of(System system);
@@ -36,7 +36,7 @@ struct SettingsFile {
 bool is_settings_file(const fs::path& path);
 
 // Reads a file of at most 1 MiB. `ranks`: the number of processes if the file does not set it; 0:
-// unknown. Throws bad_input for a file of none of the three systems, or one that its own system
+// unknown. Throws bad_input for a file of none of these systems, or one that its own system
 // would not accept.
 SettingsFile read_settings_file(const fs::path& path, std::int64_t ranks);
 // Same from text; the extension of `name` tells the format.

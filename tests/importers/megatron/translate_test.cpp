@@ -185,6 +185,15 @@ TEST(Translate, Fp8KeepsTheRecipesThatAreThere) {
               HasSubstr("--fp8-margin"));
 }
 
+TEST(Translate, CoupledWeightDecayIsAdamsInEitherOrder) {
+  for (const char* flags :
+       {"--no-decoupled-weight-decay", "--no-decoupled-weight-decay --optimizer adam",
+        "--optimizer adam --no-decoupled-weight-decay"})
+    EXPECT_EQ(config(flags).optimizer.name, OptimizerKind::adam) << flags;
+  EXPECT_EQ(config("--optimizer sgd --no-decoupled-weight-decay").optimizer.name,
+            OptimizerKind::sgd);
+}
+
 TEST(Translate, MuonAndLionHaveMegatronsDefaults) {
   const OptimizerConfig plain = config("--optimizer muon").optimizer;
   EXPECT_EQ(plain.name, OptimizerKind::muon);

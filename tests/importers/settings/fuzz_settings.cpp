@@ -2,18 +2,22 @@
 #include "fuzz/fuzz.h"
 #include "importers/settings/settings_file.h"
 
-FUZZ_SEEDS({"ydistributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_sharding_strategy: 1}\n",
-            "ydistributed_type: MEGATRON_LM\nmegatron_lm_config:\n  megatron_lm_tp_degree: 2\n",
-            "yx: &a [1, 2]\ny: [*a, *a]\ndistributed_type: NO\n",
-            "j{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2}, \"fp16\": "
-            "{\"enabled\": true}}",
-            "j{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9, 0.95]}}, "
-            "\"train_batch_size\": 8}",
-            "j{\"model_spec\": {\"name\": \"llama3\", \"model\": {\"dim\": 8, \"layers\": "
-            "[{\"attention\": {\"n_heads\": 2}}]}}, \"training\": {\"steps\": 10}}",
-            "j# hjson\n{train_batch_size: 8\n 'fp16': {enabled: true,}, a: '''\n x'''}",
-            "t[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nsteps = "
-            "10\n[lr_scheduler]\ndecay_ratio = 0.1\n"})
+FUZZ_SEEDS(
+    {"ydistributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_sharding_strategy: 1}\n",
+     "ydistributed_type: MEGATRON_LM\nmegatron_lm_config:\n  megatron_lm_tp_degree: 2\n",
+     "y_target_: megatron.bridge.training.config.ConfigContainer\nmodel: {seq_length: 8, "
+     "ffn_hidden_size: 4, num_layers: 1}\ndataset: {_target_: GPTDatasetConfig, blend: [[a], "
+     "null]}\n",
+     "yx: &a [1, 2]\ny: [*a, *a]\ndistributed_type: NO\n",
+     "j{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2}, \"fp16\": "
+     "{\"enabled\": true}}",
+     "j{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"betas\": [0.9, 0.95]}}, "
+     "\"train_batch_size\": 8}",
+     "j{\"model_spec\": {\"name\": \"llama3\", \"model\": {\"dim\": 8, \"layers\": "
+     "[{\"attention\": {\"n_heads\": 2}}]}}, \"training\": {\"steps\": 10}}",
+     "j# hjson\n{train_batch_size: 8\n 'fp16': {enabled: true,}, a: '''\n x'''}",
+     "t[model]\nname = 'llama3'\nflavor = '8B'\n[training]\nsteps = "
+     "10\n[lr_scheduler]\ndecay_ratio = 0.1\n"})
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;

@@ -1,4 +1,4 @@
-// Every key of the three systems and of torchtitan's printed configuration, with a value that is
+// Every key of the four systems and of torchtitan's printed configuration, with a value that is
 // not its default: it becomes a setting, is lost or refused by its name, noted, or listed as one
 // that changes no number. Nothing else.
 //
@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "importers/settings/bridge_file.h"
 #include "importers/settings/printed_model.h"
 #include "importers/settings/settings_file.h"
 
@@ -159,6 +160,10 @@ TEST(SettingsSchema, NoPrintedKeyOfTorchtitanIsDropped) {
            {"training.gc_freq", "50"},
            {"training.steps", "1000"}},
           "printed.json");
+}
+
+TEST(SettingsSchema, NoKeyOfMegatronBridgeIsDropped) {
+  compare("bridge", bridge_file(), "run_config.yaml");
 }
 
 TEST(SettingsSchema, NoKeyOfDeepSpeedIsDropped) {

@@ -56,7 +56,7 @@ std::vector<Flag> training_flags() {
               "Megatron's adam uses decoupled weight decay; dist_muon implies "
               "--use-distributed-optimizer; a note names the matrices that muon treats "
               "differently"),
-      turns("--no-decoupled-weight-decay", "optimizer.name", "adam", ""),
+      rule("--no-decoupled-weight-decay", none, "optimizer.name", "`adam`, with --optimizer adam"),
       to_key("--adam-beta1", number, "optimizer.beta1", "0.9"),
       to_key("--adam-beta2", number, "optimizer.beta2", "0.999"),
       to_key("--adam-eps", number, "optimizer.eps", "1e-8"),

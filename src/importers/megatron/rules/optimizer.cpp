@@ -112,9 +112,19 @@ void qk_clip(Draft& draft) {
   if (draft.has(alpha)) draft.set("optimizer.qk_clip_alpha", draft.value(alpha), alpha);
 }
 
+// Megatron's adam is AdamW unless weight decay is part of the gradient.
+void coupled_decay(Draft& draft) {
+  const std::string flag = "--no-decoupled-weight-decay", name = draft.value("--optimizer");
+  if (!draft.has(flag)) return;
+  if (!name.empty() && name != "adam")
+    return draft.note(flag, fmt::format("has an effect only with --optimizer adam, not {}", name));
+  draft.set_text("optimizer.name", "adam", flag);
+}
+
 }  // namespace
 
 void translate_optimizer(Draft& draft) {
+  coupled_decay(draft);
   decay_of_head_norms(draft);
   qk_clip(draft);
   const std::string name = draft.value("--optimizer");

@@ -1,0 +1,330 @@
+// Reads the configuration that Megatron-Bridge saves (run_config.yaml): most of its keys are
+// Megatron-LM's flags, whose rules apply.
+#include "importers/settings/bridge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "importers/megatron/flags/flags.h"
+
+namespace trireme::settings {
+namespace {
+
+using megatron::find_flag;
+using megatron::Flag;
+
+// Sections without effect on results, whatever they contain.
+constexpr const char* other_sections[] = {"comm_overlap",
+                                          "dist",
+                                          "ft",
+                                          "inprocess_restart",
+                                          "logger",
+                                          "nvrx_straggler",
+                                          "profiling",
+                                          "rerun_state_machine",
+                                          "rng",
+                                          "straggler",
+                                          "tensor_inspect"};
+
+// Sections whose keys are flags.
+constexpr const char* sections[] = {"model", "train",      "optimizer", "scheduler",
+                                    "ddp",   "checkpoint", "tokenizer", "dataset"};
+
+std::string dashed(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+// Data types are saved as the names of PyTorch's.
+constexpr std::pair<std::string_view, const char*> types[] = {{"torch.float32", "fp32"},
+                                                              {"torch.bfloat16", "bf16"},
+                                                              {"torch.float16", "fp16"},
+                                                              {"torch.uint8", "fp8"}};
+
+// In the notation of a command line: lists as "[0,1]".
+std::string word_of(const Json& value) {
+  if (value.is_object()) {
+    const Json target = value.value("_target_", Json());
+    for (const auto& [type, word] : types)
+      if (target == type) return word;
+  }
+  return value.is_array() ? value.dump() : plain_value(value);
+}
+
+bool is_nothing(const Json& value) {
+  return value.is_null() || value.empty() || value == "";
+}
+
+void read_precision(Reader& reader, BridgeFlags& flags) {
+  const std::string key = "mixed_precision";
+  const Json* json = reader.json_at(key);
+  const bool named = json && json->is_string();
+  if (named) {
+    const std::string name = reader.text(key).value_or("");
+    if (name == "bf16_mixed" || name == "bf16-mixed")
+      flags.turn_on("--accumulate-allreduce-grads-in-fp32", key);
+    else if (name != "fp16_mixed" && name != "fp16-mixed")
+      return reader.lose(key, fmt::format("is '{}': give its values instead, as a section", name));
+    return flags.turn_on(name.starts_with("bf16") ? "--bf16" : "--fp16", key);
+  }
+  reader.consume(key + "._target_");
+  if (!reader.has(key)) reader.consume(key);
+  const std::string from = reader.has(key) ? key : "model";
+  const bool bf16 = reader.flag(from + ".bf16").value_or(false);
+  const bool fp16 = reader.flag(from + ".fp16").value_or(false);
+  if (bf16) flags.turn_on("--bf16", from + ".bf16");
+  if (fp16) flags.turn_on("--fp16", from + ".fp16");
+  const std::string gradients =
+      from == key ? key + ".grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
+  if (from == key) reader.pass("ddp.grad_reduce_in_fp32");
+  if (reader.flag(gradients).value_or(true)) {
+    if (bf16) flags.turn_on("--accumulate-allreduce-grads-in-fp32", gradients);
+  } else {
+    reader.note(gradients,
+                "is false: gradients are accumulated in fp32 (alternatively use "
+                "run.gradient_dtype = \"bf16\")");
+  }
+}
+
+// The model's fields of the same names are replaced by those of `mixed_precision` when the training
+// begins.
+void read_narrow(Reader& reader, BridgeFlags& flags) {
+  const Json* json = reader.json_at("mixed_precision");
+  const std::string from = !json || json->is_null() ? "model." : "mixed_precision.";
+  if (const auto format = reader.text(from + "fp4"))
+    reader.lose(from + "fp4", fmt::format("is '{}': 4 bits are not supported", *format));
+  const bool narrow = reader.has(from + "fp8");
+  if (narrow)
+    flags.give_value("--fp8-format", from + "fp8");
+  else
+    reader.pass(from + "fp8");
+  for (const auto& [name, flag] : {std::pair{"fp8_recipe", "--fp8-recipe"},
+                                   {"first_last_layers_bf16", "--first-last-layers-bf16"},
+                                   {"num_layers_at_start_in_bf16", "--num-layers-at-start-in-bf16"},
+                                   {"num_layers_at_end_in_bf16", "--num-layers-at-end-in-bf16"}})
+    if (narrow && reader.has(from + name))
+      flags.give_value(flag, from + name);
+    else
+      reader.pass(from + name);
+  for (const char* key : {"model.bf16", "model.fp16", "model.fp8", "model.fp8_recipe", "model.fp4",
+                          "model.first_last_layers_bf16", "model.num_layers_at_start_in_bf16",
+                          "model.num_layers_at_end_in_bf16"})
+    if (!reader.is_read(key)) reader.pass(key);
+}
+
+// The schedule sets the decay of each step; the optimizer's own value has no effect.
+void read_decay(Reader& reader, BridgeFlags& flags) {
+  const std::string first = "scheduler.start_weight_decay", last = "scheduler.end_weight_decay";
+  const auto start = reader.number(first), end = reader.number(last);
+  reader.pass("optimizer.weight_decay");
+  if (!start || !end)
+    return reader.lose(start ? last : first, "is missing: weight decay is taken from it");
+  if (*start != *end)
+    return reader.lose(last, fmt::format("is {}, and {} is {}: weight decay is constant over a run",
+                                         *end, first, *start));
+  flags.give_value("--weight-decay", first);
+  const auto other = reader.number("optimizer.weight_decay");
+  if (other && *other != *start)
+    reader.note(
+        "optimizer.weight_decay",
+        fmt::format("is {}, but {} = {} applies, as in Megatron-Bridge", *other, first, *start));
+  const std::string norms = "scheduler.no_weight_decay_cond_type";
+  if (reader.text(norms) == "qwen3_next") flags.turn_on("--apply-wd-to-qk-layernorm", norms);
+}
+
+// Paths and their weights, or paths alone: [[paths], weights]. `from` is the key that holds it.
+void read_blend(Reader& reader, BridgeFlags& flags, const char* flag, const std::string& key,
+                const std::string& from) {
+  reader.consume(from);
+  if (!reader.has(key)) return;
+  const std::vector<std::string> paths = reader.list(key + ".0"), weights = reader.list(key + ".1");
+  if (!weights.empty() && weights.size() != paths.size())
+    reader.refuse(key, fmt::format("has {} paths and {} weights", paths.size(), weights.size()));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (!weights.empty()) flags.give(flag, weights[i], from);
+    flags.give(flag, paths[i], from);
+  }
+}
+
+void read_blends(Reader& reader, BridgeFlags& flags) {
+  const std::string all = "dataset.blend", parts = "dataset.blend_per_split";
+  read_blend(reader, flags, "--data-path", all, all);
+  read_blend(reader, flags, "--train-data-path", parts + ".0", parts);
+  read_blend(reader, flags, "--valid-data-path", parts + ".1", parts);
+  read_blend(reader, flags, "--test-data-path", parts + ".2", parts);
+}
+
+void read_data(Reader& reader, BridgeFlags& flags) {
+  const std::string target = reader.text("dataset._target_").value_or("");
+  if (!target.ends_with(".GPTDatasetConfig")) {
+    reader.consume_section("dataset");
+    return reader.lose("dataset._target_",
+                       fmt::format("is '{}': only Megatron's indexed datasets (GPTDatasetConfig) "
+                                   "are carried over; give [data] yourself",
+                                   target));
+  }
+  read_blends(reader, flags);
+  if (reader.flag("dataset.mock").value_or(false)) flags.turn_on("--mock-data", "dataset.mock");
+  const auto seed = reader.count("dataset.random_seed");
+  const std::int64_t all = reader.count("rng.seed").value_or(1234);
+  if (seed && *seed != all)
+    reader.note(
+        "dataset.random_seed",
+        fmt::format("is {}: the order of the data is determined by rng.seed = {}", *seed, all));
+}
+
+void read_run(Reader& reader, BridgeFlags& flags) {
+  for (const auto& [key, flag] : {std::pair{"logger.log_interval", "--log-interval"},
+                                  {"logger.tensorboard_dir", "--tensorboard-dir"},
+                                  {"rng.seed", "--seed"}})
+    if (reader.has(key)) flags.give_value(flag, key);
+  if (reader.flag("rng.data_parallel_random_init").value_or(false))
+    flags.turn_on("--data-parallel-random-init", "rng.data_parallel_random_init");
+  reader.pass_if_empty("peft", "only adapters are trained, which is not supported");
+  const std::string overrides = "optimizer_config_override_provider";
+  const std::string target = reader.text(overrides + "._target_").value_or("");
+  if (!target.empty() && !target.ends_with(".OptimizerConfigOverrideProvider"))
+    reader.lose(overrides,
+                fmt::format("is '{}', which may give parameters rates of their own", target));
+}
+
+// The number of checkpoints that are kept is not a flag of Megatron-LM.
+void read_kept(Reader& reader) {
+  const std::string key = "checkpoint.most_recent_k";
+  const std::int64_t kept = reader.count(key).value_or(-1);
+  if (kept > 0)
+    reader.set("checkpoint.keep", kept, key);
+  else
+    reader.pass(key);
+}
+
+bool is_idle(const Reader& reader, const std::string& key) {
+  return std::ranges::any_of(bridge_dependents(), [&](const BridgeDependent& row) {
+    if (!key.starts_with(row.prefix) || key == row.on) return false;
+    const Json* on = reader.json_at(row.on);
+    if (row.word) return !on || plain_value(*on).find(row.word) == std::string::npos;
+    return !reader.has(row.on) || reader.says(row.on, "false|0");
+  });
+}
+
+void read_named(Reader& reader, BridgeFlags& flags) {
+  for (const BridgeFlag& row : bridge_flags()) {
+    const std::string key = row.key;
+    if (!reader.has(key) || is_idle(reader, key)) {
+      reader.pass(key);
+    } else if (row.when == BridgeFlag::When::given) {
+      flags.give_value(row.flag, key);
+    } else if (reader.flag(key).value_or(false) == (row.when == BridgeFlag::When::on)) {
+      flags.turn_on(row.flag, key);
+    }
+  }
+}
+
+// A key without a row is the flag of its name, "--no-NAME" if it is false, or unknown.
+void read_rest(Reader& reader, BridgeFlags& flags, const std::string& section) {
+  const Json* json = reader.json_at(section);
+  if (!json || !json->is_object()) return;
+  for (const auto& [name, value] : json->items()) {
+    const std::string key = fmt::format("{}.{}", section, name);
+    if (name == "_target_") reader.consume(key);
+    if (reader.is_read(key)) continue;
+    if (is_idle(reader, key) || is_nothing(value)) {
+      reader.pass(key);
+      continue;
+    }
+    const Flag* flag = find_flag("--" + dashed(name));
+    const Flag* off = find_flag("--no-" + dashed(name));
+    if (flag && flag->fate == megatron::Fate::ignored) {
+      reader.pass(key);
+    } else if (value.is_boolean() && !value.get<bool>()) {
+      if (off && off->fate != megatron::Fate::ignored)
+        flags.turn_on(off->name, key);
+      else if (flag || off)
+        reader.pass(key);
+    } else if (flag) {
+      flags.give_value(flag->name, key);
+    } else if (off) {
+      reader.pass(key);
+    }
+  }
+}
+
+// Messages name the key where the rules name its flag.
+void add(Reader& reader, const BridgeFlags& flags, const megatron::Translation& read) {
+  megatron::Translation& all = reader.result().translation;
+  for (const megatron::Setting& setting : read.settings)
+    reader.set(setting.key, setting.value, flags.origin(setting.origin));
+  for (const megatron::Note& note : read.notes) reader.note(flags.origin(note.flag), note.text);
+  for (const megatron::Note& lost : read.lost) reader.lose(flags.origin(lost.flag), lost.text);
+  all.lost_beyond += read.lost_beyond;
+}
+
+// The model's size includes the end of a document, which a NullTokenizer adds to its own.
+void read_vocabulary(Reader& reader, BridgeFlags& flags) {
+  const std::string own = "tokenizer.vocab_size", key = "model.vocab_size";
+  const std::string type = "tokenizer.tokenizer_type";
+  const bool null = reader.text(type).value_or("").starts_with("Null");
+  if (reader.has(type)) flags.give_value("--tokenizer-type", type);
+  if (null && reader.has(own))
+    flags.give_value("--vocab-size", own);
+  else
+    reader.pass(own);
+  if (const auto size = reader.count(key); size && !null)
+    reader.set("model.vocab_size", *size, key);
+}
+
+}  // namespace
+
+void BridgeFlags::turn_on(const std::string& flag, const std::string& key) {
+  reader_.consume(key);
+  keys_[flag] = key;
+  words_.push_back(flag);
+}
+
+void BridgeFlags::give(const std::string& flag, const std::string& value, const std::string& key) {
+  const bool more = keys_.contains(flag) && keys_[flag] == key;
+  reader_.consume(key);
+  keys_[flag] = key;
+  if (!more) words_.push_back(flag);
+  words_.push_back(value);
+}
+
+void BridgeFlags::give_value(const std::string& flag, const std::string& key) {
+  const Json& value = *reader_.json_at(key);
+  reader_.consume(key);
+  if (value.is_boolean()) {
+    if (value.get<bool>()) turn_on(flag, key);
+    return;
+  }
+  keys_[flag] = key;
+  words_.push_back(fmt::format("{}={}", flag, word_of(value)));
+}
+
+std::string BridgeFlags::origin(const std::string& flag) const {
+  const auto found = keys_.find(flag);
+  return found == keys_.end() ? flag : found->second;
+}
+
+void read_bridge(Reader& reader, std::int64_t ranks) {
+  reader.consume("_target_");
+  BridgeFlags flags(reader);
+  pass_bridge_keys(reader);
+  read_bridge_model(reader, flags);
+  read_precision(reader, flags);
+  read_narrow(reader, flags);
+  read_decay(reader, flags);
+  read_data(reader, flags);
+  read_run(reader, flags);
+  read_kept(reader);
+  read_named(reader, flags);
+  read_vocabulary(reader, flags);
+  for (const char* section : sections) read_rest(reader, flags, section);
+  for (const char* section : other_sections) {
+    reader.consume_section(section);
+    if (reader.is_there(section)) reader.result().passed.push_back(section);
+  }
+  add(reader, flags, megatron::translate(flags.words(), {.ranks = ranks, .lenient = true}));
+}
+
+}  // namespace trireme::settings

@@ -1,0 +1,169 @@
+// Configurations that Megatron-Bridge saved: flags of Megatron-LM under the names of their fields.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "importers/megatron/flags/flags.h"
+#include "importers/settings/bridge.h"
+#include "importers/settings/bridge_file.h"
+#include "importers/settings/fixture.h"
+
+namespace trireme::settings {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class Bridge : public Settings {
+ protected:
+  // The small file with other values, as JSON, which is YAML as well.
+  SettingsFile with(const std::map<std::string, std::string>& values) const {
+    return read("run_config.yaml", text_of(values), 8);
+  }
+  std::string refusal_with(const std::map<std::string, std::string>& values) const {
+    return refusal("run_config.yaml", text_of(values), 8);
+  }
+
+ private:
+  static std::string text_of(const std::map<std::string, std::string>& values) {
+    auto all = bridge_file();
+    for (const auto& [key, value] : values) {
+      std::erase_if(all, [&](const auto& one) { return one.first.starts_with(key + "."); });
+      all[key] = value;
+    }
+    Json root = Json::object();
+    for (const auto& [key, value] : all) {
+      std::stringstream parts(key);
+      Json* json = &root;
+      for (std::string part; std::getline(parts, part, '.');) json = &(*json)[part];
+      *json = Json::parse(value);
+    }
+    return root.dump(1);
+  }
+};
+
+TEST_F(Bridge, ALlamaIsRead) {
+  const SettingsFile file = with({{"model.num_query_groups", "2"},
+                                  {"model.rope_scaling", "true"},
+                                  {"model.rope_scaling_factor", "32.0"},
+                                  {"checkpoint.most_recent_k", "3"}});
+  EXPECT_EQ(lost(file), "");
+  EXPECT_EQ(file.system, System::bridge);
+  const Config c = config(file);
+  EXPECT_EQ(value(file, "model.family"), "\"llama\"");
+  EXPECT_EQ(c.model.num_layers, 2);
+  EXPECT_EQ(c.model.hidden_size, 64);
+  EXPECT_EQ(c.model.num_kv_heads, 2);
+  EXPECT_EQ(c.model.ffn_hidden_size, 160);
+  EXPECT_EQ(c.model.vocab_size, 1000);
+  EXPECT_EQ(value(file, "model.activation"), "\"swiglu\"");
+  EXPECT_EQ(value(file, "model.rope_scaling"), "\"llama3\"");
+  EXPECT_EQ(value(file, "model.rope_scaling_factor"), "32.0");
+  EXPECT_EQ(value(file, "model.tie_embeddings"), "false");
+  EXPECT_EQ(c.run.precision, Precision::bf16);
+  EXPECT_EQ(c.train.global_batch_size, 64);
+  EXPECT_EQ(c.train.iters, 10);
+  EXPECT_THAT(c.data.path, ElementsAre("data/text"));
+  EXPECT_EQ(c.checkpoint.keep, 3);
+}
+
+// Messages and comments name the keys of the file, not the flags.
+TEST_F(Bridge, KeysAreNamedAsInTheFile) {
+  const SettingsFile file = with({{"optimizer.decoupled_lr", "0.1"}});
+  EXPECT_THAT(lost(file), testing::StartsWith("optimizer.decoupled_lr "));
+  EXPECT_THAT(megatron::to_toml(file.translation), HasSubstr("# model.hidden_size"));
+  EXPECT_THAT(megatron::to_toml(file.translation), Not(HasSubstr("--hidden-size")));
+}
+
+// The schedule's decay is that of all steps; the optimizer's own is overwritten.
+TEST_F(Bridge, TheScheduleSetsTheWeightDecay) {
+  const SettingsFile file = with({{"optimizer.weight_decay", "0.3"}});
+  EXPECT_EQ(config(file).optimizer.weight_decay, 0.1);
+  EXPECT_THAT(noted(file), HasSubstr("optimizer.weight_decay is 0.3, but scheduler.start"));
+  EXPECT_THAT(lost(with({{"scheduler.end_weight_decay", "0.2"}})), HasSubstr("constant"));
+  EXPECT_THAT(lost(with({{"scheduler.start_weight_decay", "null"}})), HasSubstr("is missing"));
+}
+
+// Coupled weight decay, whatever the order of the two keys.
+TEST_F(Bridge, AdamIsReadWithEitherWeightDecay) {
+  EXPECT_EQ(value(with({}), "optimizer.name"), "\"adamw\"");
+  EXPECT_EQ(value(with({{"optimizer.decoupled_weight_decay", "false"}}), "optimizer.name"),
+            "\"adam\"");
+}
+
+TEST_F(Bridge, PrecisionIsThatOfMixedPrecision) {
+  EXPECT_EQ(config(with({{"model.bf16", "false"}})).run.precision, Precision::bf16);
+  for (const auto& [name, precision] :
+       {std::pair{"\"bf16_mixed\"", Precision::bf16}, {"\"fp16-mixed\"", Precision::fp16}}) {
+    EXPECT_EQ(config(with({{"mixed_precision", name}})).run.precision, precision);
+  }
+  EXPECT_THAT(lost(with({{"mixed_precision", "\"bf16_with_mxfp8_mixed\""}})),
+              HasSubstr("give its values instead"));
+}
+
+TEST_F(Bridge, ActivationsAreFunctions) {
+  const auto activation_of = [&](const std::string& function, const std::string& gated) {
+    return value(with({{"model.activation_func._target_", "\"" + function + "\""},
+                       {"model.gated_linear_unit", gated},
+                       {"model.bias_activation_fusion", "false"}}),
+                 "model.activation");
+  };
+  EXPECT_EQ(activation_of("torch.nn.functional.silu", "true"), "\"swiglu\"");
+  EXPECT_EQ(activation_of("torch._C._nn.gelu", "false"), "\"gelu_erf\"");
+  EXPECT_EQ(activation_of("megatron.core.activations.squared_relu", "false"), "\"squared_relu\"");
+  EXPECT_THAT(lost(with({{"model.activation_func._target_", "\"mine.relu\""}})),
+              HasSubstr("'mine.relu' with gated_linear_unit = true"));
+}
+
+TEST_F(Bridge, OtherModelsAndDataAreLost) {
+  for (const auto& [key, value, words] :
+       {std::tuple{"model._target_", "\"a.GemmaModelProvider2B\"", "more than their fields say"},
+        {"model._target_", "\"a.LlamaModelProviderOfMine\"", "more than their fields say"},
+        {"model.transformer_layer_spec._target_", "\"mine.layers\"", "layers of its own"},
+        {"dataset._target_", "\"mine.Dataset\"", "only Megatron's indexed datasets"},
+        {"peft", "{\"dim\": 8}", "only adapters are trained"},
+        {"optimizer_config_override_provider._target_", "\"mine.Rates\"", "rates of their own"},
+        {"model.init_method._target_", "\"torch.nn.init.xavier_uniform_\"", "normal"},
+        {"model.embedding_init_method_std", "0.5", "no standard deviation of its own"},
+        {"model.surprise", "false", "not a known setting of Megatron-Bridge"},
+        {"dist.surprise.depth", "1", ""}})
+    EXPECT_THAT(lost(with({{key, value}})), HasSubstr(words)) << key;
+  EXPECT_EQ(lost(with({{"model._target_", "\"a.b.Llama2ModelProvider70B\""}})), "");
+}
+
+TEST_F(Bridge, SizesMustAgree) {
+  EXPECT_THAT(refusal_with({{"dataset.sequence_length", "32"}}),
+              HasSubstr("dataset.sequence_length is 32, and model.seq_length is 64"));
+  EXPECT_THAT(refusal_with({{"model.seq_length", "null"}}), HasSubstr("is missing"));
+  EXPECT_THAT(refusal_with({{"model.ffn_hidden_size", "null"}}), HasSubstr("is missing"));
+  EXPECT_THAT(refusal_with({{"dataset.blend", "[[\"a\", \"b\"], [0.5]]"}}),
+              HasSubstr("has 2 paths and 1 weights"));
+}
+
+TEST_F(Bridge, BlendsAreWeighed) {
+  EXPECT_THAT(config(with({{"dataset.blend", "[[\"a\", \"b\"], [0.25, 0.75]]"}})).data.path,
+              ElementsAre("0.25", "a", "0.75", "b"));
+  const Config c =
+      config(with({{"dataset.blend", "null"},
+                   {"dataset.blend_per_split", "[[[\"a\"], null], null, [[\"c\"], null]]"}}));
+  EXPECT_THAT(c.data.train_path, ElementsAre("a"));
+  EXPECT_THAT(c.data.test_path, ElementsAre("c"));
+}
+
+// A NullTokenizer adds the end of a document to its own size.
+TEST_F(Bridge, VocabularyIsTheModels) {
+  EXPECT_EQ(config(with({{"tokenizer.vocab_size", "17"}})).model.vocab_size, 1000);
+  const SettingsFile file =
+      with({{"tokenizer.tokenizer_type", "\"NullTokenizer\""}, {"tokenizer.vocab_size", "999"}});
+  EXPECT_EQ(config(file).model.vocab_size, 1000);
+}
+
+TEST(BridgeTable, ItsFlagsAreMegatrons) {
+  for (const BridgeFlag& row : bridge_flags())
+    EXPECT_NE(megatron::find_flag(row.flag), nullptr) << row.flag;
+}
+
+}  // namespace
+}  // namespace trireme::settings
