@@ -2,6 +2,7 @@
 #include "formats/megatron/checkpoint.h"
 
 #include <fmt/ranges.h>
+#include <algorithm>
 
 #include <charconv>
 
@@ -72,12 +73,22 @@ void MegatronCheckpoint::set_arguments(std::shared_ptr<const TorchFile> file, Pi
   root_ = root;
 }
 
+std::vector<MegatronArgument> MegatronCheckpoint::arguments() const {
+  return described_ ? *described_ : megatron_arguments(*file_, root_);
+}
+
 std::optional<std::string> MegatronCheckpoint::argument(std::string_view name) const {
+  if (described_) {
+    const auto found = std::ranges::find(*described_, name, &MegatronArgument::name);
+    return found == described_->end() ? std::nullopt : std::optional(found->value);
+  }
   const Pickle& pickle = file_->pickle();
   const auto arguments = pickle.find(root_, "args");
   if (!arguments) {
-    fail_input("'{}' lacks 'args', the arguments of the run, which say what model it is",
-               file_->name());
+    fail_input(
+        "'{}' lacks 'args', the arguments of the run, which say what model it is, and no "
+        "run_config.yaml of Megatron-Bridge is beside it",
+        file_->name());
   }
   const auto value = pickle.find(*arguments, name);
   return value ? shown_argument(pickle, *value) : std::nullopt;

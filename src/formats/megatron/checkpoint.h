@@ -36,7 +36,7 @@ class MegatronCheckpoint {
   // An argument of the run, formatted as in Python; nullopt if absent or None.
   std::optional<std::string> argument(std::string_view name) const;
   std::optional<double> number_argument(std::string_view name) const;
-  std::vector<MegatronArgument> arguments() const { return megatron_arguments(*file_, root_); }
+  std::vector<MegatronArgument> arguments() const;
   // A count. Refused (exit code 2): one that is negative, fractional or above 10^15.
   std::optional<std::int64_t> count_argument(std::string_view name) const;
 
@@ -66,14 +66,19 @@ class MegatronCheckpoint {
   explicit MegatronCheckpoint(std::string where) : where_(std::move(where)) {}
   // Sets the value that holds the arguments as its "args".
   void set_arguments(std::shared_ptr<const TorchFile> file, PickleId root);
+  bool has_arguments() const { return file_->pickle().find(root_, "args").has_value(); }
+  // Gives arguments that the files do not hold.
+  void describe(std::optional<std::vector<MegatronArgument>> arguments) {
+    described_ = std::move(arguments);
+  }
   // Checks the arguments against the number of layers in the tensors.
   void check_layers(std::int64_t layers) const;
-
   std::string where_;
 
  private:
   std::shared_ptr<const TorchFile> file_;
   PickleId root_ = 0;
+  std::optional<std::vector<MegatronArgument>> described_;
 };
 
 // Joins the tensor-parallel shards of a tensor. `heads` is the order of queries, keys and values in

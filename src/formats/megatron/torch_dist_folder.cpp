@@ -86,11 +86,11 @@ bool is_torch_dist_folder(const fs::path& folder) {
   return step && names_backend(*step / backend_file);
 }
 
-TorchDistFolder::TorchDistFolder(const fs::path& folder)
+TorchDistFolder::TorchDistFolder(const fs::path& folder, const Describe& describe)
     : MegatronCheckpoint(megatron_step_folder(folder).string()) {
   check_backend(fs::path(where_) / backend_file);
   dcp_ = std::make_shared<const DcpFolder>(where_);
-  read_arguments();
+  read_arguments(describe);
   find_tensors();
   check_layers(layers_);
   joined_ = std::make_unique<JoinedTensors>(where_, "run's arguments");
@@ -104,7 +104,7 @@ PickleId TorchDistFolder::only_child(const Pickle& pickle, PickleId id) {
   return is_list && pickle.children(id).size() == 1 ? pickle.children(id)[0] : id;
 }
 
-void TorchDistFolder::read_arguments() {
+void TorchDistFolder::read_arguments(const Describe& describe) {
   const fs::path file = fs::path(where_) / common_file;
   if (fs::exists(file)) {
     common_ = std::make_shared<const TorchFile>(file);
@@ -118,6 +118,7 @@ void TorchDistFolder::read_arguments() {
     root_ = only_child(common_->pickle(), common_->pickle().root());
   }
   set_arguments(common_, root_);
+  if (describe && !has_arguments()) this->describe(describe(where_));
   const double version = common_->pickle().find_number(root_, "checkpoint_version").value_or(3);
   if (version < 2) {
     fail_input("'{}' has checkpoint_version {}, and at least 2 was expected in this format",

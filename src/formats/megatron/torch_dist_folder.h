@@ -2,7 +2,9 @@
 // folder with Megatron's names, and the run's arguments in common.pt.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,10 +20,12 @@ bool is_torch_dist_folder(const fs::path& folder);
 
 class TorchDistFolder : public MegatronCheckpoint {
  public:
+  // Arguments that a file beside a step stands for; nullopt without such a file.
+  using Describe = std::function<std::optional<std::vector<MegatronArgument>>(const fs::path&)>;
   // Opens the step named by latest_checkpointed_iteration.txt, or the step in `folder` itself.
-  // Refused (exit code 2): other backends than torch_dist, missing files, tensors without a name in
-  // ours.
-  explicit TorchDistFolder(const fs::path& folder);
+  // `describe` is asked for the arguments of a step that holds none. Refused (exit code 2): other
+  // backends than torch_dist, missing files, tensors without a name in ours.
+  explicit TorchDistFolder(const fs::path& folder, const Describe& describe = nullptr);
 
   bool is_core() const override { return true; }
   bool is_bert() const override;
@@ -38,7 +42,7 @@ class TorchDistFolder : public MegatronCheckpoint {
   };
   // Newer versions wrap values in lists of one element.
   static PickleId only_child(const Pickle& pickle, PickleId id);
-  void read_arguments();
+  void read_arguments(const Describe& describe);
   void find_tensors();
   void find_states();
   std::optional<std::int64_t> optimizer_steps() const;

@@ -22,6 +22,7 @@
 #include "importers/megatron/arguments.h"
 #include "importers/megatron/checkpoint.h"
 #include "importers/megatron/saved_run.h"
+#include "importers/settings/settings_file.h"
 
 namespace trireme {
 namespace {
@@ -53,10 +54,26 @@ ForeignModel open_dcp(const fs::path& folder, const ModelSettings& settings) {
   return open_dcp_folder(folder, settings);
 }
 
+// Megatron-Bridge saves its configuration beside a step, and no arguments in it.
+std::optional<Config> bridge_run(const fs::path& step) {
+  const fs::path file = step / "run_config.yaml";
+  if (!fs::exists(file)) return std::nullopt;
+  const settings::SettingsFile run = settings::read_settings_file(file, 0);
+  for (const megatron::Note& lost : run.translation.lost)
+    if (lost.flag.starts_with("model."))
+      fail_input("'{}': {} {}", file.string(), lost.flag, lost.text);
+  return megatron::to_config(run.translation);
+}
+
+ForeignModel open_torch_dist(const fs::path& folder, const ModelSettings& settings) {
+  return megatron::open_torch_dist_folder(folder, settings, bridge_run);
+}
+
 constexpr ForeignFormat formats[] = {
     {"torch_dist",
-     "Megatron-Core: .metadata, *.distcp, metadata.json and common.pt (--ckpt-format torch_dist)",
-     is_torch_dist_folder, megatron::open_torch_dist_folder},
+     "Megatron-Core: .metadata, *.distcp, metadata.json and common.pt (--ckpt-format torch_dist); "
+     "of Megatron-Bridge with its run_config.yaml",
+     is_torch_dist_folder, open_torch_dist},
     {"dcp",
      "torch.distributed.checkpoint: .metadata and *.distcp, with torchtitan's names or Hugging "
      "Face's",

@@ -111,15 +111,32 @@ std::string activation_note(const MegatronCheckpoint& folder, const ModelConfig&
   return "";
 }
 
+// A run's settings as the arguments that say where it is and how it continues.
+std::vector<MegatronArgument> arguments_of_run(const Config& run) {
+  std::vector<MegatronArgument> arguments{
+      {"num_layers", fmt::format("{}", run.model.num_layers)},
+      {"lr", fmt::format("{}", run.optimizer.lr)},
+      {"adam_beta1", fmt::format("{}", run.optimizer.beta1)},
+      {"adam_beta2", fmt::format("{}", run.optimizer.beta2)},
+      {"adam_eps", fmt::format("{}", run.optimizer.eps)},
+      {"weight_decay", fmt::format("{}", run.optimizer.weight_decay)},
+      {"tensor_model_parallel_size", fmt::format("{}", run.parallel.tp)}};
+  if (run.train.global_batch_size > 0)
+    arguments.push_back({"global_batch_size", fmt::format("{}", run.train.global_batch_size)});
+  if (run.model.vocab_size > 0)
+    arguments.push_back({words_argument, fmt::format("{}", run.model.vocab_size)});
+  return arguments;
+}
+
 ForeignModel open_model(MegatronCheckpoint& folder, const char* program,
-                        const ModelSettings& settings, Experts experts = Experts::refused) {
+                        const ModelSettings& settings, Experts experts = Experts::refused,
+                        const Config* run = nullptr) {
   const bool bert = folder.is_bert();
   ForeignModel out;
   out.kind = fmt::format("{} {}", program, bert ? "BERT" : "GPT");
   require_core_rope_scaling(folder, settings);
-  out.model = model_of_arguments(
-      folder.where(), bert, [&](std::string_view name) { return read_argument(folder, name); },
-      experts);
+  const auto argument = [&](std::string_view name) { return read_argument(folder, name); };
+  out.model = run ? run->model : model_of_arguments(folder.where(), bert, argument, experts);
   const std::int64_t rows = folder.vocabulary_rows();
   const std::string kept = check_vocabulary(folder, rows);
   out.model.vocab_size = words_of(folder, rows);
@@ -148,9 +165,14 @@ ForeignModel open_megatron_folder(const fs::path& path, const ModelSettings& set
   return open_model(folder, "Megatron", settings);
 }
 
-ForeignModel open_torch_dist_folder(const fs::path& path, const ModelSettings& settings) {
-  TorchDistFolder folder(path);
-  return open_model(folder, "Megatron-Core", settings, Experts::read);
+ForeignModel open_torch_dist_folder(const fs::path& path, const ModelSettings& settings,
+                                    const DescribeRun& describe) {
+  std::optional<Config> run;
+  TorchDistFolder folder(path, [&](const fs::path& step) {
+    if (describe) run = describe(step);
+    return run ? std::optional(arguments_of_run(*run)) : std::nullopt;
+  });
+  return open_model(folder, "Megatron-Core", settings, Experts::read, run ? &*run : nullptr);
 }
 
 ForeignModel open_deepspeed_folder(const fs::path& path, const ModelSettings& settings) {

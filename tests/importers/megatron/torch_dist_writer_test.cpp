@@ -49,7 +49,9 @@ class TorchDistWriter : public testing::Test {
     return state;
   }
 
-  fs::path write(const Config& config, bool with_states, std::optional<DType> dtype = {}) {
+  // As Megatron-Bridge writes, if `told` is false: without the run's arguments.
+  fs::path write(const Config& config, bool with_states, std::optional<DType> dtype = {},
+                 bool told = true) {
     fs::remove_all(folder_ / "written");
     const TorchDict arguments = megatron::arguments_of(config, {.kind = MegatronKind::distributed});
     const HeldTensors weights(config.model);
@@ -57,12 +59,11 @@ class TorchDistWriter : public testing::Test {
     if (with_states) add_moments(mapping, moment_name);
     held_.emplace(mapping);
     const TensorAssembler assembler(held_->mapping(), Direction::to_theirs, *held_);
+    TorchDict common = with_states ? megatron::saved_run(arguments, config, state())
+                                   : megatron::saved_release(arguments);
+    if (!told) std::erase_if(common, [](const TorchItem& item) { return item.key == "args"; });
     write_torch_dist_folder(folder_ / "written",
-                            {config.model,
-                             with_states ? megatron::saved_run(arguments, config, state())
-                                         : megatron::saved_release(arguments),
-                             7, with_states, dtype, 100'000},
-                            assembler);
+                            {config.model, common, 7, with_states, dtype, 100'000}, assembler);
     return folder_ / "written";
   }
   fs::path write(const ModelConfig& model, bool with_states = false) {
@@ -117,6 +118,42 @@ TEST_F(TorchDistWriter, WhatIsWrittenIsReadAgain) {
       EXPECT_TRUE(differences(model, back.model).empty());
     }
   }
+}
+
+// The model and the optimizer of a run whose checkpoint has no arguments, but a file beside it.
+TEST_F(TorchDistWriter, ARunIsDescribedBesideItsStep) {
+  Config config;
+  config.model = with_experts();
+  config.train.global_batch_size = 8;
+  config.optimizer.lr = 0.25;
+  config.optimizer.beta2 = 0.75;
+  const fs::path folder = write(config, true, {}, false);
+  EXPECT_THAT(refusal_of([&] { megatron::open_torch_dist_folder(folder); }),
+              HasSubstr("lacks 'args', the arguments of the run"));
+  EXPECT_THAT(refusal_of([&] {
+                megatron::open_torch_dist_folder(
+                    folder, {}, [](const fs::path&) { return std::optional<Config>(); });
+              }),
+              HasSubstr("no run_config.yaml of Megatron-Bridge"));
+  fs::path asked;
+  const ForeignModel back = megatron::open_torch_dist_folder(folder, {}, [&](const fs::path& step) {
+    asked = step;
+    return std::optional(config);
+  });
+  EXPECT_EQ(asked.filename(), "iter_0000007");
+  EXPECT_THAT(held_->missing_in(back), IsEmpty());
+  EXPECT_TRUE(differences(config.model, back.model).empty());
+  ASSERT_TRUE(back.training);
+  EXPECT_EQ(back.training->step, 7);
+  EXPECT_EQ(back.training->samples, 56);
+  EXPECT_EQ(back.training->optimizer.lr, 0.25);
+  EXPECT_EQ(back.training->optimizer.beta2, 0.75);
+  config.model.num_layers += 1;
+  EXPECT_THAT(refusal_of([&] {
+                megatron::open_torch_dist_folder(
+                    folder, {}, [&](const fs::path&) { return std::optional(config); });
+              }),
+              HasSubstr("its arguments say"));
 }
 
 TEST_F(TorchDistWriter, TheRunContinuesWhereItWas) {
