@@ -22,7 +22,7 @@ struct Argument {
 };
 
 // Arguments that determine the model's computation.
-constexpr std::array<Argument, 56> arguments{{
+constexpr std::array<Argument, 62> arguments{{
     {"num_layers", "--num-layers"},
     {"hidden_size", "--hidden-size"},
     {"num_attention_heads", "--num-attention-heads"},
@@ -72,6 +72,12 @@ constexpr std::array<Argument, 56> arguments{{
     {"untie_embeddings_and_output_weights", "--untie-embeddings-and-output-weights",
      Word::when_true},
     {"make_vocab_size_divisible_by", "--make-vocab-size-divisible-by"},
+    {"use_mup", "--use-mup", Word::when_true},
+    {"mup_base_hidden_size", "--mup-base-hidden-size"},
+    {"mup_base_head_dim", "--mup-base-head-dim"},
+    {"mup_attn_scale_power", "--mup-attn-scale-power"},
+    {"mup_embedding_mult", "--mup-embedding-mult"},
+    {"mup_output_mult", "--mup-output-mult"},
     {"hidden_dropout", "--hidden-dropout"},
     {"attention_dropout", "--attention-dropout"},
     {"init_method_std", "--init-method-std"},
@@ -112,7 +118,7 @@ constexpr std::array<Argument, 19> expert_arguments{{
 struct Refused {
   const char *name, *why, *plain = "None";
 };
-constexpr std::array<Refused, 26> refused_arguments{{
+constexpr std::array<Refused, 25> refused_arguments{{
     {"apply_layernorm_1p", "its norms are stored as their distance from 1"},
     {"layernorm_zero_centered_gamma", "its norms are stored as their distance from 1"},
     {"glu_activation", "its gate is in the second half of the rows"},
@@ -129,7 +135,6 @@ constexpr std::array<Refused, 26> refused_arguments{{
     {"mtp_hybrid_override_pattern", "not all of its layers are attention"},
     {"linear_attention_type", "its attention is of a different kind"},
     {"mrope_section", "its position ids have several components"},
-    {"use_mup", "its outputs are scaled by widths"},
     {"retro_add_retriever", "its layers attend to retrieved texts"},
     {"is_hybrid_model", "not all of its layers are attention"},
     {"hybrid_layer_pattern", "its tensors have the names of hybrid models"},

@@ -53,7 +53,8 @@ class TorchDistWriter : public testing::Test {
   fs::path write(const Config& config, bool with_states, std::optional<DType> dtype = {},
                  bool told = true) {
     fs::remove_all(folder_ / "written");
-    const TorchDict arguments = megatron::arguments_of(config, {.kind = MegatronKind::distributed});
+    TorchDict arguments = megatron::arguments_of(config, {.kind = MegatronKind::distributed});
+    arguments.insert(arguments.end(), more_arguments_.begin(), more_arguments_.end());
     const HeldTensors weights(config.model);
     TensorMapping mapping = weights.mapping();
     if (with_states) add_moments(mapping, moment_name);
@@ -72,6 +73,7 @@ class TorchDistWriter : public testing::Test {
     return write(config, with_states);
   }
 
+  TorchDict more_arguments_;
   ScratchFolder folder_;
   std::optional<HeldTensors> held_;
 };
@@ -118,6 +120,25 @@ TEST_F(TorchDistWriter, WhatIsWrittenIsReadAgain) {
       EXPECT_TRUE(differences(model, back.model).empty());
     }
   }
+}
+
+// A run with maximal-update parametrization: its arguments scale logits, scores and learning rates.
+TEST_F(TorchDistWriter, WidthsAreReadFromArguments) {
+  Config config;
+  config.model = model("llama");
+  const auto& m = config.model;
+  more_arguments_ = {{"use_mup", {true}},           {"mup_base_hidden_size", {m.hidden_size / 4}},
+                     {"mup_base_head_dim", {4.0}},  {"mup_attn_scale_power", {1.0}},
+                     {"mup_embedding_mult", {3.0}}, {"mup_output_mult", {1.0}},
+                     {"mup_width_mult", {4.0}}};
+  const ForeignModel back = megatron::open_torch_dist_folder(write(config, false));
+  EXPECT_EQ(back.note, "");
+  EXPECT_EQ(back.model.mup_base_hidden_size, m.hidden_size / 4);
+  EXPECT_EQ(back.model.logit_multiplier, 0.25);
+  EXPECT_EQ(back.model.embedding_multiplier, 3);
+  EXPECT_EQ(back.model.attention_scale, 2.0 / static_cast<double>(m.head_dim));
+  more_arguments_[0].value = {false};
+  EXPECT_TRUE(differences(m, megatron::open_torch_dist_folder(write(config, false)).model).empty());
 }
 
 // The model and the optimizer of a run whose checkpoint has no arguments, but a file beside it.
