@@ -70,7 +70,7 @@ constexpr Passed model[] = {
     {"batch_invariant_mode"}, {"batch_p2p_comm"}, {"batch_p2p_sync"},
     {"bias_dropout_add_fusion"}, {"bias_dropout_fusion"}, {"cache_mla_latents"},
     {"clone_scatter_output_in_embedding"}, {"config_logger_dir"}, {"cpu_offloading_activations"},
-    {"cpu_offloading_double_buffering"}, {"cpu_offloading_weights", "false|true"},
+    {"cpu_offloading_double_buffering"}, {"cpu_offloading_weights"},
     {"cross_entropy_fusion_impl"}, {"cross_entropy_loss_fusion"},
     {"cuda_graph_impl"}, {"cuda_graph_retain_backward_graph"}, {"cuda_graph_scope"},
     {"cuda_graph_use_single_mempool"}, {"cuda_graph_warmup_steps"},
