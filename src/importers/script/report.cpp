@@ -66,16 +66,28 @@ std::string hindrances(const ScriptRun& run) {
   return text;
 }
 
+// torchtitan since February 2026, whose configuration is a function: "--config llama3_8b".
+bool is_python_torchtitan(const std::vector<std::string>& words) {
+  const auto is_option = [](const std::string& word) {
+    return word == "--config" || word.starts_with("--config=");
+  };
+  return std::ranges::find(words, "torchtitan.train") != words.end() &&
+         std::ranges::any_of(words, is_option);
+}
+
 // Hint at another system's settings file among the arguments, which may describe the training.
 std::string settings_hint(const ScriptRun& run) {
   for (const Call& call : run.calls) {
+    if (call.kind == Call::Kind::call && is_python_torchtitan(call.arguments))
+      return ". torchtitan saves its configuration with --debug.save_config_file FILE.json, and "
+             "'trireme import-args FILE.json' reads it";
     for (const std::string& word : call.arguments) {
       const std::string name = word.substr(word.find('=') + 1);
       for (const char* end : {".toml", ".yaml", ".yml", ".json"}) {
         if (call.kind == Call::Kind::call && name.ends_with(end))
           return fmt::format(
-              ". 'trireme import-args {}' reads settings of torchtitan, accelerate "
-              "and DeepSpeed",
+              ". 'trireme import-args {}' reads settings of torchtitan, accelerate, DeepSpeed "
+              "and Megatron-Bridge",
               name);
       }
     }

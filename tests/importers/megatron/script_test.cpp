@@ -323,6 +323,10 @@ TEST_F(Script, ScriptsWithoutOneTrainingSayWhatWasSeen) {
   write("run.sh", std::string("a\0b", 3));
   EXPECT_THROW(import_script("run.sh", {}), Error);
   EXPECT_THROW(import_script("nothing.sh", {}), Error);
+  EXPECT_THAT(refusal("torchrun -m torchtitan.train --module llama3 --config llama3_8b"),
+              HasSubstr("saves its configuration with --debug.save_config_file FILE.json"));
+  EXPECT_THAT(refusal("torchrun mine.py --config-file conf.yaml"),
+              HasSubstr("'trireme import-args conf.yaml' reads settings of"));
 }
 
 TEST_F(Script, TheSameTrainingTwiceIsOne) {
