@@ -153,16 +153,6 @@ void check_groups(const ExpertConfig& moe) {
   }
 }
 
-void check_bias(const ExpertConfig& moe) {
-  if (!moe.expert_bias) return;
-  if (moe.score != RouterScore::sigmoid) {
-    fail_input(
-        "moe.expert_bias requires moe.score = \"sigmoid\", found {:?}: set score, or balance with "
-        "moe.aux_loss_coeff",
-        moe.score);
-  }
-}
-
 // Experts of a layer are distributed evenly. Exact numerics sum squared gradients in blocks
 // (ShardOptions::grain), whose boundaries must not depend on where a rank's experts start.
 void check_ranks(const ExpertConfig& moe, const ModelConfig& model, const ParallelConfig& p) {
@@ -254,7 +244,6 @@ void check_experts(const ModelConfig& model) {
         "moe.residual mixes the output of the experts with that of a shared expert: set "
         "moe.shared_ffn_hidden_size, and remove moe.shared_gate");
   }
-  check_bias(moe);
   if (moe.capacity_factor > 0 && moe.capacity_factor < 1) {
     fail_input(
         "moe.capacity_factor = {} is below 1, so experts would drop tokens even with a balanced "

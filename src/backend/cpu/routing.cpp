@@ -321,7 +321,6 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
            const T* bias) {
   using A = Acc<T>;
   TRIREME_CHECK(shape.experts <= most_experts && shape.top_k <= shape.experts);
-  TRIREME_CHECK(!bias || shape.sigmoid);
   parallel_ranges(shape.rows, rows_per_task, [&](std::int64_t begin, std::int64_t end) {
     A scores[most_experts], biased[most_experts];
     for (std::int64_t r = begin; r < end; ++r) {
@@ -331,7 +330,7 @@ void route(const RouterShape& shape, Acc<T>* weights, std::int32_t* chosen, cons
       for (std::int64_t e = 0; bias && e < shape.experts; ++e)
         biased[e] = scores[e] + static_cast<A>(bias[e]);
       const A* ranked = bias ? biased : scores;
-      choose(shape, choice, ranked, shape.sigmoid ? ranked : row);
+      choose(shape, choice, ranked, shape.sigmoid || bias ? ranked : row);
       weigh(shape, weights + r * shape.top_k, choice, row, scores);
     }
   });

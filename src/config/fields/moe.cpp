@@ -50,7 +50,7 @@ std::vector<Field> moe_fields() {
                    "best moe.top_k / top_groups scores; 1 with one group: no limit")
           .of_weights(),
       EXPERT_FIELD(expert_bias, any(), "",
-                   "sigmoid: bias added to the scores for expert selection only, not to the "
+                   "bias added to the scores for expert selection only, not to the "
                    "weights; each step adjusts it to balance the load (aux-loss-free balancing)"),
       EXPERT_FIELD(bias_update_rate, between(0, 1), "",
                    "amount by which each step increases or decreases a bias"),

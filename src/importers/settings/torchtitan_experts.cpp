@@ -92,13 +92,6 @@ void read_routed(Reader& reader, const std::string& key, std::int64_t dim, std::
 void read_balance(Reader& reader, const std::string& key) {
   const auto rate = reader.number(key);
   if (!rate) return;
-  const megatron::Setting* score = reader.setting("moe.score");
-  if (score && score->value != toml_string("sigmoid"))
-    return reader.lose(key,
-                       fmt::format("is {}: biases that balance experts need the score function "
-                                   "sigmoid in Trireme (moe.expert_bias), and this router has "
-                                   "softmax; without it, moe.aux_loss_coeff balances them",
-                                   *rate));
   reader.set("moe.expert_bias", true, key);
   reader.set("moe.bias_update_rate", *rate, key);
 }

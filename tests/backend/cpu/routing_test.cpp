@@ -263,6 +263,57 @@ TEST(Router, PartsOfSequencesHaveTheLossesOfTheWhole) {
   EXPECT_NEAR(made.totals.z_loss.value(), expected.totals.z_loss.value(), 1e-14);
 }
 
+// A bias is added to the softmax over all experts, also where only the chosen ones share the
+// weight.
+TEST(Router, ABiasChoosesBySoftmaxScores) {
+  const std::vector<double> logits = random_logits();
+  for (const bool normalize : {false, true}) {
+    std::vector<double> bias(experts, 0.0);
+    bias[2] = 0.25;
+    const Routed routed = route(shape_of(false, normalize), logits, bias.data());
+    int moved = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const double* row = logits.data() + r * experts;
+      double sum = 0, of_chosen = 0;
+      for (int e = 0; e < experts; ++e) sum += std::exp(row[e]);
+      std::vector<std::int32_t> order(experts), plain(experts);
+      std::iota(order.begin(), order.end(), 0);
+      std::sort(order.begin(), order.end(), [&](int a, int b) {
+        return std::exp(row[a]) / sum + bias[a] > std::exp(row[b]) / sum + bias[b];
+      });
+      order.resize(top_k);
+      std::sort(order.begin(), order.end());
+      const auto* chosen = routed.chosen.data() + r * top_k;
+      ASSERT_EQ(std::vector(chosen, chosen + top_k), order);
+      for (const std::int32_t e : order) of_chosen += std::exp(row[e]);
+      for (int j = 0; j < top_k; ++j) {
+        EXPECT_NEAR(routed.weights[r * top_k + j],
+                    std::exp(row[order[j]]) / (normalize ? of_chosen : sum), 1e-14);
+      }
+      std::iota(plain.begin(), plain.end(), 0);
+      std::sort(plain.begin(), plain.end(), [&](int a, int b) { return row[a] > row[b]; });
+      plain.resize(top_k);
+      std::sort(plain.begin(), plain.end());
+      moved += plain != order;
+    }
+    EXPECT_GT(moved, 0);
+  }
+}
+
+// The bias decides between groups too.
+TEST(Router, ABiasOpensTheGroupOfItsExpert) {
+  const std::vector<double> logits = random_logits();
+  for (const bool sigmoid : {false, true}) {
+    std::vector<double> bias(experts, 0.0);
+    bias[5] = 10;  // in the third of four groups
+    const Routed routed = route(shape_of(sigmoid, true, 4, 2), logits, bias.data());
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto* chosen = routed.chosen.data() + r * top_k;
+      EXPECT_NE(std::find(chosen, chosen + top_k, 5), chosen + top_k);
+    }
+  }
+}
+
 // A bias moves the choice and no weight; its gradient counts what each expert kept.
 TEST(Router, ABiasChoosesAndIsMovedByTheLoad) {
   const std::vector<double> logits = random_logits();

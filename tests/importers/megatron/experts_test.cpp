@@ -67,6 +67,11 @@ TEST(Experts, OfDeepSeek) {
   EXPECT_EQ(moe.shared_ffn_hidden_size, 64);
 }
 
+TEST(Experts, BiasesOfSoftmaxRoutersAreRefusedAsInMegatron) {
+  EXPECT_THAT(refusal(mixtral + "--moe-router-enable-expert-bias"),
+              AllOf(HasSubstr("--moe-router-enable-expert-bias"), HasSubstr("sigmoid")));
+}
+
 TEST(Experts, LayersAreANumberOrAList) {
   EXPECT_EQ(config(mixtral + "--moe-layer-freq 2 --num-layers 4").model.moe.layer_interval, 2);
   EXPECT_THAT(config(mixtral + "--moe-layer-freq [0,1]*2 --num-layers 4").model.moe.layers,

@@ -74,12 +74,13 @@ class RoutedRow {
     return {largest, block_sum<routing_threads>(sum)};
   }
 
-  // Selects the top_k experts by value, from the best groups if `grouped`.
-  GPU_FN void choose(bool grouped) {
+  // Selects the top_k experts by value, from the best groups if `grouped`. `biased`: values are
+  // scores with a bias.
+  GPU_FN void choose(bool grouped, bool biased = false) {
     grouped = grouped && s_.groups > 1;
     const int size = static_cast<int>(s_.experts / s_.groups);
     if (grouped) {
-      sum_groups(size);
+      sum_groups(size, s_.sigmoid || biased ? values_ : scores_);
       pick(static_cast<int>(s_.top_groups), sums_, open_, static_cast<int>(s_.groups),
            [](int) { return true; });
     }
@@ -154,11 +155,9 @@ class RoutedRow {
     sync_block();
   }
 
-  // Sums the best scores of each group, as many as a group may contribute. Biased
-  // sigmoids include their bias.
-  GPU_FN void sum_groups(int size) {
+  // Sums the best scores of each group, as many as a group may contribute.
+  GPU_FN void sum_groups(int size, const float* scores) {
     const int each = static_cast<int>(s_.top_k / s_.top_groups), count = each < size ? each : size;
-    const float* const scores = s_.sigmoid ? values_ : scores_;
     for (int g = thread(); g < s_.groups; g += routing_threads) {
       std::uint8_t* const marks = taken_ + g * size;
       const float* const values = scores + g * size;

@@ -17,10 +17,10 @@ route_kernel(const RouterShape s, float* weights, std::int32_t* chosen, const fl
   RoutedRow r(s, logits + row * s.experts);
   r.make_scores();
   if (bias) {
-    r.for_experts([&](int e) { r.value(e) += to_float(bias[e]); });
+    r.for_experts([&](int e) { r.value(e) = r.score(e) + to_float(bias[e]); });
     sync_block();
   }
-  r.choose(true);
+  r.choose(true, bias);
   r.for_choices([&](int j) {
     chosen[at + j] = r.chosen(j);
     weights[at + j] = r.weight(j);

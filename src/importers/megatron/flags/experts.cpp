@@ -20,7 +20,7 @@ std::vector<Flag> expert_flags() {
       rule("--moe-router-topk-scaling-factor", number, "moe.scaling_factor", ""),
       rule("--moe-router-num-groups", integer, "moe.num_groups", "with --moe-router-group-topk"),
       rule("--moe-router-group-topk", integer, "moe.top_groups", ""),
-      rule("--moe-router-enable-expert-bias", none, "moe.expert_bias", "`true`"),
+      rule("--moe-router-enable-expert-bias", none, "moe.expert_bias", "`true`, with sigmoid"),
       rule("--moe-router-bias-update-rate", number, "moe.bias_update_rate", ""),
       rule("--moe-router-load-balancing-type", texts, "moe.aux_loss, moe.aux_loss_coeff",
            "`aux_loss`: per micro-batch; `seq_aux_loss`: per sequence; `global_aux_loss`: over the "

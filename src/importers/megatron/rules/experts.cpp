@@ -62,6 +62,15 @@ void groups(Draft& draft, bool softmax_of_chosen) {
   draft.set("moe.top_groups", draft.value(used), used);
 }
 
+void expert_bias(Draft& draft, bool softmax) {
+  const std::string flag = "--moe-router-enable-expert-bias";
+  if (!draft.has(flag)) return;
+  if (softmax) {
+    draft.complaints().add(flag, "requires --moe-router-score-function sigmoid, as in Megatron");
+  }
+  draft.set("moe.expert_bias", "true", flag);
+}
+
 void router(Draft& draft) {
   const std::string score = draft.value("--moe-router-score-function");
   const std::string before = "--moe-router-pre-softmax";
@@ -77,8 +86,7 @@ void router(Draft& draft) {
   }
   set_if_given(draft, "moe.scaling_factor", "--moe-router-topk-scaling-factor");
   groups(draft, of_chosen);
-  if (draft.has("--moe-router-enable-expert-bias"))
-    draft.set("moe.expert_bias", "true", "--moe-router-enable-expert-bias");
+  expert_bias(draft, softmax);
   set_if_given(draft, "moe.bias_update_rate", "--moe-router-bias-update-rate");
 }
 
