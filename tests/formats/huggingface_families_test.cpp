@@ -348,10 +348,21 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
 // For an unknown class, the error lists what its keys require.
 TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
   EXPECT_THAT(refused("olmo_hybrid", {{"linear_num_value_heads", 32}}),
-              AllOf(HasSubstr("linear_num_value_heads requires gated delta networks"),
+              AllOf(HasSubstr("linear_num_value_heads requires gated delta networks other than"),
                     HasSubstr("supported are gpt2")));
   EXPECT_THAT(refused("gemma3", {{"text_config", Json::object()}}),
               HasSubstr("text_config requires"));
+  // A feature that some model has is not named as the one that is missing.
+  for (const auto& [type, keys, message] :
+       {std::tuple{"nemotron_h", Json{{"ssm_state_size", 128}},
+                   "ssm_state_size requires layers that consist of a mixer or an MLP alone,"},
+        {"falcon_h1", Json{{"mamba_d_state", 256}, {"ssm_in_multiplier", 1.25}},
+         "ssm_in_multiplier requires attention and Mamba-2 side by side in one layer,"},
+        {"bamba", Json{{"mamba_d_state", 256}},
+         "mamba_d_state requires a state-space model other than Granite 4,"},
+        {"mamba2", Json{{"state_size", 128}},
+         "state_size requires layers that consist of a state-space mixer alone,"}})
+    EXPECT_THAT(refused(type, keys), HasSubstr(message)) << type;
   EXPECT_THAT(refused("solar_open", Json::object()), HasSubstr("\"solar_open\"; supported are"));
 }
 
