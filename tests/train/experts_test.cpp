@@ -96,10 +96,10 @@ TEST(Experts, DropsAreCountedAndEvaluationHasNone) {
 }
 
 // All tokens prefer the first expert initially; only the biases learn.
-TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
+void expect_balance_within_200_steps(RouterScore score) {
   Config config = config_in_double(8);
   config.model.moe.top_k = 2;
-  config.model.moe.score = RouterScore::sigmoid;
+  config.model.moe.score = score;
   config.model.moe.expert_bias = true;
   config.model.moe.bias_update_rate = 0.005;
   config.optimizer.lr = 0;
@@ -119,6 +119,13 @@ TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
   }
   for (const double load : first) EXPECT_GT(load, 2);
   for (const double load : last) EXPECT_LT(load, 1.5);
+}
+
+TEST(SlowExperts, TheBiasBalancesASkewedRouterWithin200Steps) {
+  for (const RouterScore score : {RouterScore::sigmoid, RouterScore::softmax}) {
+    SCOPED_TRACE(score == RouterScore::sigmoid);
+    expect_balance_within_200_steps(score);
+  }
 }
 
 // The values that a step reports do not depend on the layout either.

@@ -110,8 +110,6 @@ void infer_route(Graph& g, Node& node) {
   require(a.top_k <= logits[1], g, node, "there are fewer experts than a row needs");
   require(a.losses.unit_rows > 0 && all_rows_of(a, logits[0]) % a.losses.unit_rows == 0, g, node,
           "losses must be over equal units of rows");
-  require(node.inputs[1] == no_value || a.sigmoid, g, node,
-          "a bias is supported with sigmoid only");
   add_output(g, node, 0, g.accumulate(), {logits[0], a.top_k});
   add_output(g, node, 1, DType::i32, {logits[0], a.top_k});
 }
