@@ -64,9 +64,9 @@ void read_precision(Reader& reader, BridgeFlags& flags) {
     const std::string name = reader.text(key).value_or("");
     if (name == "bf16_mixed" || name == "bf16-mixed")
       flags.turn_on("--accumulate-allreduce-grads-in-fp32", key);
-    else if (name != "fp16_mixed" && name != "fp16-mixed")
+    else
       return reader.lose(key, fmt::format("is '{}': give its values instead, as a section", name));
-    return flags.turn_on(name.starts_with("bf16") ? "--bf16" : "--fp16", key);
+    return flags.turn_on("--bf16", key);
   }
   reader.consume(key + "._target_");
   if (!reader.has(key)) reader.consume(key);
@@ -84,6 +84,26 @@ void read_precision(Reader& reader, BridgeFlags& flags) {
     reader.note(gradients,
                 "is false: gradients are accumulated in fp32 (alternatively use "
                 "run.gradient_dtype = \"bf16\")");
+  }
+}
+
+// The values of `mixed_precision` replace those of the optimizer when the training begins.
+void read_loss_scale(Reader& reader, BridgeFlags& flags) {
+  const Json* json = reader.json_at("mixed_precision");
+  if (!json || !json->is_object()) return;
+  const bool fp16 = reader.flag("mixed_precision.fp16").value_or(false);
+  for (const auto& [name, flag] : {std::pair{"loss_scale", "--loss-scale"},
+                                   {"initial_loss_scale", "--initial-loss-scale"},
+                                   {"min_loss_scale", "--min-loss-scale"},
+                                   {"loss_scale_window", "--loss-scale-window"},
+                                   {"hysteresis", "--hysteresis"}}) {
+    const std::string key = fmt::format("mixed_precision.{}", name);
+    if (!reader.has(key) || !fp16) {
+      reader.pass(key);
+      continue;
+    }
+    flags.give_value(flag, key);
+    reader.pass(fmt::format("optimizer.{}", name));
   }
 }
 
@@ -130,13 +150,19 @@ void read_decay(Reader& reader, BridgeFlags& flags) {
         "optimizer.weight_decay",
         fmt::format("is {}, but {} = {} applies, as in Megatron-Bridge", *other, first, *start));
   const std::string norms = "scheduler.no_weight_decay_cond_type";
-  if (reader.text(norms) == "qwen3_next") flags.turn_on("--apply-wd-to-qk-layernorm", norms);
+  const std::string kind = reader.text(norms).value_or("");
+  if (kind == "qwen3_next")
+    flags.turn_on("--apply-wd-to-qk-layernorm", norms);
+  else if (!kind.empty())
+    reader.lose(norms, fmt::format("is '{}': known is qwen3_next", kind));
 }
 
 // Paths and their weights, or paths alone: [[paths], weights]. `from` is the key that holds it.
 void read_blend(Reader& reader, BridgeFlags& flags, const char* flag, const std::string& key,
                 const std::string& from) {
   reader.consume(from);
+  if (reader.has(from) && !reader.json_at(from)->is_array())
+    reader.refuse(from, fmt::format("is {}, not a list of paths and weights", reader.shown(from)));
   if (!reader.has(key)) return;
   const std::vector<std::string> paths = reader.list(key + ".0"), weights = reader.list(key + ".1");
   if (!weights.empty() && weights.size() != paths.size())
@@ -155,6 +181,19 @@ void read_blends(Reader& reader, BridgeFlags& flags) {
   read_blend(reader, flags, "--test-data-path", parts + ".2", parts);
 }
 
+// Without a mask in its batches, Megatron-Bridge's attention crosses documents nevertheless.
+void read_mask(Reader& reader, BridgeFlags& flags) {
+  const std::string key = "dataset.reset_attention_mask";
+  const std::string skips = "dataset.skip_getting_attention_mask_from_dataset";
+  if (!reader.flag(key).value_or(false)) return;
+  if (!reader.flag(skips).value_or(true) &&
+      reader.flag("dataset.create_attention_mask").value_or(true))
+    return flags.turn_on("--reset-attention-mask", key);
+  reader.note(key, fmt::format("has no effect in Megatron-Bridge, since its batches have no "
+                               "attention mask ({}): attention crosses documents here too",
+                               skips));
+}
+
 void read_data(Reader& reader, BridgeFlags& flags) {
   const std::string target = reader.text("dataset._target_").value_or("");
   if (!target.ends_with(".GPTDatasetConfig")) {
@@ -165,6 +204,7 @@ void read_data(Reader& reader, BridgeFlags& flags) {
                                    target));
   }
   read_blends(reader, flags);
+  read_mask(reader, flags);
   if (reader.flag("dataset.mock").value_or(false)) flags.turn_on("--mock-data", "dataset.mock");
   const auto seed = reader.count("dataset.random_seed");
   const std::int64_t all = reader.count("rng.seed").value_or(1234);
@@ -312,6 +352,7 @@ void read_bridge(Reader& reader, std::int64_t ranks) {
   pass_bridge_keys(reader);
   read_bridge_model(reader, flags);
   read_precision(reader, flags);
+  read_loss_scale(reader, flags);
   read_narrow(reader, flags);
   read_decay(reader, flags);
   read_data(reader, flags);

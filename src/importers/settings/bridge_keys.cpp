@@ -22,6 +22,7 @@ constexpr BridgeFlag flags[] = {
     {"model.yarn_mscale", "--mscale"},
     {"model.yarn_mscale_all_dim", "--mscale-all-dim"},
     {"model.yarn_rotary_scaling_factor", "--rotary-scaling-factor"},
+    {"checkpoint.load_optim", "--no-load-optim", off},
     {"dataset.path_to_cache", "--data-cache-path"},
     {"optimizer.decoupled_weight_decay", "--no-decoupled-weight-decay", off},
     {"optimizer.muon_split_qkv", "--muon-no-split-qkv", off},
@@ -171,7 +172,7 @@ constexpr Passed checkpoint[] = {
     {"ckpt_format"}, {"ckpt_step"}, {"dist_ckpt_optim_fully_reshardable"},
     {"dist_ckpt_strictness"}, {"distrib_optim_fully_reshardable_mem_efficient"},
     {"exit_on_missing_checkpoint"}, {"fully_parallel_load"}, {"fully_parallel_save"},
-    {"load_main_params_from_ckpt"}, {"load_optim"}, {"load_rng"}, {"replication"},
+    {"load_main_params_from_ckpt"}, {"load_rng"}, {"replication"},
     {"replication_factor"}, {"replication_jump"}, {"save_optim"}, {"save_rng"},
     {"save_tokenizer_assets"}, {"strict_fsdp_dtensor_load"}, {"use_checkpoint_args"},
     {"use_persistent_ckpt_worker"},
@@ -187,8 +188,7 @@ constexpr Passed mixed_precision[] = {
     {"autocast_dtype"}, {"autocast_enabled", "false", own_kernels}, {"fp32"}, {"fp4_recipe"},
     {"fp8_amax_compute_algo"}, {"fp8_amax_history_len"}, {"fp8_dot_product_attention"},
     {"fp8_margin"}, {"fp8_multi_head_attention"}, {"fp8_param"}, {"fp8_param_gather"},
-    {"fp8_wgrad"}, {"hysteresis"}, {"initial_loss_scale"}, {"loss_scale"},
-    {"loss_scale_window"}, {"min_loss_scale"}, {"params_dtype"}, {"pipeline_dtype"},
+    {"fp8_wgrad"}, {"params_dtype"}, {"pipeline_dtype"},
     {"reuse_grad_buf_for_mxfp8_param_ag"},
 };
 // clang-format on

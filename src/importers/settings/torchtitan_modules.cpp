@@ -89,8 +89,12 @@ void note_initial_weights(Reader& reader, std::int64_t layers) {
       others.push_back(fmt::format("{} {:.4g} instead of {:.4g}", module, *theirs, ours));
   }
   if (others.empty())
-    return reader.note("weights",
-                       "are initialized with different random numbers than in torchtitan");
+    return reader.note(
+        "weights",
+        "are initialized with other random numbers than in torchtitan, and perhaps from "
+        "other distributions: only the standard deviations of the embedding, the "
+        "head and attention.wo were compared; a checkpoint of torchtitan's step 0 "
+        "gives the same start");
   reader.note("weights",
               fmt::format("are initialized otherwise than in torchtitan, where standard deviations "
                           "are: {}; a checkpoint of torchtitan's step 0 gives the same start",

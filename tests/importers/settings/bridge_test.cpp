@@ -44,6 +44,40 @@ class Bridge : public Settings {
   }
 };
 
+// The dataset's mask is used only if its batches have one.
+TEST_F(Bridge, AttentionStaysWithinDocumentsOnlyWithAMask) {
+  const std::string reset = "dataset.reset_attention_mask";
+  const std::string skips = "dataset.skip_getting_attention_mask_from_dataset";
+  EXPECT_FALSE(config(with({{reset, "true"}})).data.reset_attention_mask);
+  EXPECT_TRUE(config(with({{reset, "true"}, {skips, "false"}})).data.reset_attention_mask);
+  EXPECT_FALSE(
+      config(with({{reset, "true"}, {skips, "false"}, {"dataset.create_attention_mask", "false"}}))
+          .data.reset_attention_mask);
+}
+
+// The values of mixed_precision replace the optimizer's.
+TEST_F(Bridge, LossScalesAreThoseOfMixedPrecision) {
+  std::map<std::string, std::string> values = {{"mixed_precision.bf16", "false"},
+                                               {"mixed_precision.fp16", "true"},
+                                               {"optimizer.fp16", "true"},
+                                               {"optimizer.hysteresis", "3"},
+                                               {"optimizer.loss_scale_window", "500"}};
+  EXPECT_EQ(value(with(values), "optimizer.hysteresis"), "3");
+  values["mixed_precision.hysteresis"] = "5";
+  const SettingsFile file = with(values);
+  EXPECT_EQ(lost(file), "");
+  EXPECT_EQ(value(file, "optimizer.hysteresis"), "5");
+  EXPECT_EQ(config(file).optimizer.loss_scale_window, 500);
+  EXPECT_THAT(lost(with({{"mixed_precision", "\"fp16_mixed\""}})), HasSubstr("mixed_precision"));
+}
+
+TEST_F(Bridge, WhatIsNotUnderstoodIsNamed) {
+  EXPECT_THAT(lost(with({{"scheduler.no_weight_decay_cond_type", "\"biases\""}})),
+              HasSubstr("scheduler.no_weight_decay_cond_type"));
+  EXPECT_THAT(refusal_with({{"dataset.blend_per_split", "2"}}),
+              HasSubstr("dataset.blend_per_split is 2"));
+}
+
 TEST_F(Bridge, ALlamaIsRead) {
   const SettingsFile file = with({{"model.num_query_groups", "2"},
                                   {"model.rope_scaling", "true"},
@@ -95,10 +129,8 @@ TEST_F(Bridge, AdamIsReadWithEitherWeightDecay) {
 
 TEST_F(Bridge, PrecisionIsThatOfMixedPrecision) {
   EXPECT_EQ(config(with({{"model.bf16", "false"}})).run.precision, Precision::bf16);
-  for (const auto& [name, precision] :
-       {std::pair{"\"bf16_mixed\"", Precision::bf16}, {"\"fp16-mixed\"", Precision::fp16}}) {
-    EXPECT_EQ(config(with({{"mixed_precision", name}})).run.precision, precision);
-  }
+  for (const char* name : {"\"bf16_mixed\"", "\"bf16-mixed\""})
+    EXPECT_EQ(config(with({{"mixed_precision", name}})).run.precision, Precision::bf16);
   EXPECT_THAT(lost(with({{"mixed_precision", "\"bf16_with_mxfp8_mixed\""}})),
               HasSubstr("give its values instead"));
 }
