@@ -125,7 +125,8 @@ void read_data(Reader& reader) {
     reader.consume_section("dataloader.sources");
     for (const char* key : {"dataloader.seed", "dataloader.stopping_strategy"}) reader.pass(key);
     reader.note("dataloader.sources",
-                "are mixed: give data.sources as weight, files, weight, files");
+                "are mixed: give data.sources as weight, files, weight, files; their seed and "
+                "stopping_strategy are not carried over");
   }
   if (reader.has("dataloader.sample_processor")) {
     reader.consume_section("dataloader");
