@@ -91,7 +91,8 @@ void add_config(CLI::App& app) {
   auto* from = command->add_option(
       "--from", arguments->from,
       "Start from the settings of another system: accelerate's .yaml, DeepSpeed's .json, "
-      "torchtitan's .toml or saved .json, or Megatron-Bridge's run_config.yaml. Their settings are kept, without questions about them");
+      "torchtitan's .toml or saved .json, or Megatron-Bridge's run_config.yaml. Their settings are "
+      "kept, without questions about them");
   blank->excludes(presets)->excludes(from);
   presets->excludes(from);
   command->add_flag("-y,--yes", arguments->yes, "Ask no questions and accept all proposed values");

@@ -185,13 +185,17 @@ void read_blends(Reader& reader, BridgeFlags& flags) {
 void read_mask(Reader& reader, BridgeFlags& flags) {
   const std::string key = "dataset.reset_attention_mask";
   const std::string skips = "dataset.skip_getting_attention_mask_from_dataset";
-  if (!reader.flag(key).value_or(false)) return;
-  if (!reader.flag(skips).value_or(true) &&
-      reader.flag("dataset.create_attention_mask").value_or(true))
-    return flags.turn_on("--reset-attention-mask", key);
+  const std::string creates = "dataset.create_attention_mask";
+  if (!reader.flag(key).value_or(false)) {
+    reader.pass(skips);
+    return reader.pass(creates);
+  }
+  const bool skipped = reader.flag(skips).value_or(true);
+  const bool created = reader.flag(creates).value_or(true);
+  if (created && !skipped) return flags.turn_on("--reset-attention-mask", key);
   reader.note(key, fmt::format("has no effect in Megatron-Bridge, since its batches have no "
                                "attention mask ({}): attention crosses documents here too",
-                               skips));
+                               created ? skips : creates));
 }
 
 void read_data(Reader& reader, BridgeFlags& flags) {

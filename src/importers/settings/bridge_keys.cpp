@@ -156,14 +156,14 @@ constexpr Passed train[] = {
 
 constexpr Passed dataset[] = {
     {"add_extra_token_to_sequence", "true", "samples would lack their last target"},
-    {"allow_ambiguous_pad_tokens"}, {"context_parallel_size"}, {"create_attention_mask"},
+    {"allow_ambiguous_pad_tokens"}, {"context_parallel_size"},
     {"data_parallel_size"}, {"data_sharding"}, {"defer_npy_index_mmap"},
     {"drop_last_partial_validation_sequence"}, {"fast_cache_load"}, {"full_validation"},
     {"hybrid_context_parallel"}, {"mid_level_dataset_surplus"}, {"mmap_bin_files"},
     {"multiple_validation_sets"}, {"num_dataset_builder_threads"}, {"num_workers"},
     {"object_storage_cache_path"}, {"persistent_workers"}, {"pin_memory"},
     {"sequence_parallel_size"}, {"sequences_per_dataset"},
-    {"skip_getting_attention_mask_from_dataset"}, {"split_matrix"}, {"token_dtype_code"},
+    {"split_matrix"}, {"token_dtype_code"},
     {"tokenizer"}, {"trust_remote_code"},
 };
 

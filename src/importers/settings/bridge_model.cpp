@@ -1,6 +1,5 @@
 // The model of a configuration of Megatron-Bridge: what Megatron-LM's flags say in other words.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>

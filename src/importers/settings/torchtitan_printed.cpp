@@ -123,10 +123,13 @@ void read_data(Reader& reader) {
   reader.pass("dataloader.", workers);
   if (reader.has("dataloader.sources")) {
     reader.consume_section("dataloader.sources");
-    for (const char* key : {"dataloader.seed", "dataloader.stopping_strategy"}) reader.pass(key);
     reader.note("dataloader.sources",
-                "are mixed: give data.sources as weight, files, weight, files; their seed and "
-                "stopping_strategy are not carried over");
+                "are mixed: give data.sources as weight, files, weight, files");
+    for (const char* key : {"dataloader.seed", "dataloader.stopping_strategy"}) {
+      if (reader.has(key))
+        reader.note(key, fmt::format("is {}, which is not carried over", reader.shown(key)));
+      reader.consume(key);
+    }
   }
   if (reader.has("dataloader.sample_processor")) {
     reader.consume_section("dataloader");
