@@ -132,10 +132,12 @@ struct ModelConfig {
   std::int64_t linear_key_head_dim = 0, linear_value_head_dim = 0;
   std::int64_t linear_conv_width = 4;  // positions that its convolution sees
   bool linear_conv_bias = false;       // of its convolution
-  std::int64_t mtp_layers = 0;         // multi-token prediction: further tokens that are predicted
-  double mtp_loss_scale = 0.1;         // weight of their mean loss
-  bool order_head = true;              // bert: sentence-order prediction head and pooler
-  bool token_types = true;             // bert: segment embeddings; default: as order_head
+  // Layers that are an MLP (or experts) alone; if there are any, the others are attention alone.
+  std::vector<std::int64_t> mlp_layers;
+  std::int64_t mtp_layers = 0;  // multi-token prediction: further tokens that are predicted
+  double mtp_loss_scale = 0.1;  // weight of their mean loss
+  bool order_head = true;       // bert: sentence-order prediction head and pooler
+  bool token_types = true;      // bert: segment embeddings; default: as order_head
   double hidden_dropout = 0;
   double attention_dropout = 0;
   double init_std = 0.02;
@@ -154,6 +156,9 @@ struct ModelConfig {
   bool rope_in_layer(std::int64_t layer) const;
   // Whether a layer has linear attention.
   bool linear_in_layer(std::int64_t layer) const;
+  // Whether a layer has attention of any kind, and whether it has an MLP or experts.
+  bool attention_in_layer(std::int64_t layer) const;
+  bool mlp_in_layer(std::int64_t layer) const;
 };
 
 // Whether the MLP is gated.

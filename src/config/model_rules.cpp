@@ -276,6 +276,7 @@ void check_mtp(const ModelConfig& m) {
   refuse(m.position == PositionEncoding::learned, "model.position = \"learned\"",
          "rope, alibi or none");
   refuse(m.embedding_norm, "model.embedding_norm", "false");
+  refuse(!m.mlp_layers.empty(), "model.mlp_layers", "layers with both attention and an MLP");
   if (m.mtp_loss_scale == 0)
     fail_input("model.mtp_loss_scale = 0 leaves the modules untrained: remove model.mtp_layers");
   if (m.seq_length <= m.mtp_layers)
@@ -340,6 +341,38 @@ void check_linear(const ModelConfig& m) {
         "linear_key_heads can be {}",
         m.linear_value_heads, m.linear_key_heads,
         divisors_near(m.linear_value_heads, m.linear_key_heads));
+}
+
+// Layers that are an MLP alone, or attention alone.
+void check_single_parts(const ModelConfig& m) {
+  if (m.mlp_layers.empty()) return;
+  check_layers_of(m, "mlp_layers", m.mlp_layers);
+  if (family_of(m).architecture != Architecture::decoder)
+    fail_input(
+        "model.mlp_layers conflicts with model.family = {:?}, whose layers have both attention and "
+        "an MLP: use gpt or llama",
+        m.family);
+  if (m.norm_placement != NormPlacement::pre)
+    fail_input(
+        "model.mlp_layers requires model.norm_placement = \"pre\", found {:?}: such layers have one "
+        "norm",
+        m.norm_placement);
+  for (const auto& [key, layers] : {std::pair{"linear_layers", &m.linear_layers},
+                                    {"window_layers", &m.window_layers},
+                                    {"no_rope_layers", &m.no_rope_layers}}) {
+    for (const std::int64_t layer : *layers)
+      if (!m.attention_in_layer(layer))
+        fail_input(
+            "model.{} contains layer {}, which model.mlp_layers makes an MLP alone: remove it from "
+            "one of the two",
+            key, layer);
+  }
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
+    if (m.moe.in_layer(layer) && !m.mlp_in_layer(layer))
+      fail_input(
+          "layer {} is to have experts (moe.layers, or moe.first_layer and moe.layer_interval), "
+          "but is not one of model.mlp_layers: give the layers with experts in moe.layers",
+          layer);
 }
 
 void check_windows(const ModelConfig& model) {
@@ -445,6 +478,7 @@ void validate(const ModelConfig& model) {
   check_width(model);
   check_mtp(model);
   check_linear(model);
+  check_single_parts(model);
   check_norms(model);
   check_gate(model);
   check_soft_cap(model);

@@ -53,19 +53,32 @@ std::int64_t ExpertConfig::experts_in(std::int64_t layer) const {
   return experts_by_layer[static_cast<std::size_t>(turn)];
 }
 
+namespace {
+
+bool lists(const std::vector<std::int64_t>& layers, std::int64_t layer) {
+  return std::ranges::find(layers, layer) != layers.end();
+}
+
+}  // namespace
+
 bool ModelConfig::window_in_layer(std::int64_t layer) const {
-  if (attention_window == 0) return false;
-  return window_layers.empty() ||
-         std::find(window_layers.begin(), window_layers.end(), layer) != window_layers.end();
+  return attention_window > 0 && (window_layers.empty() || lists(window_layers, layer));
 }
 
 bool ModelConfig::rope_in_layer(std::int64_t layer) const {
-  return position == PositionEncoding::rope &&
-         std::find(no_rope_layers.begin(), no_rope_layers.end(), layer) == no_rope_layers.end();
+  return position == PositionEncoding::rope && !lists(no_rope_layers, layer);
 }
 
 bool ModelConfig::linear_in_layer(std::int64_t layer) const {
-  return std::find(linear_layers.begin(), linear_layers.end(), layer) != linear_layers.end();
+  return lists(linear_layers, layer);
+}
+
+bool ModelConfig::attention_in_layer(std::int64_t layer) const {
+  return !lists(mlp_layers, layer);
+}
+
+bool ModelConfig::mlp_in_layer(std::int64_t layer) const {
+  return mlp_layers.empty() || lists(mlp_layers, layer);
 }
 
 void resolve(ModelConfig& model) {

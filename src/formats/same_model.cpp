@@ -111,9 +111,9 @@ void spell_layers_alike(const ModelConfig& wanted, ModelConfig& said) {
     windows = windows && wanted.window_in_layer(layer) == said.window_in_layer(layer);
     experts = experts && wanted.moe.experts_in(layer) == said.moe.experts_in(layer);
   }
-  const auto has_dense_layer = [](const ModelConfig& m) {
+  const auto has_dense_mlp = [](const ModelConfig& m) {
     for (std::int64_t layer = 0; layer < m.num_layers; ++layer)
-      if (!m.moe.in_layer(layer)) return true;
+      if (m.mlp_in_layer(layer) && !m.moe.in_layer(layer)) return true;
     return false;
   };
   if (windows) said.window_layers = wanted.window_layers;
@@ -123,8 +123,7 @@ void spell_layers_alike(const ModelConfig& wanted, ModelConfig& said) {
     said.moe.layers = wanted.moe.layers;
     said.moe.experts_by_layer = wanted.moe.experts_by_layer;
   }
-  if (!has_dense_layer(wanted) || !has_dense_layer(said))
-    said.ffn_hidden_size = wanted.ffn_hidden_size;
+  if (!has_dense_mlp(wanted) || !has_dense_mlp(said)) said.ffn_hidden_size = wanted.ffn_hidden_size;
 }
 
 // Real numbers may have been rounded when written to a file.

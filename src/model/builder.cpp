@@ -32,10 +32,23 @@ std::unique_ptr<Graph> Builder::pre_norm_block(const BlockKind& kind, bool causa
   if (both) attended = norm(g, attended, "attention_out_norm");
   attended = scaled(g, attended, m_.residual_multiplier);
   const auto [sum, normed] = add_norm(g, x, attended, "mlp_norm", ids, attention_out_site);
-  ValueId made = kind.experts > 0 ? experts(g, normed, kind.experts) : mlp(g, normed);
+  ValueId made = mlp_or_experts(g, normed, kind);
   if (both) made = norm(g, made, "mlp_out_norm");
   made = scaled(g, made, m_.residual_multiplier);
   g.set_output(ops::add(g, sum, made, ids, site(mlp_out_site), seq_));
+  return graph;
+}
+
+std::unique_ptr<Graph> Builder::single_part_block(const BlockKind& kind, bool causal) const {
+  auto graph = new_graph();
+  Graph& g = *graph;
+  const ValueId x = activations(g);
+  const ValueId ids = any_dropout() ? sample_ids(g) : no_value;
+  const ValueId normed = norm(g, x, kind.attention ? "input_norm" : "mlp_norm");
+  const ValueId made =
+      kind.attention ? attention(g, normed, ids, causal, kind) : mlp_or_experts(g, normed, kind);
+  g.set_output(ops::add(g, x, scaled(g, made, m_.residual_multiplier), ids,
+                        site(kind.attention ? attention_out_site : mlp_out_site), seq_));
   return graph;
 }
 
@@ -48,8 +61,7 @@ std::unique_ptr<Graph> Builder::output_norm_block(const BlockKind& kind, bool ca
       g, norm(g, attention(g, x, ids, causal, kind), "attention_out_norm"), m_.residual_multiplier);
   const ValueId y = ops::add(g, x, attended, ids, site(attention_out_site), seq_);
   const ValueId made =
-      scaled(g, norm(g, kind.experts > 0 ? experts(g, y, kind.experts) : mlp(g, y), "mlp_out_norm"),
-             m_.residual_multiplier);
+      scaled(g, norm(g, mlp_or_experts(g, y, kind), "mlp_out_norm"), m_.residual_multiplier);
   g.set_output(ops::add(g, y, made, ids, site(mlp_out_site), seq_));
   return graph;
 }
@@ -316,7 +328,8 @@ double Builder::hidden_std() const {
 }
 
 double Builder::deep_std() const {
-  return hidden_std() / std::sqrt(2.0 * m_.num_layers);
+  const double parts = m_.mlp_layers.empty() ? 2 : 1;  // of a layer
+  return hidden_std() / std::sqrt(parts * static_cast<double>(m_.num_layers));
 }
 
 std::int64_t Builder::rope_positions() const {

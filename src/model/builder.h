@@ -48,6 +48,8 @@ class Builder {
 
   // x + attention(norm(x)), then y + mlp(norm(y)); optionally with norms after attention and MLP.
   std::unique_ptr<Graph> pre_norm_block(const BlockKind& kind, bool causal) const;
+  // x + attention(norm(x)), or x + mlp(norm(x)).
+  std::unique_ptr<Graph> single_part_block(const BlockKind& kind, bool causal) const;
   // x + norm(attention(x)), then y + norm(mlp(y)).
   std::unique_ptr<Graph> output_norm_block(const BlockKind& kind, bool causal) const;
   // Self-attention to earlier positions, or to the whole sequence without padding; `kind` decides
@@ -76,6 +78,9 @@ class Builder {
   // Applies the norm of queries and keys.
   ValueId normed_heads(Graph& g, ValueId qkv, const HeadShare& own, const std::string& name) const;
   ValueId mlp(Graph& g, ValueId x, const std::string& name = "mlp") const;
+  ValueId mlp_or_experts(Graph& g, ValueId x, const BlockKind& kind) const {
+    return kind.experts > 0 ? experts(g, x, kind.experts) : mlp(g, x);
+  }
   // Mixture of `count` experts per row, plus the shared expert if any (experts.cpp). Routers and
   // gates, [out, hidden], are replicated and applied to each rank's own rows.
   ValueId experts(Graph& g, ValueId x, std::int64_t count) const;

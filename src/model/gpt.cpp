@@ -52,7 +52,19 @@ std::unique_ptr<Graph> GptBuilder::embedding() const {
   return graph;
 }
 
+BlockKind GptBuilder::block_kind(std::int64_t layer) const {
+  BlockKind kind{.experts = m_.moe.experts_in(layer),
+                 .linear = m_.linear_in_layer(layer),
+                 .attention = m_.attention_in_layer(layer),
+                 .mlp = m_.mlp_in_layer(layer)};
+  if (kind.linear || !kind.attention) return kind;
+  kind.window = m_.attention_window == 0 || m_.window_in_layer(layer);
+  kind.positions = m_.position != PositionEncoding::rope || m_.rope_in_layer(layer);
+  return kind;
+}
+
 std::unique_ptr<Graph> GptBuilder::block(const BlockKind& kind) const {
+  if (!kind.attention || !kind.mlp) return single_part_block(kind, true);
   return m_.norm_placement == NormPlacement::output ? output_norm_block(kind, true)
                                                     : pre_norm_block(kind, true);
 }

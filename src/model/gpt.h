@@ -13,12 +13,7 @@ class GptBuilder : public Builder {
   using Builder::Builder;
 
   std::unique_ptr<Graph> embedding() const override;
-  BlockKind block_kind(std::int64_t layer) const override {
-    if (m_.linear_in_layer(layer)) return {.experts = m_.moe.experts_in(layer), .linear = true};
-    return {.experts = m_.moe.experts_in(layer),
-            .window = m_.attention_window == 0 || m_.window_in_layer(layer),
-            .positions = m_.position != PositionEncoding::rope || m_.rope_in_layer(layer)};
-  }
+  BlockKind block_kind(std::int64_t layer) const override;
   std::unique_ptr<Graph> block(const BlockKind& kind) const override;
   std::unique_ptr<Graph> head() const override;
 

@@ -15,6 +15,8 @@ struct BlockKind {
   bool window = true;        // uses model.attention_window; false: full attention
   bool positions = true;     // uses rotary positions, if the model has them
   bool linear = false;       // linear attention instead of attention
+  bool attention = true;     // false: an MLP or experts alone
+  bool mlp = true;           // false: attention alone
   int added = 0;             // index of the kind, in architectures that a program adds
 
   auto operator<=>(const BlockKind&) const = default;

@@ -171,6 +171,7 @@ double active_mlp_weights(const ModelConfig& m) {
       width * static_cast<double>(moe.top_k * moe.ffn_hidden_size + moe.shared_ffn_hidden_size);
   double sum = 0;
   for_each_block(m, [&](std::int64_t layer) {
+    if (!m.mlp_in_layer(layer)) return;
     const std::int64_t experts = moe.experts_in(layer);
     sum += experts > 0 ? chosen + h * static_cast<double>(experts) : dense;
   });
@@ -184,7 +185,7 @@ double attended_positions(const ModelConfig& m) {
   const auto window = static_cast<double>(m.attention_window);
   double sum = 0;
   for_each_block(m, [&](std::int64_t layer) {
-    if (m.linear_in_layer(layer)) return;
+    if (m.linear_in_layer(layer) || !m.attention_in_layer(layer)) return;
     const bool hides = m.window_in_layer(layer) && window < seq;
     sum += !hides ? seq : m.window_chunks ? window : window * (2 - window / seq);
   });
@@ -293,6 +294,7 @@ double training_flops_per_token(const ModelConfig& m) {
   const auto modules = static_cast<double>(m.mtp_layers);
   double attention = 0;
   for_each_block(m, [&](std::int64_t layer) {
+    if (!m.attention_in_layer(layer)) return;
     attention += m.linear_in_layer(layer) ? linear_attention_weights(m) : attention_weights(m);
   });
   return 6 * (attention + active_mlp_weights(m) +

@@ -62,5 +62,28 @@ TEST(Attention, KindsOfLinearAttention) {
               HasSubstr("has no effect without model.linear_layers"));
 }
 
+TEST(Attention, LayersOfOnePart) {
+  const std::string parts = "model.mlp_layers=[1, 3]";
+  EXPECT_EQ(refused({parts}), "accepted");
+  EXPECT_EQ(refused({parts, "moe.num_experts=4", "moe.layers=[3]"}), "accepted");
+  EXPECT_EQ(layout_refused(2, {parts, "parallel.cp=2"}), "accepted");
+  EXPECT_THAT(refused({"model.mlp_layers=[12]"}), HasSubstr("the layers are 0 to 11"));
+  EXPECT_THAT(refused({"model.mlp_layers=[3, 1]"}), HasSubstr("must be in ascending order"));
+  EXPECT_THAT(refused({parts, "model.mtp_layers=1", "model.position=rope"}),
+              HasSubstr("model.mtp_layers = 1 conflicts with model.mlp_layers"));
+  EXPECT_THAT(refused({parts, "model.norm_placement=both"}),
+              HasSubstr("requires model.norm_placement = \"pre\", found \"both\""));
+  EXPECT_THAT(refused({parts, "model.family=bert"}),
+              HasSubstr("model.mlp_layers conflicts with model.family = \"bert\""));
+  EXPECT_THAT(refused({parts, "moe.num_experts=4"}), HasSubstr("layer 0 is to have experts"));
+  EXPECT_THAT(refused({parts, "model.position=rope", "model.no_rope_layers=[1]"}),
+              HasSubstr("model.no_rope_layers contains layer 1, which model.mlp_layers makes"));
+  EXPECT_THAT(refused({parts, "model.attention_window=8", "model.window_layers=[0, 3]"}),
+              HasSubstr("model.window_layers contains layer 3, which model.mlp_layers makes"));
+  EXPECT_THAT(refused({parts, "model.linear_layers=[3]", "model.linear_key_heads=1",
+                       "model.linear_value_heads=1", "model.linear_key_head_dim=8"}),
+              HasSubstr("model.linear_layers contains layer 3, which model.mlp_layers makes"));
+}
+
 }  // namespace
 }  // namespace trireme

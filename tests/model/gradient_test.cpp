@@ -273,7 +273,7 @@ TEST(KindsOfBlocks, RecomputeApart) {
 INSTANTIATE_TEST_SUITE_P(Families, ModelGradient,
                          testing::Values("gpt", "gpt_bloom", "llama", "llama_gemma", "llama_gemma2",
                                          "llama_gemma3", "llama_granite", "llama_qk_norm",
-                                         "llama_delta", "llama_mamba", "llama_olmo2",
+                                         "llama_delta", "llama_mamba", "llama_parts", "llama_olmo2",
                                          "llama_window", "bert", "bert_post", "two_kinds",
                                          "experts", "residual", "llama_latent",
                                          "llama_latent_plain", "llama_some_windows", "llama_chunks",

@@ -230,5 +230,34 @@ TEST(Flops, CountTheWeightsOfLatentAttention) {
   }
 }
 
+// Mamba-2, an MLP, attention and another MLP: each layer counts for what it has.
+TEST(Flops, CountTheOnlyPartOfALayer) {
+  const ModelConfig model = tiny("llama_parts");
+  double weights = 0;
+  for (const Parameter& p : build_model(model, {}).parameters)
+    if (p.name.ends_with(".weight") && p.name.find("norm") == std::string::npos &&
+        p.name != "embedding.word.weight")
+      weights += static_cast<double>(p.spec.saved_shape.count());
+  EXPECT_EQ(training_flops_per_token(model) - attention_flops_per_token(model), 6 * weights);
+  const double heads = 8 * (4 + 4), state = 2 * 8 * 3 * 5;
+  EXPECT_EQ(attention_flops_per_token(model), 6 * (heads * 6 + state));
+}
+
+// A layer of one part adds to the residual stream once, so its output starts larger.
+TEST(SinglePart, HasItsOwnTensorsAndStart) {
+  ModelConfig model = tiny("llama_parts");
+  std::map<std::string, ParameterSpec> specs;
+  for (const Parameter& p : build_model(model, {}).parameters) specs.emplace(p.name, p.spec);
+  for (const char* name : {"layers.0.input_norm.weight", "layers.0.linear_attention.out.weight",
+                           "layers.1.mlp_norm.weight", "layers.1.mlp.up.weight",
+                           "layers.2.input_norm.weight", "layers.2.attention.out.weight"})
+    EXPECT_TRUE(specs.contains(name)) << name;
+  for (const char* name :
+       {"layers.0.mlp_norm.weight", "layers.0.mlp.up.weight", "layers.1.input_norm.weight",
+        "layers.1.attention.out.weight", "layers.2.mlp_norm.weight", "layers.2.mlp.up.weight"})
+    EXPECT_FALSE(specs.contains(name)) << name;
+  EXPECT_DOUBLE_EQ(specs.at("layers.1.mlp.down.weight").init_std, model.init_std / 2);
+}
+
 }  // namespace
 }  // namespace trireme

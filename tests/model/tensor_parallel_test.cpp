@@ -177,10 +177,10 @@ TEST_P(TensorParallelModel, RecomputationPoisonAndSplitGradientsGiveTheSameBits)
 
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
-  for (const char* family :
-       {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm", "llama_olmo2",
-        "llama_window", "llama_some_windows", "llama_gemma", "llama_gemma2", "llama_gemma3",
-        "llama_granite", "llama_delta", "llama_mamba", "llama_latent", "bert", "bert_post"}) {
+  for (const char* family : {"gpt", "gpt_bloom", "llama", "llama_qk_norm", "llama_output_norm",
+                             "llama_olmo2", "llama_window", "llama_some_windows", "llama_gemma",
+                             "llama_gemma2", "llama_gemma3", "llama_granite", "llama_delta",
+                             "llama_mamba", "llama_parts", "llama_latent", "bert", "bert_post"}) {
     for (const int ranks : {2, 4}) {
       for (const bool sequence_parallel : {false, true}) {
         for (const bool dropout : {false, true}) {

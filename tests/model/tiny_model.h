@@ -109,7 +109,7 @@ inline ModelConfig tiny(const std::string& family) {
     model.linear_conv_width = 3;
   }
   // A layer with Mamba-2, and one with attention without positions.
-  if (family == "llama_mamba") {
+  if (family == "llama_mamba" || family == "llama_parts") {
     model.position = PositionEncoding::none;
     model.linear_layers = {0};
     model.linear_kind = LinearKind::mamba2;
@@ -119,6 +119,12 @@ inline ModelConfig tiny(const std::string& family) {
     model.linear_value_head_dim = 5;
     model.linear_conv_width = 3;
     model.linear_conv_bias = true;
+  }
+  // Layers of one part each: Mamba-2, an MLP without a gate, attention, and another MLP.
+  if (family == "llama_parts") {
+    model.num_layers = 4;
+    model.mlp_layers = {1, 3};
+    model.activation = MlpActivation::squared_relu;
   }
   if (family.ends_with("_mtp")) model.mtp_layers = 2;
   if (family == "llama_shared") model.qk_norm = model.qkv_bias = true;

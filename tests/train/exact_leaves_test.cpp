@@ -22,7 +22,7 @@ using Names = std::vector<std::string>;
 const Names families = {"gpt",         "alibi",       "bert",         "llama",         "windows",
                         "outputs",     "olmo",        "one key head", "gpt-oss",       "experts",
                         "residual",    "latent",      "delta",        "delta experts", "mtp llama",
-                        "mtp windows", "mtp experts", "llama4",       "mamba"};
+                        "mtp windows", "mtp experts", "llama4",       "mamba",         "parts"};
 
 void as_gemma(ModelConfig& m) {
   m.tie_embeddings = m.scale_embedding = true;
@@ -82,6 +82,14 @@ void as_mamba(ModelConfig& m) {
   m.linear_conv_bias = true;
 }
 
+// As Nemotron-H.
+void as_parts(ModelConfig& m) {
+  as_mamba(m);
+  m.linear_layers = {0};
+  m.mlp_layers = {2};
+  m.activation = MlpActivation::squared_relu;
+}
+
 // Eight query heads in four groups, or four heads with "gpt", "alibi", "bert" and "latent".
 Config leaves_model(const std::string& family, const std::string& precision) {
   const auto is = [&](const char* name) {
@@ -120,6 +128,7 @@ Config leaves_model(const std::string& family, const std::string& precision) {
   if (is("gpt-oss")) as_gpt_oss(m);
   if (is("delta") || is("delta experts")) as_qwen3_next(m);
   if (is("mamba")) as_mamba(m);
+  if (is("parts")) as_parts(m);
   config.parallel.exact_block = bert ? 0 : 2;
   config.parallel.exact_leaves = 4;
   config.data.mask_prob = 1;  // BERT predicts every word

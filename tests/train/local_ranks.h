@@ -22,7 +22,7 @@ constexpr std::int64_t seq = 8, batch = 2, vocab = 37;
 
 // `family`: "experts" is Llama with a dense layer, then layers of experts that drop; "latent" is
 // DeepSeek-V3 with experts that are balanced over the batch; "residual" has residual experts; "mtp
-// FAMILY" predicts two further tokens.
+// FAMILY" predicts two further tokens; "parts" is Nemotron-H, whose layers are one part each.
 inline Config config_of(const std::string& precision, std::int64_t micro_batches = 4,
                         const std::string& family = "gpt") {
   Config config;
@@ -32,7 +32,8 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     return config;
   }
   ModelConfig& m = config.model;
-  const bool delta = family.starts_with("delta"), mamba = family.starts_with("mamba");
+  const bool delta = family.starts_with("delta"), parts = family.starts_with("parts");
+  const bool mamba = family.starts_with("mamba") || parts;
   const bool llama = family == "experts" || family == "latent" || family == "residual" ||
                      family == "longrope" || family == "llama4" || delta || mamba;
   m.family = llama ? "llama" : family;
@@ -77,7 +78,18 @@ inline Config config_of(const std::string& precision, std::int64_t micro_batches
     m.linear_value_head_dim = 5;
     m.linear_conv_bias = true;
   }
-  if (family == "mamba experts") {
+  if (parts) {
+    m.hidden_dropout = 0.1;
+    m.activation = MlpActivation::squared_relu;
+    m.linear_layers = {0, 3};
+    m.mlp_layers = {2};
+  }
+  if (family == "parts experts") {
+    m.mlp_layers = m.moe.layers = {2};
+    m.moe.score = RouterScore::sigmoid;
+    m.moe.expert_bias = true;
+  }
+  if (family == "mamba experts" || family == "parts experts") {
     m.moe.num_experts = 8;
     m.moe.ffn_hidden_size = 24;
     m.moe.shared_ffn_hidden_size = 16;

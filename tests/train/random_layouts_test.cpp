@@ -105,6 +105,7 @@ std::string text_of(const Config& config, int ranks) {
       "{} {}, moments {}, {} ranks, pp {} {}, ZeRO {} x {}, recompute {}, {} stage_layers, block "
       "{}, cp {} {}, ep {}, offload {} {} {} of {} layers",
       config.model.is_latent()              ? "latent"
+      : !config.model.mlp_layers.empty()    ? "parts"
       : !config.model.linear_layers.empty() ? "delta"
       : config.model.moe.residual           ? "residual"
       : config.model.moe.num_experts > 0    ? "experts"
@@ -172,6 +173,10 @@ TEST(RandomLayouts, GiveTheSameBitsWithChunks) {
 
 TEST(RandomLayouts, GiveTheSameBitsWithMamba) {
   expect_the_same_bits({"mamba", "mamba experts"}, from_environment("TRIREME_LAYOUTS", 2));
+}
+
+TEST(RandomLayouts, GiveTheSameBitsWithLayersOfOnePart) {
+  expect_the_same_bits({"parts", "parts experts"}, from_environment("TRIREME_LAYOUTS", 4));
 }
 
 TEST(RandomLayouts, GiveTheSameBitsWithLinearAttention) {

@@ -251,8 +251,8 @@ std::vector<Field> model_fields() {
             "layers that have linear attention instead of attention, counted from 0")
           .of_weights(),
       FIELD(model, linear_kind, any(), "",
-            "linear attention: a gated delta net (Qwen3-Next), or Mamba-2 (Granite 4), whose keys "
-            "are called B, queries C, and values x")
+            "linear attention: a gated delta net (Qwen3-Next), or Mamba-2 (Granite 4, Nemotron-H), "
+            "whose keys are called B, queries C, and values x")
           .of_weights(),
       FIELD(model, linear_key_heads, between(0, kWide), "",
             "linear attention: heads of queries and keys; with mamba2 its groups")
@@ -276,6 +276,11 @@ std::vector<Field> model_fields() {
           .also("linear_conv_kernel_dim mamba_d_conv"),
       FIELD(model, linear_conv_bias, any(), "", "linear attention: bias of this convolution")
           .also("mamba_conv_bias"),
+      FIELD(model, mlp_layers, between(0, kManyLayers), "",
+            "layers that consist of an MLP, or of experts, alone, counted from 0; all others then "
+            "consist of attention, or linear attention, alone (Nemotron-H); []: every layer has "
+            "both")
+          .of_weights(),
       FIELD(model, mtp_layers, between(0, 3), "",
             "multi-token prediction (DeepSeek-V3): number of modules after the last layer, each of "
             "which predicts one more token ahead in training; not used in generation and "
@@ -293,7 +298,7 @@ std::vector<Field> model_fields() {
       FIELD(model, attention_dropout, fraction(), "", "dropout of attention weights"),
       FIELD(model, init_std, between(0, 100), "",
             "standard deviation of the initial weights; output projections use init_std / "
-            "sqrt(2 num_layers)"),
+            "sqrt(2 num_layers), or with mlp_layers init_std / sqrt(num_layers)"),
       FIELD(
           model, mup_base_hidden_size, between(0, kWide), "",
           "maximal-update parametrization (Yang et al. 2022, as in Megatron-Core): hidden_size of "
