@@ -254,8 +254,8 @@ Import import_run(const ScriptRun& run, const std::string& name, const ImportOpt
   if (launch.hybrid && !names_layers(launch.arguments)) {
     result.lost.push_back(
         {launch.script,
-         "has Mamba layers unless --hybrid-layer-pattern places others, and Trireme does not "
-         "support them"});
+         "has Mamba layers unless --hybrid-layer-pattern places others, which the import does not "
+         "translate"});
   }
   result.lost.insert(result.lost.end(), translation.lost.begin(), translation.lost.end());
   result.lost_beyond = translation.lost_beyond;

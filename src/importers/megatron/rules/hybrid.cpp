@@ -47,7 +47,8 @@ std::string read_pairs(const std::string& pattern, Layers& layers) {
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char symbol = pattern[at];
     if (const std::string what = unavailable(symbol); !what.empty())
-      return fmt::format("its symbol '{}' asks for {}, which Trireme does not have", symbol, what);
+      return fmt::format("its symbol '{}' asks for {}, which the import does not translate", symbol,
+                         what);
     const bool rest = symbol == mlp_symbol || symbol == experts_symbol;
     if (symbol != attention_symbol && symbol != stage_end && !rest)
       return fmt::format("'{}' is not a symbol of a layer", printable(std::string(1, symbol)));
