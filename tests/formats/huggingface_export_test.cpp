@@ -20,8 +20,8 @@ fs::path reference(const std::string& name) {
 }
 
 const std::vector<std::string> reference_models{
-    "gpt2",    "llama",  "llama_tied",     "llama3_rope", "linear_rope",  "phi3_longrope",
-    "qwen3_5", "llama4", "granite_hybrid", "bert",        "megatron_bert"};
+    "gpt2",    "llama",  "llama_tied",     "llama3_rope", "linear_rope", "phi3_longrope",
+    "qwen3_5", "llama4", "granite_hybrid", "nemotron_h",  "bert",        "megatron_bert"};
 
 // Returns all tensors of a folder's safetensors files by name: type, shape and bytes.
 std::map<std::string, std::string> tensors_of(const fs::path& folder) {

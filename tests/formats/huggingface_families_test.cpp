@@ -74,11 +74,19 @@ Json with_four(const Json& changes) {
 
 const Json mamba_types = {"mamba", "attention", "linear_attention", "full_attention"};
 
+const Json nemotron_types = {"linear_attention", "mlp", "attention", "moe"};
+
 Json with_mamba(const Json& changes) {
   Json all = {{"shared_intermediate_size", 20},
               {"mamba_n_heads", 4},
               {"mamba_d_state", 6},
               {"num_local_experts", 0}};
+  all.update(changes);
+  return all;
+}
+
+Json with_parts(const Json& changes) {
+  Json all = {{"layers_block_type", nemotron_types}};
   all.update(changes);
   return all;
 }
@@ -165,6 +173,17 @@ TEST(HuggingFaceFamilies, GoThereAndBack) {
              {"num_local_experts", 4},
              {"num_experts_per_tok", 1}}})
     cases.emplace_back("granitemoehybrid", with_mamba(changes));
+  for (const Json& changes :
+       {Json{{"hybrid_override_pattern", "M-*-"}},
+        Json{{"layers_block_type", nemotron_types}, {"n_groups", 2}, {"mamba_num_heads", 6}},
+        Json{{"hybrid_override_pattern", "*-*-"}, {"mlp_hidden_act", "gelu"}},
+        Json{{"hybrid_override_pattern", "ME*E"},
+             {"use_conv_bias", false},
+             {"num_experts_per_tok", 4},
+             {"n_group", 4},
+             {"topk_group", 2},
+             {"routed_scaling_factor", 2.5}}})
+    cases.emplace_back("nemotron_h", changes);
   for (const auto& [type, changes] : cases) {
     SCOPED_TRACE(type + changes.dump());
     const HuggingFaceModel first = read(type, changes);
@@ -244,6 +263,43 @@ TEST(HuggingFaceFamilies, ShortFilesMeanWhatTheClassAssumes) {
   EXPECT_EQ(granite4.moe.num_experts, 8);
   EXPECT_EQ(granite4.position, PositionEncoding::none);
   EXPECT_TRUE(granite4.linear_conv_bias && granite4.moe.normalize_weights);
+  const ModelConfig nemotron = read("nemotron_h", {{"hybrid_override_pattern", "M-*E"}}).model;
+  EXPECT_EQ(nemotron.linear_layers, Layers{0});
+  EXPECT_EQ(nemotron.mlp_layers, (Layers{1, 3}));
+  EXPECT_EQ(nemotron.moe.layers, Layers{3});
+  EXPECT_EQ(nemotron.moe.shared_ffn_hidden_size, 7688);
+  EXPECT_EQ(nemotron.linear_key_heads, 8);
+  EXPECT_EQ(nemotron.linear_value_heads, 128);
+  EXPECT_EQ(nemotron.linear_key_head_dim, 128);
+  EXPECT_EQ(nemotron.linear_value_head_dim, 64);
+  EXPECT_EQ(nemotron.activation, MlpActivation::squared_relu);
+  EXPECT_EQ(nemotron.position, PositionEncoding::none);
+  EXPECT_TRUE(nemotron.linear_conv_bias && !nemotron.tie_embeddings && !nemotron.bias);
+}
+
+// Python's JSON has infinity as a bare word, which published files contain.
+TEST(HuggingFaceFamilies, InfinityIsAWord) {
+  std::string file = file_of("nemotron_h", {{"hybrid_override_pattern", "M-*-"},
+                                            {"time_step_limit", {0.0, "here"}},
+                                            {"_name_or_path", "to \\\"Infinity\\\""}});
+  file.replace(file.find("\"here\""), 6, "Infinity");
+  EXPECT_EQ(parse_huggingface_config(file, "config.json").model.num_layers, 4);
+  file.replace(file.find("Infinity]"), 8, "0.1");
+  EXPECT_THAT(refusal_of([&] { parse_huggingface_config(file, "config.json"); }),
+              HasSubstr("time_step_limit"));
+}
+
+// What transformers computes without mamba_ssm differs from what all others compute.
+TEST(HuggingFaceFamilies, BoundsOfTimeStepsAreNoted) {
+  const auto note = [](const Json& changes) {
+    Json all = {{"hybrid_override_pattern", "M-*-"}};
+    all.update(changes);
+    return read("nemotron_h", all).note;
+  };
+  EXPECT_THAT(note(Json::object()), HasSubstr("time_step_min bounds time steps only in"));
+  EXPECT_THAT(note({{"time_step_min", 0.001}}), HasSubstr("Trireme does not apply it"));
+  EXPECT_EQ(note({{"time_step_min", 1e-30}}), "");
+  EXPECT_EQ(note({{"hybrid_override_pattern", "*-*-"}}), "");
 }
 
 // Sliding-window layers are not scaled.
@@ -335,6 +391,25 @@ TEST(HuggingFaceFamilies, AreRefusedForWhatTheirGraphsLack) {
       {"granitemoehybrid", with_mamba({{"mamba_proj_bias", true}}), "mamba_proj_bias"},
       {"granitemoehybrid", with_mamba({{"mamba_n_heads", 5}}), "mamba_expand times hidden_size"},
       {"granitemoehybrid", with_mamba({{"time_step_limit", {0.0, 0.1}}}), "time_step_limit"},
+      {"nemotron_h", Json::object(), "at least one layer must be an MLP or experts"},
+      {"nemotron_h", {{"hybrid_override_pattern", "M*M*"}}, "at least one layer must be an MLP"},
+      {"nemotron_h", {{"hybrid_override_pattern", "M-*X"}}, "a layer must be M, *, - or E"},
+      {"nemotron_h", {{"hybrid_override_pattern", "M-*"}}, "the kinds of 3 layers are given"},
+      {"nemotron_h", {{"layers_block_type", {"mlp", 1}}}, "must be linear_attention, full_att"},
+      {"nemotron_h", {{"layers_block_type", "M-*-"}}, "must be linear_attention, full_attention"},
+      {"nemotron_h", with_parts({{"moe_latent_size", 16}}), "projections around the experts"},
+      {"nemotron_h", with_parts({{"moe_shared_expert_intermediate_size", 0}}), "from 1 to"},
+      {"nemotron_h", with_parts({{"num_nextn_predict_layers", 1}}), "num_nextn_predict_layers"},
+      {"nemotron_h", with_parts({{"use_bias", true}}), "use_bias"},
+      {"nemotron_h", with_parts({{"mlp_bias", true}}), "mlp_bias"},
+      {"nemotron_h", with_parts({{"mamba_proj_bias", true}}), "mamba_proj_bias"},
+      {"nemotron_h", with_parts({{"attention_bias", true}}), "attention_bias"},
+      {"nemotron_h", with_parts({{"tie_word_embeddings", true}}), "tie_word_embeddings"},
+      {"nemotron_h", with_parts({{"mamba_hidden_act", "gelu"}}), "mamba_hidden_act"},
+      {"nemotron_h", with_parts({{"attention_head_dim", 16}}), "attention_head_dim"},
+      {"nemotron_h", with_parts({{"sliding_window", 8}}), "sliding_window"},
+      {"nemotron_h", with_parts({{"time_step_limit", {0.0, 0.1}}}), "time_step_limit"},
+      {"nemotron_h", with_parts({{"num_experts_per_tok", 1}}), "norm_topk_prob"},
       {"dots1", Json::object(), "n_routed_experts"},
       {"kimi_k2", Json::object(), "architectures"},
       {"kimi_k2",
@@ -354,10 +429,8 @@ TEST(HuggingFaceFamilies, UnknownClassesAreRefusedWithWhatTheyAskFor) {
               HasSubstr("text_config requires"));
   // A feature that some model has is not named as the one that is missing.
   for (const auto& [type, keys, message] :
-       {std::tuple{"nemotron_h", Json{{"ssm_state_size", 128}},
-                   "ssm_state_size requires layers that consist of a mixer or an MLP alone,"},
-        {"falcon_h1", Json{{"mamba_d_state", 256}, {"ssm_in_multiplier", 1.25}},
-         "ssm_in_multiplier requires attention and Mamba-2 side by side in one layer,"},
+       {std::tuple{"falcon_h1", Json{{"mamba_d_state", 256}, {"ssm_in_multiplier", 1.25}},
+                   "ssm_in_multiplier requires attention and Mamba-2 side by side in one layer,"},
         {"bamba", Json{{"mamba_d_state", 256}},
          "mamba_d_state requires a state-space model other than Granite 4,"},
         {"mamba2", Json{{"state_size", 128}},

@@ -46,7 +46,8 @@ TEST_P(GeneratedText, IsThatOfTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GeneratedText,
-                         testing::Values("phi3_longrope", "qwen3_5", "llama4", "granite_hybrid"),
+                         testing::Values("phi3_longrope", "qwen3_5", "llama4", "granite_hybrid",
+                                         "nemotron_h"),
                          [](const auto& info) { return info.param; });
 
 struct LongText : GeneratedText {

@@ -98,7 +98,7 @@ TEST_P(Scoring, RefusesWrongTokenTypes) {
 INSTANTIATE_TEST_SUITE_P(Models, Scoring,
                          testing::Values("gpt2", "llama", "llama_tied", "llama3_rope",
                                          "linear_rope", "phi3_longrope", "qwen3_5", "llama4",
-                                         "granite_hybrid", "bert", "megatron_bert"),
+                                         "granite_hybrid", "nemotron_h", "bert", "megatron_bert"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -392,6 +392,32 @@ def granite_hybrid(rng):
         attention_multiplier=rng.choice([1.0, 0.3]), logits_scaling=rng.choice([1.0, 4.0]))
 
 
+def nemotron_h(rng):
+    like = llama_like(rng, transformers.LlamaConfig)
+    heads, groups = rng.choice([1, 2, 3, 4, 6]), rng.choice([1, 2, 4])
+    # transformers cannot generate without a layer of attention; we refuse models without any MLP.
+    kinds = [rng.choice(["linear_attention", "full_attention", "mlp", "moe"])
+             for _ in range(rng.randint(0, 5))]
+    kinds += ["full_attention", rng.choice(["mlp", "moe"])]
+    rng.shuffle(kinds)
+    return transformers.NemotronHConfig(
+        vocab_size=like.vocab_size, max_position_embeddings=like.max_position_embeddings,
+        hidden_size=like.hidden_size, head_dim=like.head_dim, layers_block_type=kinds,
+        num_attention_heads=like.num_attention_heads,
+        num_key_value_heads=like.num_key_value_heads, layer_norm_epsilon=like.rms_norm_eps,
+        intermediate_size=like.intermediate_size,
+        mlp_hidden_act=rng.choice(["relu2", "relu2", "silu", "gelu"]),
+        mamba_num_heads=heads, mamba_head_dim=rng.choice([4, 7, 16]),
+        n_groups=rng.choice([n for n in (1, 2, 3) if heads % n == 0]),
+        ssm_state_size=rng.choice([4, 7, 16]), conv_kernel=rng.choice([2, 3, 4]),
+        use_conv_bias=rng.random() < 0.7, chunk_size=rng.choice([8, 64, 256]),
+        time_step_min=1e-30,  # bounds time steps, only over whole sequences: see docs/training.md
+        n_routed_experts=8, num_experts_per_tok=4, n_group=groups,
+        topk_group=1 if groups == 1 else 2, moe_intermediate_size=rng.choice([8, 20]),
+        moe_shared_expert_intermediate_size=rng.choice([12, 16]),
+        norm_topk_prob=rng.random() < 0.7, routed_scaling_factor=rng.choice([1.0, 2.5]))
+
+
 def arcee(rng):
     return llama_like(rng, transformers.ArceeConfig, **biased(rng))
 
@@ -479,6 +505,7 @@ KINDS = {
     "glm4": (glm4, transformers.Glm4ForCausalLM),
     "granite": (granite, transformers.GraniteForCausalLM),
     "granite_hybrid": (granite_hybrid, transformers.GraniteMoeHybridForCausalLM),
+    "nemotron_h": (nemotron_h, transformers.NemotronHForCausalLM),
     "arcee": (arcee, transformers.ArceeForCausalLM),
     "glm4_moe": (glm4_moe, transformers.Glm4MoeForCausalLM),
     "dots1": (dots1, transformers.Dots1ForCausalLM),

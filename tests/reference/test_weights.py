@@ -36,7 +36,8 @@ def score(trireme, run, lines, folder, types=None):
 
 
 # Both programs round in 32 bits; a recurrence amplifies that.
-TOLERANCES = {"qwen3_next": 1e-4, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4, "granite_hybrid": 1e-4}
+TOLERANCES = {"qwen3_next": 1e-4, "qwen3_5": 1e-4, "qwen3_5_moe": 1e-4, "granite_hybrid": 1e-4,
+              "nemotron_h": 1e-4}
 
 # Classes that a model is written as where another one computes the same with other tensors.
 WRITTEN_AS = {"qwen3_5_moe": transformers.Qwen3NextForCausalLM}
@@ -146,7 +147,8 @@ CASES = [("llama", True), ("llama", False), ("gpt2", True)]
                                                 ("deepseek_v3", True), ("gpt_oss", True),
                                                 ("qwen3_next", True), ("qwen3_5", True),
                                                 ("qwen3_5_moe", True), ("phi3_longrope", True),
-                                                ("llama4", True), ("granite_hybrid", True)])
+                                                ("llama4", True), ("granite_hybrid", True),
+                                                ("nemotron_h", True)])
 def test_greedy_text_is_that_of_the_reference(trireme, rng, tries, tmp_path, kind, opens):
     for i in range(tries(3)):
         folder = tmp_path / str(i)

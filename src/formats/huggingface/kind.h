@@ -37,7 +37,7 @@ struct HuggingFaceNames {
   TensorMapping (*map)(const ModelConfig& model, const HuggingFaceKind& kind,
                        ExpertStorage storage);
 };
-extern const HuggingFaceNames gpt2_names, bloom_names, llama_names, bert_names;
+extern const HuggingFaceNames gpt2_names, bloom_names, llama_names, nemotron_h_names, bert_names;
 
 // Names of the parts of an MoE layer for llama_names.
 struct HuggingFaceExpertNames {
@@ -130,6 +130,7 @@ struct HuggingFaceKind {
   ROW(glm4_moe)                        \
   ROW(dots1)                           \
   ROW(gpt_oss)                         \
+  ROW(nemotron_h)                      \
   ROW(llama4)                          \
   ROW(bert)                            \
   ROW(megatron_bert)

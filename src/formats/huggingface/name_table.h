@@ -252,20 +252,21 @@ class NameTable {
     mapping_.link(mapping_.add_ours({second + ".weight", {h, h}, true}), 0, their, h, h);
   }
 
-  // A layer's experts, concatenated in ours: gate and up projection of each, and down projections.
+  // A layer's experts, concatenated in ours: up projection of each, behind the gate if there is
+  // one, and down projections.
   void experts(const std::string& ours, const std::string& theirs,
                const HuggingFaceExpertNames& names) {
     const std::int64_t count = m_.moe.num_experts, inner = m_.moe.ffn_hidden_size;
-    const std::int64_t hidden = m_.hidden_size;
-    const std::size_t up = mapping_.add_ours({ours + "up.weight", {count * 2 * inner, hidden}});
+    const std::int64_t hidden = m_.hidden_size, each = (has_gate(m_) ? 2 : 1) * inner;
+    const std::size_t up = mapping_.add_ours({ours + "up.weight", {count * each, hidden}});
     const std::size_t down = mapping_.add_ours({ours + "down.weight", {count * hidden, inner}});
     for (std::int64_t e = 0; e < count; ++e) {
       const std::string name = fmt::format("{}{}.", theirs, e);
       const auto part = [&](const char* which, const Shape& shape) {
         return mapping_.add_theirs({name + which + ".weight", shape});
       };
-      mapping_.link(up, 2 * e * inner, part(names.gate, {inner, hidden}), 0, inner);
-      mapping_.link(up, (2 * e + 1) * inner, part(names.up, {inner, hidden}), 0, inner);
+      if (has_gate(m_)) mapping_.link(up, e * each, part(names.gate, {inner, hidden}), 0, inner);
+      mapping_.link(up, (e + 1) * each - inner, part(names.up, {inner, hidden}), 0, inner);
       mapping_.link(down, e * hidden, part(names.down, {hidden, inner}), 0, hidden);
     }
   }

@@ -100,7 +100,10 @@ void map_experts(NameTable& table, const ModelConfig& m, const std::string& ours
   if (own.shared_like_mlp)
     return map_mlp(table, m, shared, ours + "mlp.shared.", theirs + kind.layers.mlp, kind.layers);
   const std::string both = sparse + own.shared;
-  table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
+  if (has_gate(m))
+    table.stacked(ours + "mlp.shared.up", both + "gate_proj", both + "up_proj", shared, h, false);
+  else
+    table.linear(ours + "mlp.shared.up", both + "up_proj", shared, h, false);
   table.linear(ours + "mlp.shared.down", both + "down_proj", h, shared, false);
   if (m.moe.shared_gate)
     table.same(ours + "mlp.shared.gate.weight", sparse + "shared_expert_gate.weight", {1, h});
@@ -179,6 +182,31 @@ TensorMapping map_llama(const ModelConfig& m, const HuggingFaceKind& kind, Exper
   return table.take();
 }
 
+// A layer has one norm, and one part, which is called mixer whatever it is.
+TensorMapping map_nemotron_h(const ModelConfig& m, const HuggingFaceKind& kind,
+                             ExpertStorage storage) {
+  NameTable table(m);
+  const std::int64_t h = m.hidden_size;
+  table.same("embedding.word.weight", "backbone.embeddings.weight", {m.vocab_size, h});
+  for (std::int64_t layer = 0; layer < m.num_layers; ++layer) {
+    const std::string ours = fmt::format("layers.{}.", layer);
+    const std::string theirs = fmt::format("backbone.layers.{}.", layer), mixer = theirs + "mixer.";
+    const bool mlp = m.mlp_in_layer(layer);
+    table.norm(ours + (mlp ? "mlp_norm" : "input_norm"), theirs + "norm");
+    if (m.moe.in_layer(layer))
+      map_experts(table, m, ours, theirs, kind, storage);
+    else if (mlp)
+      map_mlp(table, m, m.ffn_hidden_size, ours + "mlp.", mixer, kind.layers);
+    else if (m.linear_in_layer(layer))
+      table.mamba(ours + "linear_attention.", mixer);
+    else
+      map_attention(table, m, ours + "attention.", mixer, kind.layers);
+  }
+  table.norm("final_norm", "backbone.norm_f");
+  table.same("head.weight", "lm_head.weight", {m.vocab_size, h});
+  return table.take();
+}
+
 // Post-norm: `mlp_norm` is between attention and MLP, as in other models, and `output_norm` after
 // the MLP. Pre-norm: as in other models.
 TensorMapping map_bert(const ModelConfig& m, const HuggingFaceKind&, ExpertStorage) {
@@ -240,6 +268,7 @@ constexpr HuggingFaceCopy bert_copies[] = {
 const HuggingFaceNames gpt2_names{"transformer.", gpt2_buffers, gpt2_copies, map_gpt2};
 const HuggingFaceNames bloom_names{"transformer.", llama_buffers, bloom_copies, map_bloom};
 const HuggingFaceNames llama_names{"model.", llama_buffers, llama_copies, map_llama};
+const HuggingFaceNames nemotron_h_names{"backbone.", {}, {}, map_nemotron_h};
 const HuggingFaceNames bert_names{"bert.", bert_buffers, bert_copies, map_bert};
 
 TensorMapping huggingface_mapping(const HuggingFaceModel& model, ExpertStorage experts) {

@@ -45,11 +45,31 @@ std::string or_list(const char* list) {
   return text;
 }
 
+// Spells infinity, which Python writes as a bare word, as transformers 5 does.
+std::string with_infinity_spelled(std::string_view text) {
+  constexpr std::string_view bare = "Infinity", spelled = "{\"__float__\": \"Infinity\"}";
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!in_string && text.substr(i).starts_with(bare)) {
+      out += spelled;
+      i += bare.size() - 1;
+      continue;
+    }
+    out += text[i];
+    if (in_string && text[i] == '\\' && i + 1 < text.size())
+      out += text[++i];
+    else if (text[i] == '"')
+      in_string = !in_string;
+  }
+  return out;
+}
+
 }  // namespace
 
 HuggingFaceReader::HuggingFaceReader(std::string_view text, const std::string& name)
     : state_(std::make_shared<State>(State{name, {}, ""})),
-      json_(std::make_shared<const Json>(parse_json(text, name))) {
+      json_(std::make_shared<const Json>(parse_json(with_infinity_spelled(text), name))) {
   if (!json_->is_object()) fail_input("'{}' is {}, not a JSON object", name, json_shown(*json_));
 }
 

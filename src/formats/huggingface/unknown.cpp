@@ -24,7 +24,6 @@ constexpr Sign signs[] = {
     {"linear_num_heads", "linear attention"},
     {"linear_attn_alpha_factor", "linear attention"},
     {"ssm_in_multiplier", "attention and Mamba-2 side by side in one layer"},
-    {"ssm_state_size", "layers that consist of a mixer or an MLP alone"},
     {"mamba_d_state", "a state-space model other than Granite 4"},
     {"state_size", "layers that consist of a state-space mixer alone"},
     {"conv_L_cache", "short convolutions in place of attention"},

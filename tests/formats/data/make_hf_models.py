@@ -79,6 +79,15 @@ MODELS = {
                                   attention_multiplier=0.3, embedding_multiplier=2.0,
                                   residual_multiplier=0.5, logits_scaling=0.5, eos_token_id=None,
                                   layer_types=["linear_attention", "full_attention"])),
+    # time_step_min bounds time steps in the logits, but not in generation: as good as no bound.
+    "nemotron_h": lambda: tf.NemotronHForCausalLM(
+        tf.NemotronHConfig(vocab_size=61, max_position_embeddings=96, hidden_size=16,
+                           intermediate_size=20, num_attention_heads=2, num_key_value_heads=1,
+                           head_dim=8, mamba_num_heads=4, mamba_head_dim=6, n_groups=2,
+                           ssm_state_size=6, time_step_min=1e-30, n_routed_experts=4,
+                           moe_intermediate_size=12, moe_shared_expert_intermediate_size=8,
+                           routed_scaling_factor=2.5, eos_token_id=None,
+                           layers_block_type=["linear_attention", "mlp", "full_attention", "moe"])),
 }
 
 
@@ -132,7 +141,7 @@ def main():
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name in ("linear_rope", "phi3_longrope"):
             spell_as_before(folder / "config.json")
-        if name in ("phi3_longrope", "qwen3_5", "llama4", "granite_hybrid"):
+        if name in ("phi3_longrope", "qwen3_5", "llama4", "granite_hybrid", "nemotron_h"):
             write_golden(folder, golden_of_several_lengths(model))
             continue
         # Scaled positions go beyond the length before scaling.
