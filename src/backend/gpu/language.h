@@ -3,7 +3,8 @@
 //
 // A kernel is a function GPU_KERNEL(threads) name(...), run by blocks of `threads` threads, a
 // multiple of 64. Functions called by kernels are GPU_FN. The wave (warp) width, 32 or 64 lanes, is
-// known in kernels only: no size computed on the host depends on it.
+// known in kernels only: no size computed on the host depends on it, but for the dynamic shared
+// memory of attention (with_unit_of_device() in tile.h).
 #pragma once
 
 #include <bit>
@@ -63,6 +64,11 @@ struct alignas(sizeof(T) * n) Pack {
 };
 template <class T>
 inline constexpr int pack_width = 16 / static_cast<int>(sizeof(T));
+// Rounds two floats to the 16-bit type T, at once where the hardware can.
+template <class T>
+GPU_FN Pack<T, 2> from_floats(float first, float second) {
+  return std::bit_cast<Pack<T, 2>>(detail::round_pair<T>(first, second));
+}
 // Loads 16 bytes; p must be aligned to 16 bytes.
 template <class T>
 GPU_FN Pack<T, pack_width<T>> load_pack(const T* p) {

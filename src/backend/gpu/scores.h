@@ -84,10 +84,6 @@ GPU_FN void to_sum_rows(float (&of_sums)[TileMap::sum_rows],
 
 // --- scores as the left operand ---
 
-inline constexpr int score_scratch_pitch = tile_pitch<float>(tile_size);
-// Floats of shared memory per wave and tile of rows, used by float products.
-inline constexpr int score_scratch = tile_size * score_scratch_pitch;
-
 namespace detail {
 
 template <class T>
@@ -104,34 +100,22 @@ GPU_FN LeftTile<T> rounded_left(const SumTile& scores) {
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < TileMap::sums; ++i) left.v[i] = from_float<T>(scores.v[i]);
+    for (int i = 0; i < TileMap::sums; i += 2) {
+      const Pack<T, 2> pair = from_floats<T>(scores.v[i], scores.v[i + 1]);
+      left.v[i] = pair.v[0];
+      left.v[i + 1] = pair.v[1];
+    }
   }
   return left;
 }
 
 }  // namespace detail
 
-// Converts a column of tiles to left operands of type T. All lanes of the wave participate. scratch
-// is the wave's, rows * score_scratch floats, and is overwritten.
+// Converts a column of tiles to left operands of type T. All lanes of the wave participate.
 template <class T, int rows, int columns>
-GPU_FN void as_left(LeftTile<T> (&left)[rows], const SumTile (&scores)[rows][columns], int column,
-                    [[maybe_unused]] float* scratch) {
-  if constexpr (std::is_same_v<T, float>) {
-    sync_wave();
+GPU_FN void as_left(LeftTile<T> (&left)[rows], const SumTile (&scores)[rows][columns], int column) {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      float* const tile = scratch + r * score_scratch;
-#pragma unroll
-      for (int i = 0; i < TileMap::sums; ++i)
-        tile[score_row(score_row_slot(i)) * score_scratch_pitch +
-             score_column(score_column_slot(i))] = scores[r][column].v[i];
-      left[r] = {tile, score_scratch_pitch, 1};
-    }
-    sync_wave();
-  } else {
-#pragma unroll
-    for (int r = 0; r < rows; ++r) left[r] = detail::rounded_left<T>(scores[r][column]);
-  }
+  for (int r = 0; r < rows; ++r) left[r] = detail::rounded_left<T>(scores[r][column]);
 }
 
 }  // namespace trireme::gpu

@@ -25,6 +25,26 @@ using TileMap = WmmaMap;
 using TileMap = std::conditional_t<wave_width == 64, MfmaMap, MmaMap>;
 #endif
 
+// The kinds of matrix units, and the one that this pass of the compiler is for. The host's pass for
+// AMD's GPUs does not know it.
+enum class Unit : std::uint8_t { mma, mfma, wmma };
+inline constexpr Unit compiled_unit = std::is_same_v<TileMap, MmaMap>    ? Unit::mma
+                                      : std::is_same_v<TileMap, MfmaMap> ? Unit::mfma
+                                                                         : Unit::wmma;
+#if TRIREME_HIP
+namespace runtime {
+int wave_width_of_device();
+}
+#endif
+// On the host: calls body.operator()<unit>() with that of the selected device.
+template <class Body>
+auto with_unit_of_device(const Body& body) {
+#if TRIREME_HIP
+  if (runtime::wave_width_of_device() == 32) return body.template operator()<Unit::wmma>();
+#endif
+  return body.template operator()<compiled_unit>();
+}
+
 inline constexpr int tile_size = 16;
 
 // Row pitch of operands in shared memory: rows are 16-byte aligned, and neighboring

@@ -152,7 +152,9 @@ TRIREME_ON_ALL_MAPS(Attention);
 
 TEST_P(Attention, OfAnyLengthEqualsTheCpus) {
   for (const std::int64_t seq : {1, 7, 64, 65, 130})
-    for (const bool causal : {true, false}) expect_as_cpu(Problem(2, seq, 1, 1, 16, causal));
+    for (const bool causal : {true, false}) expect_as_cpu(Problem(2, seq, 1, 1, 40, causal));
+  expect_as_cpu(Problem(1, 200, 1, 1, 128, true));
+  expect_as_cpu(Problem(2, 65, 1, 1, 16, true));  // without matrix units
 }
 
 // Grids larger than a GPU and full pipelines: too slow for emulation.
@@ -171,20 +173,20 @@ TEST_P(Attention, OfAnyHeadDimEqualsTheCpus) {
 }
 
 TEST_P(Attention, OfGroupedHeadsEqualsTheCpus) {
-  expect_as_cpu(Problem(2, 65, 2, 3, 16, true));
-  expect_as_cpu(Problem(1, 20, 1, 7, 8, false));
+  expect_as_cpu(Problem(2, 65, 2, 3, 40, true));
+  expect_as_cpu(Problem(1, 20, 1, 7, 36, false));
 }
 
 TEST_P(Attention, OfPackedDocumentsEqualsTheCpus) {
   for (const std::int64_t length : {5, 33, 64})
-    expect_as_cpu(Problem(2, 200, 1, 2, 16, true).with_documents(length));
+    expect_as_cpu(Problem(2, 200, 1, 2, 40, true).with_documents(length));
   expect_as_cpu(Problem(1, 130, 1, 1, 128, true).with_documents(70));
 }
 
 // The layer's number of heads is a power of two, and not one; this rank has the last heads.
 TEST_P(Attention, WithSlopesEqualsTheCpus) {
   for (const std::int64_t heads : {4, 6}) {
-    Problem p = Problem(2, 130, 1, 2, 16, true);
+    Problem p = Problem(2, 130, 1, 2, 40, true);
     p.shape.alibi_heads = heads;
     p.shape.first_head = heads - 2;
     expect_as_cpu(p);
@@ -193,27 +195,27 @@ TEST_P(Attention, WithSlopesEqualsTheCpus) {
 }
 
 TEST_P(Attention, OfPaddedSamplesEqualsTheCpus) {
-  expect_as_cpu(Problem(3, 150, 2, 1, 16, false).with_lengths());
-  expect_as_cpu(Problem(3, 150, 1, 2, 16, true).with_lengths());
-  expect_as_cpu(Problem(3, 100, 1, 1, 16, true).with_lengths().with_documents(20));
+  expect_as_cpu(Problem(3, 150, 2, 1, 40, false).with_lengths());
+  expect_as_cpu(Problem(3, 150, 1, 2, 40, true).with_lengths());
+  expect_as_cpu(Problem(3, 100, 1, 1, 40, true).with_lengths().with_documents(20));
 }
 
 TEST_P(Attention, DropsWhatTheCpuDrops) {
-  expect_as_cpu(Problem(2, 130, 2, 2, 16, true).with_dropout(0.1f));
+  expect_as_cpu(Problem(2, 130, 2, 2, 40, true).with_dropout(0.1f));
   expect_as_cpu(Problem(1, 65, 1, 1, 128, false).with_dropout(0.5f));
-  expect_as_cpu(Problem(2, 65, 1, 1, 16, false).with_dropout(0.3f).with_lengths());
+  expect_as_cpu(Problem(2, 65, 1, 1, 40, false).with_dropout(0.3f).with_lengths());
 }
 
 // Scores have a deviation of 1: a cap of 1 bends all of them, one of 50 only few.
 TEST_P(Attention, WithACapEqualsTheCpus) {
   for (const std::int64_t head_dim : {12, 64, 96, 128, 256})
     expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true).with_cap(1));
-  expect_as_cpu(Problem(2, 65, 2, 3, 16, false).with_cap(50));
-  expect_as_cpu(Problem(2, 130, 1, 2, 16, true).with_cap(0.7).with_documents(33));
-  expect_as_cpu(Problem(3, 100, 1, 2, 16, true).with_cap(1).with_lengths());
+  expect_as_cpu(Problem(2, 65, 2, 3, 40, false).with_cap(50));
+  expect_as_cpu(Problem(2, 130, 1, 2, 40, true).with_cap(0.7).with_documents(33));
+  expect_as_cpu(Problem(3, 100, 1, 2, 40, true).with_cap(1).with_lengths());
   expect_as_cpu(Problem(2, 65, 1, 2, 64, true).with_cap(1).with_dropout(0.3f));
   // Scores far beyond the cap, where tanh is flat: rounding leaves fewer digits of 1 - tanh^2.
-  Problem flat = Problem(2, 70, 1, 1, 16, true).with_cap(3);
+  Problem flat = Problem(2, 70, 1, 1, 40, true).with_cap(3);
   flat.shape.scale = 10;
   expect_as_cpu(flat, 4);
 }
@@ -244,7 +246,7 @@ TEST_P(Attention, WithACapHasTheGradientOfItsResult) {
 }
 
 TEST_P(Attention, NeverReadsPadding) {
-  const Problem p = Problem(2, 100, 1, 2, 16, true).with_lengths();
+  const Problem p = Problem(2, 100, 1, 2, 40, true).with_lengths();
   for_types([&]<class T>(T) {
     Inputs<T> inputs(p);
     const Outcome<T> clean = run(gpu_, p, inputs);
@@ -384,12 +386,14 @@ void expect_as_whole(Device& gpu, const Problem& p, std::int64_t ranks) {
 
 TEST_P(Attention, OfChunksHasTheBitsOfWholeSequences) {
   for_types([&]<class T>(T) {
-    expect_as_whole<T>(gpu_, Problem(2, 84, 2, 2, 16, true), 2);  // chunks of 21 positions
+    expect_as_whole<T>(gpu_, Problem(2, 84, 2, 2, 40, true), 2);  // chunks of 21 positions
+    expect_as_whole<T>(gpu_, Problem(1, 84, 1, 2, 16, true).with_documents(30), 2);
+    expect_as_whole<T>(gpu_, Problem(1, 200, 1, 1, 128, true), 2);
     expect_as_whole<T>(gpu_, Problem(1, 192, 1, 1, 128, true).with_dropout(0.2f), 1);
-    Problem p = Problem(2, 168, 1, 3, 16, true).with_documents(40).with_dropout(0.1f);
+    Problem p = Problem(2, 168, 1, 3, 40, true).with_documents(40).with_dropout(0.1f);
     p.shape.alibi_heads = 5;
     expect_as_whole<T>(gpu_, p, 4);
-    expect_as_whole<T>(gpu_, Problem(1, 80, 1, 2, 16, true).with_cap(1).with_documents(30), 2);
+    expect_as_whole<T>(gpu_, Problem(1, 80, 1, 2, 40, true).with_cap(1).with_documents(30), 2);
   });
 }
 
@@ -440,7 +444,7 @@ class CachedAttention : public OnAllMaps {
 TRIREME_ON_ALL_MAPS(CachedAttention);
 
 TEST_P(CachedAttention, OfOneNewPositionEqualsTheCpus) {
-  expect_as_cpu({{{3, 1, 2, 2, 16, true, 0.25}, 150}, {0, 70, 149}});
+  expect_as_cpu({{{3, 1, 2, 2, 40, true, 0.25}, 150}, {0, 70, 149}});
   expect_as_cpu({{{1, 1, 1, 1, 12, true, 0.3}, 20}, {5}});
   expect_as_cpu({{{1, 1, 1, 4, 128, true, 0.1}, 300}, {290}});
 }
@@ -449,32 +453,32 @@ TEST_P(CachedAttention, OfALongCacheEqualsTheCpus) {
   // Several pieces of 256 keys, the last with one key, for all samples, and pieces that a shorter
   // sample does not have.
   expect_as_cpu({{{3, 1, 1, 2, 64, true, 0.125}, 1030}, {256, 1023, 3}});
-  expect_as_cpu({{{1, 4, 1, 2, 16, true, 0.25}, 600}, {510}});  // causal across a piece boundary
+  expect_as_cpu({{{1, 4, 1, 2, 40, true, 0.25}, 600}, {510}});  // causal across a piece boundary
 }
 
 TEST_P(CachedAttention, WithSlopesAndWithinAWindowEqualsTheCpus) {
   for (const std::int64_t alibi_heads : {0, 6}) {
     for (const std::int64_t window : {0, 5, 300}) {
       expect_as_cpu(
-          {{{2, 1, 1, 2, 16, true, 0.25, 4, {}, alibi_heads, 0, window}, 1030}, {700, 3}});
+          {{{2, 1, 1, 2, 40, true, 0.25, 4, {}, alibi_heads, 0, window}, 1030}, {700, 3}});
       expect_as_cpu(
-          {{{2, 40, 1, 2, 16, true, 0.25, 0, {}, alibi_heads, 0, window}, 450}, {0, 401}});
+          {{{2, 40, 1, 2, 40, true, 0.25, 0, {}, alibi_heads, 0, window}, 450}, {0, 401}});
       if (window == 0) continue;
       expect_as_cpu(
-          {{{2, 40, 1, 2, 16, true, 0.25, 0, {}, alibi_heads, 0, window, true}, 450}, {0, 401}});
+          {{{2, 40, 1, 2, 40, true, 0.25, 0, {}, alibi_heads, 0, window, true}, 450}, {0, 401}});
     }
   }
 }
 
 TEST_P(CachedAttention, WithACapEqualsTheCpus) {
   for (const std::int64_t window : {0, 20}) {
-    expect_as_cpu({{{2, 1, 1, 2, 16, true, 0.25, 0, {}, 0, 1.5, window}, 300}, {270, 3}});
-    expect_as_cpu({{{2, 40, 1, 2, 16, true, 0.25, 0, {}, 0, 1.5, window}, 150}, {0, 110}});
+    expect_as_cpu({{{2, 1, 1, 2, 40, true, 0.25, 0, {}, 0, 1.5, window}, 300}, {270, 3}});
+    expect_as_cpu({{{2, 40, 1, 2, 40, true, 0.25, 0, {}, 0, 1.5, window}, 150}, {0, 110}});
   }
 }
 
 TEST_P(CachedAttention, OfManyNewPositionsEqualsTheCpus) {
-  expect_as_cpu({{{2, 40, 1, 2, 16, true, 0.25}, 150}, {0, 110}});
+  expect_as_cpu({{{2, 40, 1, 2, 40, true, 0.25}, 150}, {0, 110}});
   expect_as_cpu({{{2, 3, 2, 1, 64, true, 0.125}, 90}, {1, 80}});
 }
 

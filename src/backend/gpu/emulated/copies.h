@@ -12,7 +12,10 @@ class Copies {
  public:
   template <class T>
   void copy_pack(T* to, const T* from, bool valid) {
-    begun_.push_back({to, valid ? from : nullptr});
+    begun_.push_back({to, valid ? from : nullptr, 16});
+  }
+  void copy_word(float* to, const float* from, bool valid) {
+    begun_.push_back({to, valid ? from : nullptr, 4});
   }
   void commit() { groups_.push_back(begun_.size()); }
   template <int groups>
@@ -31,10 +34,13 @@ class Copies {
   struct Begun {
     void* to;
     const void* from;  // null: zeros
+    int bytes;         // 16 or 4
   };
 
   static void copy(const Begun& c) {
-    if (c.from)
+    if (c.bytes == 4)
+      *static_cast<float*>(c.to) = c.from ? *static_cast<const float*>(c.from) : 0.0f;
+    else if (c.from)
       __builtin_memcpy(__builtin_assume_aligned(c.to, 16), __builtin_assume_aligned(c.from, 16),
                        16);
     else

@@ -21,6 +21,11 @@ inline int recomputed(int x) {  // see vendor/language.h
   return x;
 }
 
+template <class T>
+const T* recomputed(const T* x) {
+  return x;
+}
+
 inline unsigned thread_index() {
   return emulated::running.thread->index;
 }
@@ -99,6 +104,13 @@ inline bf16 float_to_bf16(float x) {
   return bf16(x);
 }
 
+namespace detail {
+template <class T>
+std::uint32_t round_pair(float first, float second) {
+  return std::uint32_t{T(first).bits} | std::uint32_t{T(second).bits} << 16;
+}
+}  // namespace detail
+
 inline float exp(float x) {
   return std::exp(x);
 }
@@ -107,6 +119,10 @@ inline float log(float x) {
 }
 inline float exp2(float x) {
   return std::exp2(x);
+}
+inline float exp2_flushed(float x) {  // see vendor/language.h
+  const float result = std::exp2(x);
+  return result < 0x1p-126f ? 0.0f : result;
 }
 inline float log2(float x) {
   return std::log2(x);

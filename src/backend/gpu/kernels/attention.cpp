@@ -6,8 +6,13 @@ namespace trireme::gpu {
 
 template <class T>
 void run_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
-  if (a.cap > 0) return run_capped_forward(queue, a, ctx, lse);
-  launch_forward<false>(queue, a, ctx, lse);
+  if constexpr (!std::is_same_v<T, float>) {
+    if (a.head_dim > largest_plain_head_dim)
+      return a.is_dense() ? launch_forward<Form::dense>(queue, a, ctx, lse)
+             : a.cap > 0  ? run_capped_forward(queue, a, ctx, lse)
+                          : launch_forward<Form::general>(queue, a, ctx, lse);
+  }
+  run_plain_forward(queue, a, ctx, lse);
 }
 template void run_forward(Queue&, const Attention<float>&, float*, float*);
 template void run_forward(Queue&, const Attention<bf16>&, bf16*, float*);

@@ -1,5 +1,5 @@
-// Common to the attention kernels: positions of rows, visible keys of a query,
-// dropout, and tile sizes.
+// Common to the attention kernels: positions of rows, visible keys of a query, and the exponents
+// that scores become.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,6 @@
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/tangent.h"
 #include "backend/gpu/launch.h"
-#include "backend/gpu/scores.h"
 #include "backend/gpu/staged.h"
 #include "base/divide.h"
 
@@ -43,6 +42,25 @@ struct Visibility {
   }
 };
 
+// What a query sees if it sees all keys up to its own position.
+struct DenseVisibility {
+  static constexpr const std::int32_t* begins = nullptr;
+  static constexpr bool causal = true;
+  int first_query, queries, keys;
+
+  GPU_FN static constexpr bool begins_late() { return false; }
+  GPU_FN static constexpr int begin_of(int) { return 0; }
+  GPU_FN KeyRange of(int query) const {
+    if (query >= queries) return {0, 0};
+    const int past = first_query + query + 1;
+    return {0, past < keys ? past : keys};
+  }
+};
+
+// What kernels are compiled for: dense causal attention, nearly all of a training, which the other
+// features would cost registers; everything but soft caps; and soft caps.
+enum class Form : std::uint8_t { dense, general, capped };
+
 // An attention as its kernels see it. Positions of one sample are `pitch` elements apart. If a
 // context-parallel rank has two chunks of each sequence, each chunk is a sample of `queries`
 // positions, and the two chunks of a sequence share its keys.
@@ -58,12 +76,32 @@ struct Attention {
   int chunks;     // chunks that share the keys of a sequence: 1 or 2
   int firsts[2];  // positions of the first queries of the chunks
   AttentionRule rule;
-  // Constants of the rule for the kernels: scale, soft_cap, and scale / soft_cap.
-  float scale, cap, cap_part;
+  // Constants of the rule for the kernels: scale, scale x log2(e), soft_cap, and scale / soft_cap.
+  float scale, exponent_scale, cap, cap_part;
 
   GPU_FN int sequence(int sample) const { return sample / chunks; }
+  bool is_dense() const {
+    return rule.causal && rule.window == 0 && rule.alibi_heads == 0 && !dropout.active &&
+           !first_visible && !lengths && cap == 0 && in_packs;
+  }
+  template <Form form>
+  GPU_FN bool has_slopes() const {
+    return form == Form::general && rule.alibi_heads > 0;
+  }
+  template <Form form>
+  GPU_FN bool drops() const {
+    return form != Form::dense && dropout.active;
+  }
   GPU_FN Matrix<T> matrix(const T* data, std::int64_t pitch, int rows) const {
     return {data, pitch, rows, head_dim, in_packs};
+  }
+  template <Form form>
+  GPU_FN auto visibility_for(int sample) const {
+    if constexpr (form == Form::dense) {
+      return DenseVisibility{sample % chunks == 0 ? firsts[0] : firsts[1], queries, keys};
+    } else {
+      return visibility(sample);
+    }
   }
   GPU_FN Visibility visibility(int sample) const {
     const int first = sample % chunks == 0 ? firsts[0] : firsts[1];
@@ -88,7 +126,15 @@ struct Attention {
     const int length = lengths ? lengths[sample] : std::numeric_limits<int>::max();
     return length < keys ? length : keys;
   }
-  // Specialization for whole sequences without cache and window, which needs fewer registers.
+  // Of whole sequences without cache and window, as in the backward pass.
+  template <Form form>
+  GPU_FN auto whole_visibility_for(int sample) const {
+    if constexpr (form == Form::dense) {
+      return DenseVisibility{0, queries, keys};
+    } else {
+      return whole_visibility(sample);
+    }
+  }
   GPU_FN Visibility whole_visibility(int sample) const {
     return {first_visible ? first_visible + std::int64_t{sample} * keys : nullptr,
             0,
@@ -159,6 +205,7 @@ Attention<T> attention_of(const AttentionShape& s, const T* qkv) {
           .firsts = {0, 0},
           .rule = s,
           .scale = static_cast<float>(s.scale),
+          .exponent_scale = static_cast<float>(s.scale) * log2_of_e,
           .cap = static_cast<float>(s.soft_cap),
           .cap_part = s.soft_cap > 0 ? static_cast<float>(s.scale / s.soft_cap) : 0.0f};
 }
@@ -175,100 +222,23 @@ Attention<T> chunks_of(const AttentionShape& s, const T* qkv) {
   return a;
 }
 
-// Writes ctx and, if it is not null, lse, in the order of lse_offset().
+// Gradients of attention: inputs of the backward pass besides those of the forward, and its
+// outputs: of all positions or, if a rank has two chunks of each sequence, of `chunk` positions
+// starting at each of `firsts`.
 template <class T>
-void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
-// Variant with soft-capped scores, called by run_forward().
-template <class T>
-void run_capped_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
+struct Gradients {
+  const T* dctx;
+  const float *lse, *delta;  // [batch, heads, queries]; delta is the sum of ctx * dctx
+  T *dq, *dk, *dv;           // laid out like q, k and v, without the omitted positions
+  int chunks, chunk;
+  int firsts[2];
 
-// --- sizes ---
-
-// Shared memory available to a block on every architecture, minus a little for reductions.
-inline constexpr int most_shared_bytes = 60 * 1024;
-
-// A block keeps `tiles` tensors of `rows` rows of head_dim (at most d, padded) throughout, and
-// others of `columns` rows temporarily.
-template <class T, int d>
-struct AttentionTile {
-  static constexpr int pitch = tile_pitch<T>(d);
-  static constexpr int row_bytes = pitch * static_cast<int>(sizeof(T));
-  // Scratch for float scores, per tile of rows.
-  static constexpr int scratch_bytes(int rows) {
-    return std::is_same_v<T, float> ? rows / tile_size * score_scratch * 4 : 0;
-  }
-  static constexpr int bytes(int rows, int columns, int held, int passing) {
-    return (rows * held + columns * passing) * row_bytes + scratch_bytes(rows);
+  GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
+  // Row of dq, dk or dv that position 0 of the sequence would have.
+  GPU_FN std::int64_t row_of_zero(int sample, int part) const {
+    return (std::int64_t{sample} * chunks + part) * chunk - first(part);
   }
 };
-
-struct TileSizes {
-  int rows, columns;
-};
-inline constexpr TileSizes tile_sizes[] = {{64, 64}, {64, 32}, {64, 16},
-                                           {32, 32}, {32, 16}, {16, 16}};
-
-// Columns of scores that fit in a wave's registers next to its accumulators of d columns. WMMA
-// operands take twice the registers of others, and a lane has at most 256.
-constexpr int most_columns(int d) {
-  return !std::is_same_v<TileMap, WmmaMap> ? 64 : d <= 64 ? 32 : 16;
-}
-
-// Returns the largest size that fits, or the smallest if none does.
-template <class T, int d>
-constexpr TileSizes fitting_sizes(int held, int passing) {
-  for (const TileSizes& s : tile_sizes)
-    if (s.columns <= most_columns(d) &&
-        AttentionTile<T, d>::bytes(s.rows, s.columns, held, passing) <= most_shared_bytes)
-      return s;
-  return {16, 16};
-}
-
-// Split of `rows` rows among the waves of a block; waves without rows only join the barriers.
-template <int rows>
-struct RowsOfWaves {
-  static constexpr int threads = rows >= 32 ? 2 * rows : widest_wave;
-  static constexpr int waves = threads / wave_width;
-  static constexpr int tiles =
-      rows / tile_size >= waves ? rows / tile_size / waves : 1;  // per wave
-  GPU_FN static int first() { return wave_index() * tiles * tile_size; }
-  GPU_FN static bool any() { return first() < rows; }
-};
-
-// Calls body.operator()<d>() with the smallest supported padded head_dim. Capped kernels exist for
-// fewer sizes, since few models use caps, and those have large heads.
-template <bool capped, class Body>
-void with_padded_head_dim(std::int64_t head_dim, const Body& body) {
-  if constexpr (!capped) {
-    if (head_dim <= 16) return body.template operator()<16>();
-    if (head_dim <= 32) return body.template operator()<32>();
-    if (head_dim > 64 && head_dim <= 96) return body.template operator()<96>();
-  }
-  if (head_dim <= 64) return body.template operator()<64>();
-  if (head_dim <= 128) return body.template operator()<128>();
-  body.template operator()<256>();
-}
-
-// --- arithmetic ---
-
-// scores += X Y^T over d elements.
-template <int d, class T, int rows, int columns>
-GPU_FN void add_scores(SumTile (&scores)[rows][columns], const T* x, const T* y) {
-  constexpr int pitch = tile_pitch<T>(d);
-  x += recomputed(0);
-  y += recomputed(0);
-#pragma unroll
-  for (int step = 0; step < d; step += tile_size) {
-    ScoreRows<T> a[rows];
-    ScoreColumns<T> b[columns];
-#pragma unroll
-    for (int r = 0; r < rows; ++r) a[r] = load_score_rows(x + r * tile_size * pitch + step, pitch);
-#pragma unroll
-    for (int c = 0; c < columns; ++c)
-      b[c] = load_score_columns(y + c * tile_size * pitch + step, pitch);
-    multiply_scores<T>(scores, a, b);
-  }
-}
 
 // Converts query-key products to base-2 exponents. Without a cap it needs no extra register.
 template <bool capped>
@@ -280,7 +250,7 @@ class Exponents {
 
   template <class T>
   GPU_FN explicit Exponents(const Attention<T>& a)
-      : factor_(capped ? a.cap_part : a.scale * log2_of_e), cap_(a.cap * log2_of_e) {}
+      : factor_(capped ? a.cap_part : a.exponent_scale), cap_(a.cap * log2_of_e) {}
 
   GPU_FN Exponent of(float product) const {
     if constexpr (capped) {
@@ -295,72 +265,18 @@ class Exponents {
   float factor_, cap_;
 };
 
-// Adds slope x (key - query) to a tile's scores, given its upper left row and column. Recomputed
-// per tile: values kept in registers would cost them even without ALiBi.
-template <bool keys_are_rows, class T, int rows, int columns>
-GPU_FN void add_distances(SumTile (&scores)[rows][columns], const Attention<T>& a, int head,
-                          int row, int column) {
-  const float slope = a.slope(recomputed(head));
-  row = recomputed(row);
-  column = recomputed(column);
-#pragma unroll
-  for (int r = 0; r < rows; ++r)
-#pragma unroll
-    for (int c = 0; c < columns; ++c)
-#pragma unroll
-      for (int i = 0; i < TileMap::sums; ++i) {
-        const int ahead = column + c * tile_size + score_column(score_column_slot(i)) -
-                          (row + r * tile_size + score_row(score_row_slot(i)));
-        scores[r][c].v[i] += slope * static_cast<float>(keys_are_rows ? -ahead : ahead);
-      }
-}
+// Plain attention, for any head_dim and type: writes ctx and, if it is not null, lse, in the order
+// of lse_offset(); and the gradients.
+template <class T>
+void run_plain_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
+template <class T>
+void run_plain_backward(Queue&, const Attention<T>&, const Gradients<T>&);
 
-// sums += scores Z, where Z is [16 * columns, d].
-template <int d, class T, int rows, int columns>
-GPU_FN void add_weighted(SumTile (&sums)[rows][d / tile_size],
-                         const SumTile (&scores)[rows][columns], const T* z, float* scratch) {
-  constexpr int pitch = tile_pitch<T>(d);
-  z += recomputed(0);
-#pragma unroll
-  for (int c = 0; c < columns; ++c) {
-    LeftTile<T> left[rows];
-    as_left(left, scores, c, scratch);
-    RightTile<T> right[d / tile_size];
-#pragma unroll
-    for (int j = 0; j < d / tile_size; ++j)
-      right[j] = load_right(z + c * tile_size * pitch + j * tile_size, pitch);
-    multiply(sums, left, right);
-  }
-}
-
-// Dropout mask of a wave's scores: one draw covers eight keys of a query, unlike the lanes' layout,
-// so each lane draws a part and all read the mask from shared memory.
-template <int threads, int rows, int columns, bool keys_are_rows>
-class KeptScores {
- public:
-  static constexpr int queries = (keys_are_rows ? columns : rows) * tile_size;
-  static constexpr int eighths = (keys_are_rows ? rows : columns) * 2;
-
-  // Draws for the tile with this first query and key. All lanes of the wave participate.
-  GPU_FN void draw(const AttentionMask& mask, int query, int key) {
-    sync_wave();  // the previous draws have been read
-#pragma unroll 1
-    for (int i = lane(); i < queries * eighths; i += wave_width)
-      bits()[i] = static_cast<std::uint8_t>(mask.kept(query + i % queries, key / 8 + i / queries));
-    sync_wave();
-  }
-  // Returns whether to keep the score of query and key, relative to the tile.
-  GPU_FN bool at(int query, int key) const {
-    return bits()[key / 8 * queries + query] >> key % 8 & 1;
-  }
-
- private:
-  struct Bits {
-    std::uint8_t of_wave[threads / narrowest_wave][queries * eighths];
-  };
-  GPU_FN static std::uint8_t* bits() {
-    return shared_memory<Bits>().of_wave[wave_index()];
-  }
-};
+// Attention by matrix units for 16-bit types and larger heads, else plain.
+inline constexpr int largest_plain_head_dim = 32;
+template <class T>
+void run_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
+template <class T>
+void run_backward(Queue&, const Attention<T>&, const Gradients<T>&);
 
 }  // namespace trireme::gpu

@@ -1,8 +1,28 @@
 // Attention backward, including context parallelism.
-#include "backend/gpu/kernels/attention_backward.h"
+#include "backend/gpu/kernels/attention_keys.h"
+#include "backend/gpu/kernels/attention_queries.h"
+#include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/table.h"
 
 namespace trireme::gpu {
+
+template <Form form, class T>
+void launch_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  launch_keys<form>(queue, a, g);
+  launch_queries<form>(queue, a, g);
+}
+
+template <class T>
+void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
+  if constexpr (!std::is_same_v<T, float>) {
+    if (a.head_dim > largest_plain_head_dim)
+      return a.is_dense() ? launch_backward<Form::dense>(queue, a, g)
+             : a.cap > 0  ? run_capped_backward(queue, a, g)
+                          : launch_backward<Form::general>(queue, a, g);
+  }
+  run_plain_backward(queue, a, g);
+}
+
 namespace {
 
 constexpr int lanes_of_row = 8, delta_threads = 256;
@@ -10,7 +30,7 @@ constexpr int lanes_of_row = 8, delta_threads = 256;
 // delta, in the order of lse_offset(): sums of ctx * dctx over the columns of each head.
 template <class T>
 GPU_KERNEL(delta_threads)
-delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
+delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx, bool aligned) {
   const std::int64_t row =
       (std::int64_t{block_index().x} * delta_threads + thread_index()) / lanes_of_row;
   const std::int64_t rows = std::int64_t{a.batch} * a.heads() * a.queries;
@@ -20,8 +40,11 @@ delta_kernel(const Attention<T> a, float* delta, const T* ctx, const T* dctx) {
     const auto head = static_cast<int>(row / a.queries % a.heads());
     const auto sample = static_cast<int>(row / a.queries / a.heads());
     const std::int64_t at = a.ctx_offset(sample, head) + query * a.ctx_pitch();
-    for (int i = lane() % lanes_of_row; i < a.head_dim; i += lanes_of_row)
-      sum += to_float(ctx[at + i]) * to_float(dctx[at + i]);
+    for (int i = lane() % lanes_of_row * 8; i < a.head_dim; i += lanes_of_row * 8) {
+      const Columns columns = columns_at(i, a.head_dim, aligned);
+      const Eight x = load(ctx + at, columns), y = load(dctx + at, columns);
+      sum += sum_of(each([](float u, float v) { return u * v; }, x, y));
+    }
   }
 #pragma unroll
   for (int mask = 1; mask < lanes_of_row; mask *= 2) sum += shuffle_xor(sum, mask);
@@ -36,13 +59,9 @@ void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx,
   const std::int64_t rows = std::int64_t{a.batch} * a.groups * a.queries_per_group * a.queries;
   launch(queue,
          one_block_each(ceil_div(rows * lanes_of_row, std::int64_t{delta_threads}), delta_threads),
-         delta_kernel<T>, a, delta, ctx, dctx);
-}
-
-template <class T>
-void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
-  if (a.cap > 0) return run_capped_backward(queue, a, g);
-  launch_backward<false>(queue, a, g);
+         delta_kernel<T>, a, delta, ctx, dctx,
+         a.head_dim % 8 == 0 &&
+             rows_are_aligned(a.groups * a.queries_per_group * a.head_dim, ctx, dctx));
 }
 
 template <class T>

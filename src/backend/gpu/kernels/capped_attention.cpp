@@ -5,9 +5,8 @@ namespace trireme::gpu {
 
 template <class T>
 void run_capped_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
-  launch_forward<true>(queue, a, ctx, lse);
+  launch_forward<Form::capped>(queue, a, ctx, lse);
 }
-template void run_capped_forward(Queue&, const Attention<float>&, float*, float*);
 template void run_capped_forward(Queue&, const Attention<bf16>&, bf16*, float*);
 template void run_capped_forward(Queue&, const Attention<f16>&, f16*, float*);
 

@@ -17,6 +17,13 @@ class Copies {
                  "r"(valid ? 16 : 0)
                  : "memory");
   }
+  // Copies 4 bytes.
+  GPU_FN void copy_word(float* to, const float* from, bool valid) {
+    const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(from),
+                 "r"(valid ? 4 : 0)
+                 : "memory");
+  }
   GPU_FN void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
   // Waits for all groups but the newest `groups`.
   template <int groups>
@@ -35,6 +42,7 @@ class Copies {
   GPU_FN void copy_pack(T* to, const T* from, bool valid) {
     store_pack(to, valid ? load_pack(from) : Pack<T, pack_width<T> >{});
   }
+  GPU_FN void copy_word(float* to, const float* from, bool valid) { *to = valid ? *from : 0.0f; }
   GPU_FN void commit() {}
   template <int groups>
   GPU_FN void wait_for_all_but() {}

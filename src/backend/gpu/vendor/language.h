@@ -12,8 +12,13 @@
 #endif
 
 #define GPU_FN __device__ __forceinline__
-// The second argument of __launch_bounds__ has different meanings in CUDA and HIP.
+// The second argument of __launch_bounds__ has different meanings in CUDA and HIP. In HIP it is a
+// number of waves per SIMD: two hide each other's latencies, and have 256 registers each.
+#if TRIREME_HIP
+#define GPU_KERNEL(threads) __global__ __launch_bounds__(threads, 2) void
+#else
 #define GPU_KERNEL(threads) __global__ __launch_bounds__(threads) void
+#endif
 
 namespace trireme::gpu {
 
@@ -33,6 +38,16 @@ GPU_FN int recomputed(int x) {
   asm volatile("" : "+v"(x));
 #elif defined(__CUDA_ARCH__)
   asm volatile("" : "+r"(x));
+#endif
+  return x;
+}
+
+template <class T>
+GPU_FN const T* recomputed(const T* x) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(x));
+#elif defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(x));
 #endif
   return x;
 }
@@ -142,6 +157,28 @@ GPU_FN bf16 float_to_bf16(float x) {
 #endif
 }
 
+namespace detail {
+// Both in one register, the first in the lower half.
+template <class T>
+GPU_FN std::uint32_t round_pair(float first, float second) {
+#if TRIREME_HIP
+  const std::uint32_t low =
+      std::is_same_v<T, bf16> ? float_to_bf16(first).bits : float_to_half(first).bits;
+  const std::uint32_t high =
+      std::is_same_v<T, bf16> ? float_to_bf16(second).bits : float_to_half(second).bits;
+  return low | high << 16;
+#else
+  std::uint32_t result;
+  if constexpr (std::is_same_v<T, bf16>) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(second), "f"(first));
+  }
+  return result;
+#endif
+}
+}  // namespace detail
+
 GPU_FN float exp(float x) {
   return expf(x);
 }
@@ -150,6 +187,16 @@ GPU_FN float log(float x) {
 }
 GPU_FN float exp2(float x) {
   return exp2f(x);
+}
+// 2^x in one instruction; results below 2^-126 may be zero.
+GPU_FN float exp2_flushed(float x) {
+#if TRIREME_HIP
+  return __builtin_amdgcn_exp2f(x);
+#else
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
 }
 GPU_FN float log2(float x) {
   return log2f(x);

@@ -211,6 +211,15 @@ std::string device_name() {
   return properties.name;
 }
 
+int wave_width_of_device() {
+  static const int width = [] {
+    Properties properties;
+    GPU_CALL(GetDeviceProperties, &properties, current_device());
+    return properties.warpSize;
+  }();
+  return width;
+}
+
 std::string device_signature() {
   int driver = 0, runtime = 0;
   GPU_CALL(DriverGetVersion, &driver);

@@ -29,6 +29,9 @@ void use_selected();
 #define TRIREME_GPU_TEXT(x) TRIREME_GPU_TEXT_OF(x)
 #define TRIREME_GPU_TEXT_OF(x) #x
 
+// Lanes of a wave of the selected device.
+int wave_width_of_device();
+
 // Launches a kernel; `arguments` points to each of the arguments, which are copied.
 void launch(const void* kernel, dim3 blocks, unsigned threads, void** arguments,
             std::size_t shared_bytes, Stream);

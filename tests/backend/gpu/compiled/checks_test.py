@@ -37,12 +37,12 @@ class Table(unittest.TestCase):
 
     def test_refuses_spills_of_attention_even_if_it_has_them(self):
         for name, never in [
-            ("forward_kernel<bf16, 64>", True),
-            ("backward_kernel<f16, 128, 0>", True),
-            ("forward_kernel<float, 64>", False),
-            ("forward_kernel<bf16, 96>", False),
+            ("forward_kernel<bf16, 64, 0>", True),
+            ("keys_kernel<f16, 128, 1>", True),
+            ("queries_kernel<bf16, 128, 2>", True),
+            ("forward_kernel<bf16, 96, 0>", False),
         ]:
-            kernel = Kernel(name, 128, 255, 0, 4, 0)
+            kernel = Kernel(name, 128, 255, 0, 12, 0)
             self.assertEqual(len(complaints([kernel], [kernel])), 1 if never else 0, name)
 
     def test_refuses_other_blocks_and_other_kernels(self):

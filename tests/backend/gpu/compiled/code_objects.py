@@ -185,7 +185,7 @@ def plain_names(names):
     result = {}
     for name, text in zip(names, shown.splitlines()):
         text = re.sub(r"trireme::|gpu::|\(anonymous namespace\)::|^void ", "", text)
-        text = re.sub(r"\((Owner|unsigned char)\)", "", text)
+        text = re.sub(r"\((Form|unsigned char)\)", "", text)
         depth = 0  # parameters begin at the first parenthesis outside of template arguments
         for i, c in enumerate(text):
             depth += (c == "<") - (c == ">")

@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"missing_barrier_of_a_sum", "norm_kernel|bar.sync|1|// ", norm,
                 "since the last barrier"},
         Mistake{"missing_wait", "product_kernel|cp.async.wait_group|0|// ", product, nullptr},
-        Mistake{"wait_for_too_few", "backward_kernelINS_4bf16ELi16|wait_group 1|0|wait_group 9",
+        Mistake{"wait_for_too_few", "keys_kernelINS_4bf16ELi64|wait_group 1|0|wait_group 9",
                 attention, nullptr},
         Mistake{"operand_not_transposed", "product_kernelINS_4bf16|.x4.trans.shared|1|.x4.shared",
                 product, nullptr},
