@@ -6,6 +6,11 @@ install_packages python3 binutils
 options=()
 if find_nvcc; then
   options+=(-DTRIREME_CUDA=ON "-DTRIREME_NVCC=$nvcc")
+  if find_nvdisasm; then
+    options+=("-DTRIREME_NVDISASM=$nvdisasm")
+  else
+    echo "skipped: cycles of attention on NVIDIA's GPUs: no nvdisasm on the PATH or in /usr/local/cuda, and it could not be fetched"
+  fi
 else
   options+=(-DTRIREME_CUDA=OFF)
   echo "skipped: the plug-in for NVIDIA's GPUs: no nvcc on the PATH or in /usr/local/cuda, and it could not be fetched"

@@ -8,7 +8,7 @@ gpu_tools=$PWD/build/gpu-tools
 find_rocm() {
   rocm=${TRIREME_ROCM:-/opt/rocm}
   [ ! -e "$rocm/include/hip/hip_runtime.h" ] || return 0
-  (install_packages clang-19 lld-19 clang-tools-19 libamdhip64-5) || return 1
+  (install_packages clang-19 lld-19 llvm-19 clang-tools-19 libamdhip64-5) || return 1
   rocm=$gpu_tools/hip/usr
   [ -e "$gpu_tools/hip/complete" ] || unpack_hip || return 1
 }
@@ -32,17 +32,31 @@ unpack_hip() {
   touch "$gpu_tools/hip/complete"
 }
 
+# Installs pinned Python packages of NVIDIA in a virtual environment: package_of_nvidia <name>, with the requirements
+# scripts/<name>_requirements.txt.
+package_of_nvidia() {
+  (install_packages python3 python3-venv) || return 1
+  local venv=$gpu_tools/$1 requirements=scripts/$1_requirements.txt
+  cmp -s "$requirements" "$venv/requirements.txt" && return
+  rm -rf "$venv"
+  python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" &&
+    cp "$requirements" "$venv/requirements.txt"
+} >&2
+
+# Finds nvdisasm in PATH or its usual folder, else in its Python package. Sets nvdisasm.
+find_nvdisasm() {
+  nvdisasm=$(PATH=$PATH:/usr/local/cuda/bin command -v nvdisasm) && return
+  package_of_nvidia nvdisasm || return 1
+  nvdisasm=$(echo "$gpu_tools"/nvdisasm/lib/python3*/site-packages/nvidia/cu13/bin/nvdisasm)
+  chmod +x "$nvdisasm" 2>/dev/null
+  [ -e "$nvdisasm" ]
+}
+
 # Finds nvcc in PATH or its usual folder, else in NVIDIA's Python packages in a virtual environment. Sets nvcc.
 find_nvcc() {
   nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) && return
-  (install_packages python3 python3-venv) || return 1
-  local venv=$gpu_tools/nvcc
-  if ! cmp -s scripts/nvcc_requirements.txt "$venv/requirements.txt"; then
-    rm -rf "$venv"
-    { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/nvcc_requirements.txt &&
-      cp scripts/nvcc_requirements.txt "$venv/requirements.txt"; } >&2 || return 1
-  fi
-  nvcc=$(echo "$venv"/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
+  package_of_nvidia nvcc || return 1
+  nvcc=$(echo "$gpu_tools"/nvcc/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
   chmod +x "${nvcc%/*}"/* 2>/dev/null
   [ -e "$nvcc" ]
 }

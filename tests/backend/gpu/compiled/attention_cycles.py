@@ -22,7 +22,7 @@ from resources import images
 COLUMNS = ["architecture", "kernel", "shared", "matrix", "special", "issue", "bound"]
 TILE = 64 * 64
 PRODUCTS = {"forward_kernel": 2, "keys_kernel": 4, "queries_kernel": 3}
-GROWTH = 1.02
+GROWTH = 1.05
 
 
 @dataclass
