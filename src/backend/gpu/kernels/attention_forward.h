@@ -273,7 +273,7 @@ void launch_forward(Queue& queue, const Attention<T>& a, T* ctx, float* lse) {
     launch(queue,
            {.blocks = Size{static_cast<unsigned>(blocks)},
             .threads = Sizes::threads,
-            .shared_bytes = with_unit_of_device([]<Unit unit>() {
+            .shared_bytes = with_unit_of_device([&]<Unit unit>() {
               return std::size_t{ForwardSizes<T, d, form, unit>::shared_bytes};
             })},
            forward_kernel<T, d, form>, a, ctx, lse);

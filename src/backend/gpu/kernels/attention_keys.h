@@ -314,7 +314,7 @@ void launch_keys(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
     launch(queue,
            {.blocks = Size{static_cast<unsigned>(blocks)},
             .threads = Sizes::threads,
-            .shared_bytes = with_unit_of_device([]<Unit unit>() {
+            .shared_bytes = with_unit_of_device([&]<Unit unit>() {
               return std::size_t{KeysSizes<T, d, form, unit>::shared_bytes};
             })},
            keys_kernel<T, d, form>, a, g);
