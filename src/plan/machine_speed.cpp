@@ -198,6 +198,9 @@ std::optional<MachineSpeed> parse_speed(const toml::table& file, const std::stri
   constexpr const char* flash2 = "share of the ceiling of products, of FlashAttention 2";
   speed.flash2 = attention.figure_or("flash2_forward", speed.attention, 0.01, 1, flash2);
   speed.flash2_grad = attention.figure_or("flash2_backward", speed.attention_grad, 0.01, 1, flash2);
+  constexpr const char* own = "share of the ceiling of products, of Trireme's kernels";
+  speed.own = attention.figure_or("own_forward", speed.attention, 0.01, 1, own);
+  speed.own_grad = attention.figure_or("own_backward", speed.attention_grad, 0.01, 1, own);
   attention.refuse_others();
   Table launch(file, "launch", where);
   launch.require();

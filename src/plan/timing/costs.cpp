@@ -119,8 +119,9 @@ double CostModel::work(const RecordedWork& work) const {
     }
     case Kind::kernel: {
       const bool grad = has(work.op, "_grad");
-      const double share = stack_.flash2 ? (grad ? machine_.flash2_grad : machine_.flash2)
-                                         : (grad ? machine_.attention_grad : machine_.attention);
+      const double share = stack_.is_own() ? (grad ? machine_.own_grad : machine_.own)
+                           : stack_.flash2 ? (grad ? machine_.flash2_grad : machine_.flash2)
+                                           : (grad ? machine_.attention_grad : machine_.attention);
       const double flops = work.flops / (ceiling_ * share * efficiency_);
       return std::max(flops, traffic_of(work) / memory_rate_) + machine_.launch;
     }

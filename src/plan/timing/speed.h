@@ -47,6 +47,7 @@ struct MachineSpeed {
   std::vector<ProductTile> tiles = {{}};
   double attention = 1, attention_grad = 1;  // shares of the ceiling
   double flash2 = 1, flash2_grad = 1;        // the same of FlashAttention 2
+  double own = 1, own_grad = 1;              // the same of our kernels
   double spread = 0;      // of the speed of devices: standard deviation, as a share
   double launch = 0;      // seconds between two kernels of a queue
   double host = 0;        // seconds that the host needs for one kernel

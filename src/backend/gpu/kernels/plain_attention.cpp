@@ -147,7 +147,7 @@ plain_forward_kernel(const Attention<T> a, T* ctx, float* lse) {
 struct PlainPair {
   float weight = 0, dscore = 0;
 
-  GPU_FN PlainPair() = default;
+  PlainPair() = default;
   template <class T>
   GPU_FN PlainPair(const Attention<T>& a, const Gradients<T>& g, int sample, int head, int query,
                    int key) {
