@@ -26,11 +26,11 @@ inline bool is_real(const std::string& plugin) {
   return plugin == "cuda" || plugin == "hip";
 }
 
-// Scratch sizes depend on the kind of device.
+// Scratch sizes depend on the kind of device. That of the interpreter of PTX is NVIDIA's.
 inline Device& device_under_test(const std::string& name) {
   const std::string plugin = plugin_under_test(name);
-  return plugin_device(plugin, {.device = plugin == "cuda"  ? DeviceKind::cuda
-                                          : plugin == "hip" ? DeviceKind::hip
+  return plugin_device(plugin, {.device = plugin == "cuda" || plugin == "ptx" ? DeviceKind::cuda
+                                          : plugin == "hip"                   ? DeviceKind::hip
                                                             : DeviceKind::emulated});
 }
 

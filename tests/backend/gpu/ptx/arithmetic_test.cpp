@@ -122,6 +122,8 @@ TEST(Conversions, RoundSaturateAndExtend) {
   EXPECT_EQ(result("cvt.rn.f16.f32 %rs0, 0f3F801000;\ncvt.u32.u16 %r0, %rs0;"), 0x3c00u);
   EXPECT_EQ(result("cvt.rn.f16.f32 %rs0, 0f7FC00000;\ncvt.u32.u16 %r0, %rs0;"), 0x7fffu);
   EXPECT_EQ(float_result("mov.u16 %rs0, 0x0001;\ncvt.f32.f16 %f0, %rs0;"), 0x1p-24f);
+  EXPECT_EQ(result("cvt.rn.bf16x2.f32 %r0, 0f3F808000, 0f7FC00000;"), 0x3f807fffu);
+  EXPECT_EQ(result("cvt.rn.f16x2.f32 %r0, 0f40000000, 0f3F801000;"), 0x40003c00u);
 }
 
 TEST(Predicates, CompareAndChoose) {

@@ -186,6 +186,27 @@ float narrowed(double x, char rounding) {
 }
 constexpr std::uint16_t nan_of_16_bits = 0x7fff;
 
+template <class T>
+std::uint16_t bits_of_16(float f) {
+  return f != f ? nan_of_16_bits : std::bit_cast<std::uint16_t>(T(f));
+}
+// Rounds two floats: cvt.rn.bf16x2.f32 and cvt.rn.f16x2.f32. The first becomes the upper half.
+template <class T>
+void float_pair(Warp& w, const Instruction& i) {
+  const auto *a = w.slot<float>(i.at[1]), *b = w.slot<float>(i.at[2]);
+  set<std::uint32_t>(w, i.at[0], [&](int l) {
+    return std::uint32_t{bits_of_16<T>(a[l])} << 16 | bits_of_16<T>(b[l]);
+  });
+}
+bool decode_pair(Decoding& d) {
+  const auto& operation = d.statement.operation;
+  if (operation.size() != 4 || operation[1] != "rn" || operation[3] != "f32") return false;
+  if (operation[2] != "bf16x2" && operation[2] != "f16x2") return false;
+  d.operand(0, 4), d.operand(1, 4), d.operand(2, 4);
+  d.to.run = operation[2] == "bf16x2" ? float_pair<bf16> : float_pair<f16>;
+  return true;
+}
+
 void float_to_float(Warp& w, const Instruction& i) {
   const Conversion c = unpack(i.number);
   for_active(w, [&](int l) {
@@ -198,9 +219,8 @@ void float_to_float(Warp& w, const Instruction& i) {
       w.slot<float>(i.at[0])[l] = c.flush ? flushed(f) : f;
     } else {
       const auto f = static_cast<float>(x);  // was single precision before
-      const std::uint16_t bits = c.to.kind == 'x' ? std::bit_cast<std::uint16_t>(bf16(f))
-                                                  : std::bit_cast<std::uint16_t>(f16(f));
-      w.slot<std::uint16_t>(i.at[0])[l] = f != f ? nan_of_16_bits : bits;
+      w.slot<std::uint16_t>(i.at[0])[l] =
+          c.to.kind == 'x' ? bits_of_16<bf16>(f) : bits_of_16<f16>(f);
     }
   });
 }
@@ -252,6 +272,7 @@ Run conversion(const Conversion& c, bool to_whole) {
 }  // namespace
 
 bool decode_conversions(Decoding& d) {
+  if (d.name() == "cvt" && decode_pair(d)) return true;
   if (d.name() != "cvt" || d.statement.operation.size() < 3 ||
       !d.only({"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat"}, 2))
     return false;
