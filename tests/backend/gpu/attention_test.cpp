@@ -170,6 +170,8 @@ TEST_P(Attention, OfLongSequencesEqualsTheCpus) {
 TEST_P(Attention, OfAnyHeadDimEqualsTheCpus) {
   for (const std::int64_t head_dim : {4, 8, 12, 32, 40, 64, 80, 96, 128, 256})
     expect_as_cpu(Problem(1, 70, 1, 1, head_dim, true));
+  for (const std::int64_t head_dim : {64, 96, 128, 256})
+    expect_as_cpu(Problem(1, 70, 1, 1, head_dim, false));
 }
 
 TEST_P(Attention, OfGroupedHeadsEqualsTheCpus) {
