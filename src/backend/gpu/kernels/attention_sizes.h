@@ -70,12 +70,14 @@ constexpr BlockSizes queries_sizes(Unit unit, int d, Form form) {
     return {.rows = 64, .threads = 128, .columns = 32, .buffers = 2, .held = 2};
   }
   if (d > 128) return {.rows = 32, .threads = 64, .columns = 16, .buffers = 1, .held = 0};
-  const bool narrow = unit == Unit::wmma && d > 64;
+  const bool wmma = unit == Unit::wmma && d > 64, narrow = wmma || (d > 64 && form != Form::dense);
   return {.rows = 64,
           .threads = 128,
           .columns = narrow ? 16 : 32,
           .buffers = 1,
-          .held = narrow ? 0 : 2};
+          .held = wmma                             ? 0
+                  : narrow && form == Form::capped ? 1
+                                                   : 2};
 }
 
 // Shared memory of a block of rows of head_dim (at most d, padded).
