@@ -64,6 +64,23 @@ TEST(Work, OfAnotherStackMovesMemoryAtItsRate) {
                    2 * 2.0 * 256 * 256 * 256 / 1e12);
 }
 
+// Our attention has shares of its own, which FlashAttention 2 and the fastest one do not change.
+TEST(Work, OfAttentionHasTheShareOfTheStack) {
+  MachineSpeed machine = fast_memory();
+  machine.attention = 0.8, machine.flash2 = 0.5, machine.own = 0.4, machine.own_grad = 0.2;
+  const auto seconds = [&](const Stack& stack, const char* op) {
+    return CostModel(machine, stack, 1, false)
+        .work({.kind = RecordedWork::Kind::kernel, .op = op, .flops = 1e12});
+  };
+  const double forward = seconds(own_stack(), "attention");
+  EXPECT_DOUBLE_EQ(seconds(own_stack(), "attention_grad"), 2 * forward);
+  Stack other = own_stack();
+  other.name = "other";
+  EXPECT_DOUBLE_EQ(seconds(other, "attention"), forward / 2);
+  other.flash2 = true;
+  EXPECT_DOUBLE_EQ(seconds(other, "attention"), forward * 0.4 / 0.5);
+}
+
 TEST(Work, OfALossMovesWhatTheStackMovesForALogit) {
   const MachineSpeed machine = slow_machine();
   Stack stack = own_stack();
