@@ -1,5 +1,5 @@
-// Common to the attention kernels: positions of rows, visible keys of a query, and the exponents
-// that scores become.
+// Attention and its gradients as their kernels see them: positions of rows, visible keys of a
+// query, the exponents that scores become, and the functions that choose kernels.
 #pragma once
 
 #include <limits>
@@ -265,8 +265,8 @@ class Exponents {
   float factor_, cap_;
 };
 
-// Plain attention, for any head_dim and type: writes ctx and, if it is not null, lse, in the order
-// of lse_offset(); and the gradients.
+// Plain attention, for any type and head_dim up to 256: writes ctx and, if it is not null, lse, in
+// the order of lse_offset(); and the gradients.
 template <class T>
 void run_plain_forward(Queue&, const Attention<T>&, T* ctx, float* lse);
 template <class T>

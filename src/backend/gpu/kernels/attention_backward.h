@@ -78,7 +78,8 @@ GPU_FN void draw_kept(Kept& kept, const Attention<T>& a, int sample, int head, i
             key);
 }
 
-template <class T, int rows>
+// One factor for all rows, as store_sums() takes it.
+template <int rows>
 struct RowFactors {
   float of[rows][TileMap::sum_rows];
   GPU_FN explicit RowFactors(float factor) {

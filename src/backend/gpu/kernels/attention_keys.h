@@ -4,7 +4,8 @@
 // Its waves are two teams that own the same keys, so that a wave has the registers to hold two
 // tiles of rows: team 0 computes scores k q^T, their weights, and dv += weights dctx; team 1
 // computes the weights' gradients v dctx^T, those of the scores, and dk += dscores q. Each thread
-// of team 0 leaves its weights in shared memory for the one of team 1 that has the same elements.
+// of team 0 publishes its weights in shared memory for the one of team 1 that has the same
+// elements.
 #pragma once
 
 #include "backend/gpu/kernels/attention_backward.h"
@@ -34,7 +35,6 @@ class KeysBlock {
   static constexpr bool capped = form == Form::capped;
   static_assert(Waves::waves * tile_size * Sizes::row_bytes <= Sizes::shared_bytes);
   using Place = BackwardPlace<Owner::keys, Sizes::rows>;
-
   using Seen = decltype(std::declval<Attention<T>>().template whole_visibility_for<form>(0));
 
  public:
@@ -172,7 +172,7 @@ class KeysBlock {
     else
       weigh<false, true>(scores, step, lse);
   }
-  // Converts scores to weights w = 2^(score - lse), which dropout scales. Leaves for team 1 the
+  // Converts scores to weights w = 2^(score - lse), which dropout scales. Publishes for team 1 the
   // factor of the scores' gradients, w times the slope of a cap; it is negative if the weight is
   // dropped.
   template <bool drops, bool masked>
@@ -209,7 +209,7 @@ class KeysBlock {
             weight = keeps ? weight * a_.dropout.multiplier : 0.0f;
           }
         }
-        leave(factors, r * columns + c);
+        publish(factors, r * columns + c);
       }
     }
   }
@@ -222,13 +222,13 @@ class KeysBlock {
     const int tiles = wave_index() % Waves::waves * rows * columns + of_tile;
     return weights_ + ((tiles * quarters + quarter) * wave_width + lane()) * 4;
   }
-  GPU_FN void leave(const SumTile& factors, int of_tile) const {
+  GPU_FN void publish(const SumTile& factors, int of_tile) const {
 #pragma unroll
     for (int q = 0; q < quarters; ++q)
       store_pack(place(of_tile, q), Pack<float, 4>{factors.v[4 * q], factors.v[4 * q + 1],
                                                    factors.v[4 * q + 2], factors.v[4 * q + 3]});
   }
-  GPU_FN SumTile left(int of_tile) const {
+  GPU_FN SumTile published(int of_tile) const {
     SumTile factors;
 #pragma unroll
     for (int q = 0; q < quarters; ++q) {
@@ -252,7 +252,7 @@ class KeysBlock {
         of_query[slot] = delta[c * tile_size + score_column(slot)];
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
-        const SumTile factors = left(r * columns + c);
+        const SumTile factors = published(r * columns + c);
 #pragma unroll
         for (int i = 0; i < TileMap::sums; ++i) {
           float& gradient = dweights[r][c].v[i];
@@ -271,7 +271,7 @@ class KeysBlock {
     const int group = at.head / a_.queries_per_group, begin = g_.first(at.part);
     const std::int64_t from =
         g_.row_of_zero(at.sample, at.part) * a_.kv_pitch + group * a_.kv_group;
-    const RowFactors<T, rows> factors(first_team_ ? 1.0f : a_.scale);
+    const RowFactors<rows> factors(first_team_ ? 1.0f : a_.scale);
     const ResultRows<T> results{(first_team_ ? g_.dv : g_.dk) + from, a_.kv_pitch, begin,
                                 begin + g_.chunk, a_.head_dim};
     // One team after the other, since their rows share the memory.

@@ -1,6 +1,6 @@
 // Gradients of queries: a block owns some queries of one head and walks over tiles of keys. A wave
-// computes scores q k^T, gradients of the weights dctx v^T, those of the scores, and dq += dscores
-// k.
+// computes scores q k^T, gradients of the weights dctx v^T and of the scores, and
+// dq += dscores k.
 #pragma once
 
 #include "backend/gpu/kernels/attention_backward.h"
@@ -28,7 +28,6 @@ class QueriesBlock {
   static constexpr bool capped = form == Form::capped;
   static_assert(Waves::waves * tile_size * Sizes::row_bytes <= Sizes::shared_bytes);
   using Place = BackwardPlace<Owner::queries, Sizes::rows>;
-
   using Seen = decltype(std::declval<Attention<T>>().template whole_visibility_for<form>(0));
 
  public:
@@ -202,7 +201,7 @@ class QueriesBlock {
     const int group = at.head / a_.queries_per_group, begin = g_.first(at.part);
     const std::int64_t from = g_.row_of_zero(at.sample, at.part) * a_.q_pitch + group * a_.q_group +
                               std::int64_t{at.head % a_.queries_per_group} * a_.head_dim;
-    const RowFactors<T, rows> factors(a_.scale);
+    const RowFactors<rows> factors(a_.scale);
     store_sums<d>(ResultRows<T>{g_.dq + from, a_.q_pitch, begin, begin + g_.chunk, a_.head_dim},
                   sums_, factors.of, at.first + Waves::first(),
                   memory_ + wave_index() * tile_size * pitch);
@@ -217,8 +216,8 @@ class QueriesBlock {
   T* const memory_;  // shared: tiles of keys and values, then the block's own rows
   float* const statistics_;
   Copies copies_;
-  int begin_ = 0,
-      all_begin_ = 0;  // first keys that any query of the block sees, and all of the wave
+  int begin_ = 0;      // of the first tile of keys that any query of the block sees
+  int all_begin_ = 0;  // the first key that all queries of the wave see
   OwnRows<T, d, rows, Sizes::q_held> q_;
   OwnRows<T, d, rows, Sizes::dctx_held> dctx_;
   SumTile sums_[rows][d / tile_size] = {};

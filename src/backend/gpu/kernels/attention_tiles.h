@@ -91,7 +91,7 @@ GPU_FN void add_products(SumTile (&sums)[rows][d / tile_size], const LeftTile<T>
                          const T* z) {
   constexpr int pitch = tile_pitch<T>(d);
   // On RDNA, where operands take the most registers, two at a time.
-  constexpr int all = d / tile_size, some = std::is_same_v<TileMap, WmmaMap> && rows == 1 ? 2 : all;
+  constexpr int all = d / tile_size, some = compiled_unit == Unit::wmma && rows == 1 ? 2 : all;
 #pragma unroll
   for (int first = 0; first < all; first += some) {
     RightTile<T> right[some];
@@ -101,7 +101,8 @@ GPU_FN void add_products(SumTile (&sums)[rows][d / tile_size], const LeftTile<T>
   }
 }
 
-// Scores rounded to T, as left operands of the next product, in half of the registers.
+// Scores rounded to T, as left operands of the next product, in half of the registers: for the
+// forward pass, which keeps them over a barrier. The backward kernels round a column at a time.
 template <class T, int rows, int columns>
 struct RoundedScores {
   LeftTile<T> of[columns][rows];
@@ -135,8 +136,7 @@ GPU_FN void add_weighted(SumTile (&sums)[rows][d / tile_size],
 
 // --- scores ---
 
-// Calls body(score, row, column, r, i) for a lane's scores, register i of tile [r][c]; row and
-// column are within the wave's tiles.
+// Calls body(score, row, column) for a lane's scores; row and column are within the wave's tiles.
 template <int rows, int columns, class Body>
 GPU_FN void each_score(SumTile (&scores)[rows][columns], const Body& body) {
 #pragma unroll

@@ -77,11 +77,11 @@ def copies(text):
     return "LDGSTS" in text or text.startswith("global_load_dwordx4")
 
 
-def waits(text):  # for the weights of the other team
+def reads_published(text):  # the weights of the other team
     return re.search(r"\bLDS\.128", text) or text.startswith(("ds_read_b128", "ds_read2_b64"))
 
 
-def leaves(text):
+def publishes(text):
     return re.search(r"\bSTS\.128", text) or text.startswith(("ds_write_b128", "ds_write2_b64"))
 
 
@@ -112,7 +112,7 @@ def measure(architecture, size, registers, instructions):
     branch, shared = (nvidia_branch, nvidia_shared) if a.unit == "mma" else (amd_branch, amd_shared)
     blocks = blocks_of(instructions, branch)
     loop = next(l for l in main_loops(blocks, is_product) if path_of(blocks, l, worth, features(any_team)))
-    teams = [leaves, waits] if kernel == "keys_kernel" else [any_team]
+    teams = [publishes, reads_published] if kernel == "keys_kernel" else [any_team]
     paths = [path_of(blocks, loop, worth, features(team)) for team in teams]
     waves = threads // (32 if a.unit == "mma" else 64)
 
