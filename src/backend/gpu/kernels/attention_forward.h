@@ -93,14 +93,8 @@ class ForwardBlock {
   GPU_FN void load_queries() {
     const auto q = a_.matrix(a_.q + a_.q_offset(sample_, head_), a_.q_pitch, a_.queries);
     T* const to = Sizes::held ? k_ : v_ + Sizes::columns * pitch;
-    stage<Sizes::rows, d, Sizes::threads, form == Form::dense>(copies_, to, q.from(first_row_, 0));
-    copies_.commit();
-    if constexpr (Sizes::held) {
-      copies_.template wait_for_all_but<0>();
-      sync_block();
-    }
-    q_.set(to + Waves::first() * pitch);
-    if constexpr (Sizes::held) sync_block();  // keys may take their place
+    load_own<Sizes::rows, Sizes::threads, form == Form::dense>(copies_, q_, q.from(first_row_, 0),
+                                                               to, Waves::first());
   }
 
   // Factor of scores to exponents of 2.

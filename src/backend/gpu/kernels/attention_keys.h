@@ -54,7 +54,7 @@ class KeysBlock {
         statistics_(weights_ + Sizes::rows * Sizes::columns) {}
 
   GPU_FN void run() {
-    load_own();
+    load_keys();
     begin_ = seen_.causal ? first_row_ / Sizes::columns * Sizes::columns : 0;
     end_ = first_row_ < seen_.keys ? a_.queries : 0;
     Step now = next_seen({first_head_, begin_});
@@ -92,22 +92,15 @@ class KeysBlock {
   GPU_FN float* lse(int buffer) const { return statistics_ + 2 * buffer * Sizes::columns; }
   GPU_FN float* delta(int buffer) const { return lse(buffer) + Sizes::columns; }
 
-  GPU_FN void load_own() {
+  GPU_FN void load_keys() {
 #pragma unroll
     for (int team = 0; team < 2; ++team) {
       const auto all = team == 0 ? from_.k(first_head_) : from_.v(first_head_);
       T* const to = Sizes::held ? memory_
                                 : memory_ + Sizes::passing_bytes / static_cast<int>(sizeof(T)) +
                                       team * Sizes::rows * pitch;
-      stage<Sizes::rows, d, Sizes::threads, form == Form::dense>(copies_, to,
-                                                                 all.from(first_row_, 0));
-      copies_.commit();
-      if constexpr (Sizes::held) {
-        copies_.template wait_for_all_but<0>();
-        sync_block();
-      }
-      if (first_team_ == (team == 0)) own_.set(to + Waves::first() * pitch);
-      if constexpr (Sizes::held) sync_block();  // others may take their place
+      load_own<Sizes::rows, Sizes::threads, form == Form::dense>(
+          copies_, own_, all.from(first_row_, 0), to, Waves::first(), first_team_ == (team == 0));
     }
   }
 

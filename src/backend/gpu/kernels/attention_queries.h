@@ -47,7 +47,7 @@ class QueriesBlock {
   GPU_FN void run() {
     look_at_visibility();
     load_statistics();
-    load_own();
+    load_queries();
     int buffer = 0;
     begin_tile(begin_, buffer);
     for (int key = begin_; key < end(); key += Sizes::columns) {
@@ -71,23 +71,15 @@ class QueriesBlock {
   GPU_FN T* keys(int buffer) const { return memory_ + 2 * buffer * tile; }
   GPU_FN T* values(int buffer) const { return keys(buffer) + tile; }
 
-  GPU_FN void load_own() {
+  GPU_FN void load_queries() {
     T* const beside = memory_ + Sizes::passing_bytes / static_cast<int>(sizeof(T));
-    load_own(dctx_, from_.dctx(head_), beside);
-    load_own(q_, from_.q(head_), beside + (Sizes::dctx_held ? 0 : Sizes::rows * pitch));
-  }
-  template <bool held>
-  GPU_FN void load_own(OwnRows<T, d, rows, held>& own, const Matrix<T>& all, T* beside) {
-    T* const to = held ? memory_ : beside;
-    stage<Sizes::rows, d, Sizes::threads, form == Form::dense>(copies_, to,
-                                                               all.from(first_row_, 0));
-    copies_.commit();
-    if constexpr (held) {
-      copies_.template wait_for_all_but<0>();
-      sync_block();
-    }
-    own.set(to + Waves::first() * pitch);
-    if constexpr (held) sync_block();  // others may take their place
+    T* const place_of_q = beside + (Sizes::dctx_held ? 0 : Sizes::rows * pitch);
+    load_own<Sizes::rows, Sizes::threads, form == Form::dense>(
+        copies_, dctx_, from_.dctx(head_).from(first_row_, 0), Sizes::dctx_held ? memory_ : beside,
+        Waves::first());
+    load_own<Sizes::rows, Sizes::threads, form == Form::dense>(
+        copies_, q_, from_.q(head_).from(first_row_, 0), Sizes::q_held ? memory_ : place_of_q,
+        Waves::first());
   }
 
   // Log-sum-exps and deltas of the block's queries.

@@ -66,6 +66,24 @@ class OwnRows<T, d, rows, true> {
   ScoreRows<T> tiles_[rows][d / tile_size];
 };
 
+// Gives a wave its own rows of `from`, a tensor from the block's first row on, by way of `to` in
+// shared memory: there rows that are not held stay, while those that are held leave it to others.
+// Rows that are not held arrive with the next wait and barrier. All threads of the block
+// participate; `first`: the wave's first row within the block; `mine`: whether the rows are the
+// wave's.
+template <int block_rows, int threads, bool packs, class T, int d, int rows, bool held>
+GPU_FN void load_own(Copies& copies, OwnRows<T, d, rows, held>& own, const Matrix<T>& from, T* to,
+                     int first, bool mine = true) {
+  stage<block_rows, d, threads, packs>(copies, to, from);
+  copies.commit();
+  if constexpr (held) {
+    copies.template wait_for_all_but<0>();
+    sync_block();
+  }
+  if (mine) own.set(to + first * tile_pitch<T>(d));
+  if constexpr (held) sync_block();  // others may take their place
+}
+
 // scores += X Y^T over d elements.
 template <int d, class T, int rows, int columns, bool held>
 GPU_FN void add_scores(SumTile (&scores)[rows][columns], OwnRows<T, d, rows, held>& x, const T* y) {
