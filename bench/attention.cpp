@@ -36,8 +36,13 @@ void attention(State& state) {
     k.attention(queue(), s, ctx.data(), lse.data(), qkv.data(), workspace.data());
   };
   const auto gradient = [&] {
-    k.attention_grad(queue(), s, dqkv.data(), dctx.data(), qkv.data(), ctx.data(), lse.data(),
-                     workspace.data());
+    k.attention_grad(queue(), s,
+                     {.dqkv = dqkv.data(),
+                      .dctx = dctx.data(),
+                      .qkv = qkv.data(),
+                      .ctx = ctx.data(),
+                      .lse = lse.data(),
+                      .workspace = workspace.data()});
   };
   forward();
   const double pairs = 0.5 * static_cast<double>((s.seq + 1) * rows * s.heads());

@@ -160,7 +160,8 @@ void add_activation(const Group<Layer, T>& add, const std::string& name, Activat
     k.activation(queue(), kind, l.y.data(), l.x.data(), l.rows, out);
   });
   add(name + "_grad", 8 + 4.0 / factor, [=](const Kernels<T>& k, Layer<T>& l) {
-    k.activation_grad(queue(), kind, l.y.data(), l.dy.data(), l.x.data(), l.rows, out);
+    k.activation_grad(queue(), kind, {.dx = l.y.data(), .dy = l.dy.data(), .x = l.x.data()}, l.rows,
+                      out);
   });
 }
 

@@ -76,6 +76,12 @@ class LinearProduct {
   // bias and dst must not alias anything; a may be b. The ops plan the workspace's size.
   virtual void run(Queue&, void* dst, const void* a, const void* b, const void* bias,
                    bool accumulate, void* workspace) const = 0;
+  // forward: dst = addend + y, rounded once; dst must not be the addend. Returns false, with
+  // nothing done, if the implementation cannot add: the caller then runs the product and adds.
+  virtual bool run_onto(Queue&, void* /*dst*/, const void* /*addend*/, const void* /*a*/,
+                        const void* /*b*/, const void* /*bias*/, void* /*workspace*/) const {
+    return false;
+  }
 };
 
 // An fp8 operand of a product: a matrix whose rows run along the summed dimension, [rows or columns

@@ -4,6 +4,7 @@
 #include "backend/gpu/few_queries.h"
 #include "backend/gpu/ring_scratch.h"
 #include "backend/gpu/row_chunks.h"
+#include "base/divide.h"
 
 namespace trireme::gpu {
 
@@ -14,6 +15,12 @@ std::int64_t linear_workspace(DeviceKind device, DType, Product, const LinearSha
 // Holds the sum of ctx * dctx of every query and head, for the backward pass.
 std::int64_t attention_workspace(DType, const AttentionShape& s) {
   return s.batch * s.heads() * s.seq * static_cast<std::int64_t>(sizeof(float));
+}
+
+// Holds sums over every 16 rows, the height of a tile.
+std::int64_t attention_bias_workspace(const AttentionShape& s) {
+  return s.batch * ceil_div(s.seq, std::int64_t{16}) * s.qkv_cols() *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 // Holds the partial results of blocks that split a query's keys.
@@ -32,8 +39,8 @@ std::int64_t ring_attention_grad_workspace(DType compute, const AttentionShape& 
 }
 
 // Holds partial sums of the weight and bias gradients.
-std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols) {
-  return 2 * norm_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols, int sums) {
+  return sums * norm_grad_chunks(rows).count * cols * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols) {

@@ -69,12 +69,38 @@ template <class T>
 struct NormGradOperands {
   T* dx;
   Acc<T>*dweight, *dbias;  // dbias may be null
+  // Sums over the rows of dx and of dres, as bias_grad makes them: gradients of the biases of
+  // layers whose results were added to or normalized here. May be null.
+  Acc<T>*dx_sum = nullptr, *dres_sum = nullptr;
   bool accumulate;
   const T *dy, *x;  // x: input of the norm
   const Acc<T>*mean, *rstd;
   const T* weight;
   const T* dres;      // may be null, and may be dx
-  Acc<T>* workspace;  // norm_grad_workspace(rows, cols) elements
+  Acc<T>* workspace;  // norm_grad_workspace(rows, cols, sums) elements, with 2 to 4 sums
+};
+
+// dx may be dy or x, but not for gated kinds. For other kinds, dbias may be the gradient of the
+// bias that x contains: the sum over the rows of dx, as bias_grad makes it.
+template <class T>
+struct ActivationGradOperands {
+  T* dx;
+  const T *dy, *x;
+  Acc<T>* dbias = nullptr;
+  bool accumulate = false;      // of dbias
+  Acc<T>* workspace = nullptr;  // with dbias: bias_grad_workspace(rows, cols) elements
+};
+
+template <class T>
+struct AttentionGradOperands {
+  T* dqkv;
+  const T *dctx, *qkv, *ctx;
+  const Acc<T>* lse;
+  // Gradient of the bias that qkv contains: the sum over the rows of dqkv. May be null, and is on
+  // CPUs.
+  Acc<T>* dbias = nullptr;
+  bool accumulate = false;  // of dbias
+  void* workspace;          // attention_workspace() and, with dbias, attention_bias_workspace()
 };
 
 template <class T>
@@ -191,10 +217,10 @@ struct Kernels {
                     const T* query_weight, const T* key_weight);
 
   // y = activation(x): x is [rows, cols], or [rows, 2 * cols] = gate | up for gated kinds. But
-  // for these, y may be x and dx may be dy or x.
+  // for these, y may be x.
   void (*activation)(Queue&, const ActivationRule&, T* y, const T* x, std::int64_t rows,
                      std::int64_t cols);
-  void (*activation_grad)(Queue&, const ActivationRule&, T* dx, const T* dy, const T* x,
+  void (*activation_grad)(Queue&, const ActivationRule&, const ActivationGradOperands<T>&,
                           std::int64_t rows, std::int64_t cols);
 
   // y = a + dropout(b); y may be a or b. With a null: y = dropout(b).
@@ -218,8 +244,7 @@ struct Kernels {
   // Computes ctx and the log-sum-exp of each query, lse [batch, heads, seq]. Never materializes seq
   // x seq. Both kernels take attention_workspace() bytes of scratch (workspace.h).
   void (*attention)(Queue&, const AttentionShape&, T* ctx, A* lse, const T* qkv, void* workspace);
-  void (*attention_grad)(Queue&, const AttentionShape&, T* dqkv, const T* dctx, const T* qkv,
-                         const T* ctx, const A* lse, void* workspace);
+  void (*attention_grad)(Queue&, const AttentionShape&, const AttentionGradOperands<T>&);
 
   // Context parallelism (shape.cut): causal attention of a rank's two chunks to the keys and values
   // of whole sequences, bitwise equal to attention() for these queries. qkv is the rank's [batch *

@@ -11,7 +11,7 @@ namespace trireme {
 
 // Changes with every change of what passes between program and plug-in: Device, Queue, the tables
 // of kernels and their structs.
-inline constexpr int plugin_version = 12;
+inline constexpr int plugin_version = 13;
 
 inline constexpr const char* plugin_version_symbol = "trireme_device_version";
 inline constexpr const char* plugin_open_symbol = "trireme_device_open";

@@ -243,7 +243,7 @@ using Attributes =
 
 struct Node {
   static constexpr int max_inputs = 8;
-  static constexpr int max_outputs = 4;
+  static constexpr int max_outputs = 5;
 
   OpKind op;
   Phase phase = Phase::forward;

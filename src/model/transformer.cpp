@@ -72,6 +72,7 @@ class Assembler {
         train_(architecture.make_builder(model, options, true)),
         eval_(architecture.make_builder(model, options, false)),
         training_(options.purpose == Purpose::training),
+        device_(options.device),
         stage_(stage) {}
 
   // `build(builder)` makes the graph.
@@ -81,13 +82,15 @@ class Assembler {
     SegmentTemplate segment;
     segment.eval = build(*eval_);
     segment.eval->set_fp8(fp8);
+    if (device_ != DeviceKind::cpu) fuse_residual(*segment.eval);
     segment.forward_in_backward = forward_in_backward;
     if (training_) {
       segment.train = build(*train_);
       segment.train->set_fp8(fp8);
       differentiate(*segment.train);
+      if (device_ != DeviceKind::cpu) fuse_residual(*segment.train);
       recompute(*segment.train, how);
-      fuse(*segment.train);
+      fuse(*segment.train, device_);
     }
     stage_.templates.push_back(std::move(segment));
     return static_cast<int>(stage_.templates.size()) - 1;
@@ -134,6 +137,7 @@ class Assembler {
   const ModelConfig& model_;
   const std::unique_ptr<Builder> train_, eval_;
   const bool training_;
+  const DeviceKind device_;
   StageDefinition& stage_;
   std::unordered_map<std::string, int> parameters_;  // of the stage, by name
 };

@@ -45,6 +45,7 @@ struct BuildOptions {
   std::int64_t exact_block = 0;  // tokens per block in the graphs; training only
   Fp8Config fp8;                 // of the linear layers of blocks
   StagePart part;
+  DeviceKind device = DeviceKind::cpu;  // decides which nodes are fused
   bool reports_scores = false;  // attention reports the largest logit of each head; training only
   // Logits are computed in slices of rows of at most this size.
   std::int64_t logits_bytes = std::int64_t{256} << 20;

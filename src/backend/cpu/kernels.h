@@ -17,8 +17,8 @@ namespace trireme::cpu {
   X(short_conv) X(delta_rule) X(gate_heads)
 // clang-format on
 
-// Workspaces in elements; functions of the shape only.
-std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols);
+// Workspaces in elements; functions of the shape only. `sums`: see NormGradOperands.
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols, int sums = 2);
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols);
 std::int64_t embedding_grad_workspace(std::int64_t rows, std::int64_t local_ids);
 

@@ -41,8 +41,8 @@ template const Kernels<bf16>& kernels<bf16>();
 template const Kernels<f16>& kernels<f16>();
 template const Kernels<double>& kernels<double>();
 
-std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols) {
-  return 2 * row_chunks(rows) * cols;
+std::int64_t norm_grad_workspace(std::int64_t rows, std::int64_t cols, int sums) {
+  return sums * row_chunks(rows) * cols;
 }
 
 std::int64_t bias_grad_workspace(std::int64_t rows, std::int64_t cols) {

@@ -64,14 +64,15 @@ grouped_rows_kernel(const Groups<T, T> p) {
   const bool forward = Order::b_transposed, exists = at.group < p.groups;
   const std::int64_t begin = p.begin(at.group), count = p.count(at.group);
   const std::int64_t n = forward ? p.out : p.in, k = forward ? p.in : p.out;
-  const Operands<T, T> operands{p.c + begin * n,
+  T* const c = p.c + begin * n;
+  const Operands<T, T> operands{c,
                                 {p.a + begin * k, k, count, k, p.in_packs},
                                 {p.b + at.group * p.weight(), p.in, p.out, p.in, p.in_packs},
                                 nullptr,
                                 count,
                                 n,
                                 exists ? k : 0,
-                                p.accumulate};
+                                p.accumulate ? c : nullptr};
   ProductBlock<T, T, Block, Order>(
       operands, {at.tile * Block::rows, static_cast<int>(block_index().y) * Block::columns})
       .run(count, n);
@@ -84,14 +85,15 @@ grouped_weights_kernel(const Groups<T, float> p) {
   const auto group = static_cast<int>(block_index().y);
   const std::int64_t begin = p.begin(group), count = p.count(group);
   if (p.accumulate && count == 0) return;
-  const Operands<T, float> operands{p.c + group * p.weight(),
+  float* const c = p.c + group * p.weight();
+  const Operands<T, float> operands{c,
                                     {p.a + begin * p.out, p.out, count, p.out, p.in_packs},
                                     {p.b + begin * p.in, p.in, count, p.in, p.in_packs},
                                     nullptr,
                                     p.out,
                                     p.in,
                                     count,
-                                    p.accumulate};
+                                    p.accumulate ? c : nullptr};
   ProductBlock<T, float, Block, Stored<true, false>>(
       operands, tile_of_block<Block>(p.out, p.in, block_index().x))
       .run(p.out, p.in);

@@ -54,25 +54,37 @@ class OwnLinear final : public LinearProduct {
     const auto& [rows, in, out] = shape_;
     switch (product_) {
       case Product::forward:
-        run_product<Stored<false, true>>(
-            queue,
-            Operands<T, C>{static_cast<C*>(dst), matrix<T>(a, rows, in), matrix<T>(b, out, in),
-                           static_cast<const T*>(bias), rows, out, in, accumulate});
-        break;
-      case Product::input_grad:
-        run_product<Stored<false, false>>(
-            queue, Operands<T, C>{static_cast<C*>(dst), matrix<T>(a, rows, out),
-                                  matrix<T>(b, out, in), nullptr, rows, in, out, accumulate});
-        break;
-      case Product::weight_grad:
-        run_product<Stored<true, false>>(
-            queue, Operands<T, float>{static_cast<float*>(dst), matrix<T>(a, rows, out),
-                                      matrix<T>(b, rows, in), nullptr, out, in, rows, accumulate});
-        break;
+        return forward(queue, dst, accumulate ? dst : nullptr, a, b, bias);
+      case Product::input_grad: {
+        C* const dx = static_cast<C*>(dst);
+        return run_product<Stored<false, false>>(
+            queue, Operands<T, C>{dx, matrix<T>(a, rows, out), matrix<T>(b, out, in), nullptr, rows,
+                                  in, out, accumulate ? dx : nullptr});
+      }
+      case Product::weight_grad: {
+        auto* const dweight = static_cast<float*>(dst);
+        return run_product<Stored<true, false>>(
+            queue, Operands<T, float>{dweight, matrix<T>(a, rows, out), matrix<T>(b, rows, in),
+                                      nullptr, out, in, rows, accumulate ? dweight : nullptr});
+      }
     }
+  }
+  bool run_onto(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                const void* bias, void*) const override {
+    forward(queue, dst, addend, a, b, bias);
+    return true;
   }
 
  private:
+  void forward(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+               const void* bias) const {
+    const auto& [rows, in, out] = shape_;
+    run_product<Stored<false, true>>(
+        queue,
+        Operands<T, C>{static_cast<C*>(dst), matrix<T>(a, rows, in), matrix<T>(b, out, in),
+                       static_cast<const T*>(bias), rows, out, in, static_cast<const C*>(addend)});
+  }
+
   Product product_;
   LinearShape shape_;
 };
@@ -84,7 +96,7 @@ void multiply_to_float(Queue& queue, float* c, const T* a, const T* b, std::int6
                        std::int64_t n, std::int64_t k) {
   run_product<Stored<false, true>>(
       queue,
-      Operands<T, float>{c, matrix<T>(a, m, k), matrix<T>(b, n, k), nullptr, m, n, k, false});
+      Operands<T, float>{c, matrix<T>(a, m, k), matrix<T>(b, n, k), nullptr, m, n, k, nullptr});
 }
 template void multiply_to_float(Queue&, float*, const float*, const float*, std::int64_t,
                                 std::int64_t, std::int64_t);

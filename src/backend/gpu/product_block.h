@@ -58,7 +58,7 @@ struct Operands {
   Matrix<T> a, b;  // in storage order
   const T* bias;
   std::int64_t m, n, k;
-  bool accumulate;
+  const C* addend;  // of the product, [m, n], and may be c; null: none
 };
 
 // Upper left corner of a block's tile.
@@ -168,9 +168,9 @@ class ProductBlock {
         }
   }
   GPU_FN void store_one(std::int64_t row, std::int64_t column, float sum) const {
-    C& to = p_.c[row * p_.n + column];
+    const std::int64_t at = row * p_.n + column;
     if (p_.bias) sum += to_float(p_.bias[column]);
-    to = from_float<C>(p_.accumulate ? to_float(to) + sum : sum);
+    p_.c[at] = from_float<C>(p_.addend ? to_float(p_.addend[at]) + sum : sum);
   }
 
   const Operands<T, C>& p_;

@@ -130,14 +130,22 @@ RecordedProductShape shape_of(Product product, std::int64_t rows, std::int64_t i
 
 class RecordedProduct final : public LinearProduct {
  public:
-  RecordedProduct(Product product, const LinearShape& shape)
-      : product_(product), shape_(shape_of(product, shape.rows, shape.in, shape.out)) {}
+  RecordedProduct(const Target& target, Product product, const LinearShape& shape)
+      : adds_(target.device != DeviceKind::cpu),
+        product_(product),
+        shape_(shape_of(product, shape.rows, shape.in, shape.out)) {}
 
   void run(Queue& queue, void*, const void*, const void*, const void*, bool, void*) const override {
     static_cast<RecordingQueue&>(queue).add_product(name_of(product_), shape_);
   }
+  bool run_onto(Queue& queue, void*, const void*, const void*, const void*, const void*,
+                void*) const override {
+    if (adds_) static_cast<RecordingQueue&>(queue).add_product(name_of(product_), shape_);
+    return adds_;
+  }
 
  private:
+  bool adds_;
   Product product_;
   RecordedProductShape shape_;
 };
@@ -187,7 +195,7 @@ std::string RecordingDevice::name() const {
 
 std::shared_ptr<const LinearProduct> RecordingDevice::linear(DType, Product product,
                                                              const LinearShape& shape) {
-  return std::make_shared<RecordedProduct>(product, shape);
+  return std::make_shared<RecordedProduct>(target_, product, shape);
 }
 
 std::shared_ptr<const GroupedProduct> RecordingDevice::grouped(DType, Product product,

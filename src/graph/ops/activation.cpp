@@ -30,16 +30,28 @@ void launch(const Launch& l) {
   });
 }
 
-// inputs: dy, x
+// inputs: dy, x; outputs: dx and, where fuse() adds it, the gradient of the bias that x contains
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
 }
 
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  if (node.outputs[1] == no_value) return 0;
+  return bias_grad_workspace(target, g, g.value(node.inputs[1]));
+}
+
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    using A = Acc<T>;
     const Value& dy = l.input_value(0);
-    kernels<T>(l).activation_grad(l.queue, l.node.as<ActivationAttributes>().rule, l.output<T>(0),
-                                  l.input<T>(0), l.input<T>(1), dy.shape[0], dy.shape[1]);
+    kernels<T>(l).activation_grad(l.queue, l.node.as<ActivationAttributes>().rule,
+                                  {.dx = l.output<T>(0),
+                                   .dy = l.input<T>(0),
+                                   .x = l.input<T>(1),
+                                   .dbias = l.output<A>(1),
+                                   .accumulate = l.accumulate,
+                                   .workspace = static_cast<A*>(l.workspace)},
+                                  dy.shape[0], dy.shape[1]);
   });
 }
 
@@ -47,8 +59,10 @@ void launch_grad(const Launch& l) {
 
 const OpDefinition activation_op{
     .name = "activation", .infer = infer, .gradient = gradient, .launch = launch, .cheap = true};
-const OpDefinition activation_grad_op{
-    .name = "activation_grad", .infer = infer_grad, .launch = launch_grad};
+const OpDefinition activation_grad_op{.name = "activation_grad",
+                                      .infer = infer_grad,
+                                      .workspace = workspace_grad,
+                                      .launch = launch_grad};
 
 ValueId activation(Graph& g, ValueId x, const ActivationRule& rule) {
   return g.emit(OpKind::activation, ActivationAttributes{rule}, {x}).outputs[0];

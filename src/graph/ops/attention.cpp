@@ -52,7 +52,8 @@ void launch(const Launch& l) {
   });
 }
 
-// inputs: dctx, qkv, ctx, lse, first visible, sample ids, lengths
+// inputs: dctx, qkv, ctx, lse, first visible, sample ids, lengths; outputs: dqkv and, where fuse()
+// adds it, the gradient of the bias that qkv contains
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
 }
@@ -61,10 +62,23 @@ double flops_grad(const Graph& g, const Node& node) {
   return 2.5 * flops(g, node);
 }
 
+std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
+  const std::int64_t bytes = workspace(target, g, node);
+  if (node.outputs[1] == no_value) return bytes;
+  return bytes + gpu::attention_bias_workspace(shape_of(node.as<AttentionAttributes>()));
+}
+
 void launch_grad(const Launch& l) {
   with_compute_type(l.graph.compute(), [&]<class T>(T) {
-    kernels<T>(l).attention_grad(l.queue, shape_at_run(l, 4, 5, 6), l.output<T>(0), l.input<T>(0),
-                                 l.input<T>(1), l.input<T>(2), l.input<Acc<T>>(3), l.workspace);
+    kernels<T>(l).attention_grad(l.queue, shape_at_run(l, 4, 5, 6),
+                                 {.dqkv = l.output<T>(0),
+                                  .dctx = l.input<T>(0),
+                                  .qkv = l.input<T>(1),
+                                  .ctx = l.input<T>(2),
+                                  .lse = l.input<Acc<T>>(3),
+                                  .dbias = l.output<Acc<T>>(1),
+                                  .accumulate = l.accumulate,
+                                  .workspace = l.workspace});
   });
 }
 
@@ -107,7 +121,7 @@ const OpDefinition attention_op{.name = "attention",
 const OpDefinition attention_grad_op{.name = "attention_grad",
                                      .infer = infer_grad,
                                      .flops = flops_grad,
-                                     .workspace = workspace,
+                                     .workspace = workspace_grad,
                                      .launch = launch_grad};
 const OpDefinition cached_attention_op{.name = "cached_attention",
                                        .infer = infer_cached,

@@ -57,6 +57,18 @@ Byte* rows_of(const Value& value, Byte* begin, std::int64_t rows, std::int64_t n
   return begin + number * rows * value.shape.back() * size_of(value.dtype);
 }
 
+// y = addend + x weight^T + bias, in two steps where the implementation does not add.
+void run_onto(const Launch& l, const LinearProduct& linear, void* y, const void* addend,
+              const void* x, const void* bias, std::int64_t rows) {
+  if (linear.run_onto(l.queue, y, addend, x, l.in[1], bias, l.workspace)) return;
+  linear.run(l.queue, y, x, l.in[1], bias, false, l.workspace);
+  with_compute_type(l.graph.compute(), [&]<class T>(T) {
+    T* const sum = static_cast<T*>(y);
+    kernels<T>(l).add(l.queue, sum, static_cast<const T*>(addend), sum, rows,
+                      l.output_value(0).shape[1], Dropout{});
+  });
+}
+
 template <Product product>
 void launch(const Launch& l) {
   if (has_leaves(l.node)) return launch_leaves(l, product);
@@ -68,9 +80,17 @@ void launch(const Launch& l) {
   const auto& linear = *static_cast<const LinearProduct*>(l.prepared);
   const RowBlocks blocks(l.graph, l.input_value(0).shape[0]);
   for (std::int64_t b = 0; b < blocks.count; ++b) {
-    linear.run(l.queue, rows_of(l.output_value(0), l.output<std::byte>(0), blocks.rows, b),
-               rows_of(l.input_value(0), l.input<const std::byte>(0), blocks.rows, b), l.in[1],
-               bias, false, l.workspace);
+    std::byte* const y = rows_of(l.output_value(0), l.output<std::byte>(0), blocks.rows, b);
+    const auto* const x = rows_of(l.input_value(0), l.input<const std::byte>(0), blocks.rows, b);
+    if constexpr (product == Product::forward) {
+      if (l.in[3]) {
+        const auto* const addend =
+            rows_of(l.output_value(0), l.input<const std::byte>(3), blocks.rows, b);
+        run_onto(l, linear, y, addend, x, bias, blocks.rows);
+        continue;
+      }
+    }
+    linear.run(l.queue, y, x, l.in[1], bias, false, l.workspace);
   }
 }
 
@@ -96,7 +116,7 @@ double flops_of(const Value& x, const Value& weight) {
   return 2.0 * x.shape[0] * weight.shape[0] * weight.shape[1];
 }
 
-// inputs: x, weight, bias
+// inputs: x, weight, bias and, where fuse() adds it, an addend of the result
 void infer_forward(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   const Value& weight = g.value(node.inputs[1]);
@@ -167,12 +187,7 @@ void infer_bias_grad(Graph& g, Node& node) {
 
 std::int64_t workspace_bias_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& dy = g.value(node.inputs[0]);
-  const std::int64_t rows = RowBlocks(g, dy.shape[0]).rows;
-  const std::int64_t own =
-      target.device != DeviceKind::cpu
-          ? gpu::bias_grad_workspace(rows, dy.shape[1])
-          : size_of(g.accumulate()) * cpu::bias_grad_workspace(rows, dy.shape[1]);
-  return block_gradient_bytes(g, dy.shape[1]) + own;
+  return block_gradient_bytes(g, dy.shape[1]) + bias_grad_workspace(target, g, dy);
 }
 
 // Rows are of the storage type, or (of a router) of that of arithmetic.
@@ -199,6 +214,13 @@ void launch_bias_grad(const Launch& l) {
 }
 
 }  // namespace
+
+std::int64_t bias_grad_workspace(const Target& target, const Graph& g, const Value& dy) {
+  const std::int64_t rows = RowBlocks(g, dy.shape[0]).rows;
+  return target.device != DeviceKind::cpu
+             ? gpu::bias_grad_workspace(rows, dy.shape[1])
+             : size_of(g.accumulate()) * cpu::bias_grad_workspace(rows, dy.shape[1]);
+}
 
 const OpDefinition linear_op{.name = "linear",
                              .infer = infer_forward,

@@ -76,7 +76,8 @@ void launch(const Launch& l) {
 }
 
 // inputs: dy, x, weight, rstd, mean, gradient of x so far, (gradients of weight, bias)
-// outputs: dx, gradients of weight, bias
+// outputs: dx, gradients of weight, bias and, where fuse() adds them, of biases: the sums over the
+// rows of dx and of the gradient of x so far
 void infer_grad(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), g.value(node.inputs[1]).shape);
   node.outputs[1] = node.inputs[6];
@@ -87,10 +88,11 @@ void infer_grad(Graph& g, Node& node) {
 std::int64_t workspace_grad(const Target& target, const Graph& g, const Node& node) {
   const Value& x = g.value(node.inputs[1]);
   const std::int64_t rows = RowBlocks(g, x.shape[0]).rows;
+  const int sums = 2 + (node.outputs[3] != no_value) + (node.outputs[4] != no_value);
   const std::int64_t own =
       target.device != DeviceKind::cpu
-          ? gpu::norm_grad_workspace(rows, x.shape[1])
-          : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, x.shape[1]);
+          ? gpu::norm_grad_workspace(rows, x.shape[1], sums)
+          : size_of(g.accumulate()) * cpu::norm_grad_workspace(rows, x.shape[1], sums);
   return 2 * block_gradient_bytes(g, x.shape[1]) + own;
 }
 
@@ -135,6 +137,8 @@ void launch_grad(const Launch& l) {
                             {.dx = l.output<T>(0),
                              .dweight = l.output<A>(1),
                              .dbias = l.output<A>(2),
+                             .dx_sum = l.output<A>(3),
+                             .dres_sum = l.output<A>(4),
                              .accumulate = l.accumulate,
                              .dy = l.input<T>(0),
                              .x = l.input<T>(1),

@@ -272,8 +272,8 @@ void launch_grad(const Launch& l) {
                    product(down_input, dinner, dy, l.in[3]);
                    product.add_bias_grad(dy, round.rows, s.width, s.wide);
                    add_weight_grad(l, exchange, scratch, product, down_weight, dy, inner);
-                   kernels<T>(l).activation_grad(l.queue, rule, dwide, dinner, wide, round.rows,
-                                                 s.inner);
+                   kernels<T>(l).activation_grad(
+                       l.queue, rule, {.dx = dwide, .dy = dinner, .x = wide}, round.rows, s.inner);
                    product.add_bias_grad(dwide, round.rows, s.wide, 0);
                    add_weight_grad(l, exchange, scratch, product, up_weight, dwide, x);
                    product(up_input, exchange.at(scratch.y), dwide, l.in[2]);

@@ -57,6 +57,10 @@ inline std::int64_t block_gradient_bytes(const Graph& g, std::int64_t elements) 
   return (elements * size_of(DType::f32) + alignment - 1) / alignment * alignment;
 }
 
+// Scratch bytes of the kernel bias_grad, or of one that makes a bias gradient in the same way, for
+// the rows of dy (or of a block of them).
+std::int64_t bias_grad_workspace(const Target& target, const Graph& g, const Value& dy);
+
 // Adds a kernel's gradient of one block to an output, which is a fixed-point gradient.
 inline void add_block(const Launch& l, int output, const void* made, bool overwrite) {
   l.device.state_kernels().add_fixed_point(l.queue, l.output<std::int64_t>(output),

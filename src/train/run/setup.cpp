@@ -53,6 +53,7 @@ BuildOptions build_options(const Config& config) {
         1, static_cast<std::int64_t>(
                std::ceil(config.data.mask_prob * static_cast<double>(config.model.seq_length))));
   }
+  build.device = config.run.device;
   build.reports_scores = config.optimizer.qk_clip_threshold > 0;
   build.recompute = config.parallel.recompute;
   build.recompute_layers = config.parallel.recompute_layers;

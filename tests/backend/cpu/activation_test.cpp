@@ -58,8 +58,8 @@ TYPED_TEST(Activation, MatchesTheReference) {
         const Guarded<T> input(x), grad(dy);
         Guarded<T> y(count), dx(count);
         kernels<T>(set).activation(queue(), kind, y.data(), input.data(), 1, count);
-        kernels<T>(set).activation_grad(queue(), kind, dx.data(), grad.data(), input.data(), 1,
-                                        count);
+        kernels<T>(set).activation_grad(
+            queue(), kind, {.dx = dx.data(), .dy = grad.data(), .x = input.data()}, 1, count);
         EXPECT_TRUE(close(y, want)) << static_cast<int>(kind);
         // The reference's own differences are good to about 1e-7.
         const double slack = std::is_same_v<T, double> ? 1e-6 / rounding<double> : 64;
@@ -90,8 +90,9 @@ TYPED_TEST(Activation, SwigluMatchesTheReference) {
       Guarded<T> y(rows * cols), dx(rows * 2 * cols);
       kernels<T>(set).activation(queue(), ActivationKind::swiglu, y.data(), input.data(), rows,
                                  cols);
-      kernels<T>(set).activation_grad(queue(), ActivationKind::swiglu, dx.data(), grad.data(),
-                                      input.data(), rows, cols);
+      kernels<T>(set).activation_grad(queue(), ActivationKind::swiglu,
+                                      {.dx = dx.data(), .dy = grad.data(), .x = input.data()}, rows,
+                                      cols);
       EXPECT_TRUE(close(y, want));
       EXPECT_TRUE(close(dx, want_grad, 64));
     }
@@ -120,8 +121,8 @@ TYPED_TEST(Activation, GegluMatchesTheReference) {
       Guarded<T> y(rows * cols), dx(rows * 2 * cols);
       const auto& k = kernels<T>(set);
       k.activation(queue(), ActivationKind::geglu, y.data(), input.data(), rows, cols);
-      k.activation_grad(queue(), ActivationKind::geglu, dx.data(), grad.data(), input.data(), rows,
-                        cols);
+      k.activation_grad(queue(), ActivationKind::geglu,
+                        {.dx = dx.data(), .dy = grad.data(), .x = input.data()}, rows, cols);
       const double slack = std::is_same_v<T, double> ? 1e-6 / rounding<double> : 64;
       EXPECT_TRUE(close(y, want));
       EXPECT_TRUE(close(dx, want_grad, slack));
@@ -140,9 +141,14 @@ TYPED_TEST(Activation, WorksInPlace) {
       k.activation(queue(), kind, y.data(), input.data(), 1, count);
       k.activation(queue(), kind, in_place.data(), in_place.data(), 1, count);
       EXPECT_TRUE(y.same_bits(in_place));
-      k.activation_grad(queue(), kind, dx.data(), grad.data(), input.data(), 1, count);
-      k.activation_grad(queue(), kind, over_grad.data(), over_grad.data(), input.data(), 1, count);
-      k.activation_grad(queue(), kind, over_input.data(), grad.data(), over_input.data(), 1, count);
+      k.activation_grad(queue(), kind, {.dx = dx.data(), .dy = grad.data(), .x = input.data()}, 1,
+                        count);
+      k.activation_grad(queue(), kind,
+                        {.dx = over_grad.data(), .dy = over_grad.data(), .x = input.data()}, 1,
+                        count);
+      k.activation_grad(queue(), kind,
+                        {.dx = over_input.data(), .dy = grad.data(), .x = over_input.data()}, 1,
+                        count);
       EXPECT_TRUE(dx.same_bits(over_grad));
       EXPECT_TRUE(dx.same_bits(over_input));
     }
@@ -159,8 +165,8 @@ TYPED_TEST(Activation, LargeAndNotFiniteInputs) {
       const Guarded<T> input(x), ones(std::vector<double>(x.size(), 1.0));
       Guarded<T> y(input.size()), dx(input.size());
       kernels<T>(set).activation(queue(), kind, y.data(), input.data(), 1, input.size());
-      kernels<T>(set).activation_grad(queue(), kind, dx.data(), ones.data(), input.data(), 1,
-                                      input.size());
+      kernels<T>(set).activation_grad(
+          queue(), kind, {.dx = dx.data(), .dy = ones.data(), .x = input.data()}, 1, input.size());
       const bool squared = kind == ActivationKind::squared_relu;
       EXPECT_TRUE(std::isnan(y[0]) && std::isnan(dx[0]));
       EXPECT_EQ(y[1], inf);
@@ -184,8 +190,9 @@ TYPED_TEST(Activation, TanhIsBounded) {
     Guarded<T> y(input.size()), dx(input.size());
     kernels<T>(set).activation(queue(), ActivationKind::tanh, y.data(), input.data(), 1,
                                input.size());
-    kernels<T>(set).activation_grad(queue(), ActivationKind::tanh, dx.data(), ones.data(),
-                                    input.data(), 1, input.size());
+    kernels<T>(set).activation_grad(queue(), ActivationKind::tanh,
+                                    {.dx = dx.data(), .dy = ones.data(), .x = input.data()}, 1,
+                                    input.size());
     EXPECT_TRUE(std::isnan(y[0]) && std::isnan(dx[0]));
     for (int i = 1; i < 6; ++i) {
       EXPECT_EQ(y[i], want[i]) << i;
@@ -226,6 +233,43 @@ TYPED_TEST(Activation, DoesNotDependOnTheThreadCount) {
     kernels<T>().activation(queue(), ActivationKind::swiglu, y.data(), input.data(), rows, cols);
     if (threads == 1) first = y;
     EXPECT_TRUE(first.same_bits(y));
+  });
+}
+
+// The gradient of a bias that is made in passing has the bits of bias_grad.
+TYPED_TEST(Activation, GradientSumsRowsAsBiasGrad) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    const auto& k = kernels<T>(set);
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{39, 131}, {1, 64}}) {
+      const std::int64_t count = rows * cols;
+      const Guarded<T> x(random_values<T>(count, 1)), dy(random_values<T>(count, 2));
+      const auto old = random_values<A>(cols, 3);
+      for (const ActivationKind kind :
+           {ActivationKind::gelu_tanh, ActivationKind::gelu_erf, ActivationKind::silu,
+            ActivationKind::squared_relu, ActivationKind::tanh}) {
+        for (const bool accumulate : {false, true}) {
+          Guarded<T> dx(count), want(count);
+          Guarded<A> dbias(old), want_dbias(old), workspace(bias_grad_workspace(rows, cols));
+          k.activation_grad(queue(), kind,
+                            {.dx = dx.data(),
+                             .dy = dy.data(),
+                             .x = x.data(),
+                             .dbias = dbias.data(),
+                             .accumulate = accumulate,
+                             .workspace = workspace.data()},
+                            rows, cols);
+          EXPECT_TRUE(workspace.intact());
+          k.activation_grad(queue(), kind, {.dx = want.data(), .dy = dy.data(), .x = x.data()},
+                            rows, cols);
+          k.bias_grad(queue(), want_dbias.data(), accumulate, want.data(), rows, cols,
+                      workspace.data());
+          EXPECT_TRUE(dx.same_bits(want));
+          EXPECT_TRUE(dbias.same_bits(want_dbias));
+        }
+      }
+    }
   });
 }
 

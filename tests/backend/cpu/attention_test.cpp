@@ -145,7 +145,13 @@ Outcome<T> run(Isa set, const AttentionShape& s, const T* qkv, const T* dctx) {
   Guarded<Acc<T>> lse(lse_count);
   Guarded<char> workspace(attention_workspace({.isa = set}, dtype_of<T>, s));
   k.attention(queue(), s, ctx.data(), lse.data(), qkv, workspace.data());
-  k.attention_grad(queue(), s, dqkv.data(), dctx, qkv, ctx.data(), lse.data(), workspace.data());
+  k.attention_grad(queue(), s,
+                   {.dqkv = dqkv.data(),
+                    .dctx = dctx,
+                    .qkv = qkv,
+                    .ctx = ctx.data(),
+                    .lse = lse.data(),
+                    .workspace = workspace.data()});
   EXPECT_TRUE(ctx.intact() && lse.intact() && dqkv.intact() && workspace.intact());
   return {{ctx.data(), ctx.data() + ctx_count},
           {dqkv.data(), dqkv.data() + qkv_count},

@@ -257,6 +257,46 @@ TYPED_TEST(Norm, GradientWorksInPlaceOfTheResidualsGradient) {
   });
 }
 
+// Biases' gradients that are made in passing have the bits of bias_grad, in place too.
+TYPED_TEST(Norm, GradientSumsRowsAsBiasGrad) {
+  using T = TypeParam;
+  using A = Acc<T>;
+  with_sets([](Isa set) {
+    const NormShape shape = {{NormKind::rms_norm, 1e-5}, 39, 131};
+    const std::int64_t rows = shape.rows, cols = shape.cols, count = rows * cols;
+    const Guarded<T> x(random_values<T>(count, 12)), dy(random_values<T>(count, 13));
+    const Guarded<T> w(random_values<T>(cols, 14)), dres(random_values<T>(count, 15));
+    const Guarded<A> rstd(std::vector<double>(rows, 1.1));
+    const auto old = random_values<A>(cols, 16);
+    for (const bool accumulate : {false, true}) {
+      Guarded<A> dw(cols), dx_sum(old), dres_sum(old), want_dx(old), want_dres(old);
+      Guarded<A> workspace(norm_grad_workspace(rows, cols, 3));
+      Guarded<T> dx = dres;
+      const auto& k = kernels<T>(set);
+      NormGradOperands<T> o{.dx = dx.data(),
+                            .dweight = dw.data(),
+                            .dx_sum = dx_sum.data(),
+                            .accumulate = accumulate,
+                            .dy = dy.data(),
+                            .x = x.data(),
+                            .rstd = rstd.data(),
+                            .weight = w.data(),
+                            .dres = dx.data(),
+                            .workspace = workspace.data()};
+      k.norm_grad(queue(), shape, o);
+      k.bias_grad(queue(), want_dx.data(), accumulate, dx.data(), rows, cols, workspace.data());
+      EXPECT_TRUE(dx_sum.same_bits(want_dx));
+      dx = dres;
+      o.dx_sum = nullptr;
+      o.dres_sum = dres_sum.data();
+      k.norm_grad(queue(), shape, o);
+      k.bias_grad(queue(), want_dres.data(), accumulate, dres.data(), rows, cols, workspace.data());
+      EXPECT_TRUE(dres_sum.same_bits(want_dres));
+      EXPECT_TRUE(workspace.intact());
+    }
+  });
+}
+
 TEST(NormGradient, AgreesWithFiniteDifferences) {
   with_sets([](Isa set) {
     for (const NormKind kind : {NormKind::layer_norm, NormKind::rms_norm}) {

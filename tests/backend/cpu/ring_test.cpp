@@ -120,8 +120,13 @@ void compare(const RingCase& one, Isa set) {
   std::vector<A> lse(samples * s.heads() * s.seq);
   std::vector<char> workspace(attention_workspace({.isa = set}, dtype_of<T>, s) + 64);
   k.attention(queue(), s, ctx.data(), lse.data(), whole.qkv.data(), workspace.data());
-  k.attention_grad(queue(), s, dqkv.data(), whole.dctx.data(), whole.qkv.data(), ctx.data(),
-                   lse.data(), workspace.data());
+  k.attention_grad(queue(), s,
+                   {.dqkv = dqkv.data(),
+                    .dctx = whole.dctx.data(),
+                    .qkv = whole.qkv.data(),
+                    .ctx = ctx.data(),
+                    .lse = lse.data(),
+                    .workspace = workspace.data()});
 
   std::vector<std::vector<T>> qkvs, keys, dctxs, results, grads;
   std::vector<std::vector<A>> stats, deltas, own_grads, key_grads;

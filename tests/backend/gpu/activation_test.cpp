@@ -1,5 +1,6 @@
 // Tests of activations and rotary embeddings on the GPU against the CPU.
 #include "backend/gpu/both_devices.h"
+#include "backend/gpu_workspace.h"
 
 namespace trireme {
 namespace {
@@ -45,12 +46,45 @@ TEST_P(Activation, HasTheCpusValuesAndSlopes) {
         expect_close(on_both([&](Device& device) {
                        const OnDevice<T> x(device, values), dy(device, normal_values<T>(count, 2));
                        const OnDevice<T> dx(device, in);
-                       device.kernels<T>().activation_grad(device.queue(), rule, dx.get(), dy.get(),
-                                                           x.get(), rows, cols);
+                       device.kernels<T>().activation_grad(
+                           device.queue(), rule, {.dx = dx.get(), .dy = dy.get(), .x = x.get()},
+                           rows, cols);
                        return dx.values();
                      }),
                      tolerance_of<T>());
       }
+    }
+  });
+}
+
+// The gradient of a bias that is made in passing has the bits of bias_grad.
+TEST_P(Activation, SumsRowsAsBiasGrad) {
+  for_storage_types([&]<class T>(T) {
+    for (const std::int64_t cols : {64, 531}) {
+      const std::int64_t rows = 70;
+      const auto count = static_cast<std::size_t>(rows * cols);
+      const auto width = static_cast<std::size_t>(cols);
+      const OnDevice<T> x(gpu_, normal_values<T>(count, 1)), dy(gpu_, normal_values<T>(count, 2));
+      const OnDevice<T> dx(gpu_, count), want(gpu_, count);
+      const OnDevice<float> dbias(gpu_, normal_values<float>(width, 3));
+      const OnDevice<float> want_dbias(gpu_, normal_values<float>(width, 3));
+      const GuardedScratch workspace(gpu_, gpu::bias_grad_workspace(rows, cols));
+      const auto& k = gpu_.kernels<T>();
+      k.activation_grad(gpu_.queue(), ActivationKind::gelu_tanh,
+                        {.dx = dx.get(),
+                         .dy = dy.get(),
+                         .x = x.get(),
+                         .dbias = dbias.get(),
+                         .accumulate = true,
+                         .workspace = workspace.as<float>()},
+                        rows, cols);
+      EXPECT_TRUE(workspace.was_kept_to());
+      k.activation_grad(gpu_.queue(), ActivationKind::gelu_tanh,
+                        {.dx = want.get(), .dy = dy.get(), .x = x.get()}, rows, cols);
+      k.bias_grad(gpu_.queue(), want_dbias.get(), true, want.get(), rows, cols,
+                  workspace.as<float>());
+      EXPECT_EQ(as_floats(dx.values()), as_floats(want.values()));
+      EXPECT_EQ(dbias.values(), want_dbias.values());
     }
   });
 }

@@ -9,11 +9,11 @@ namespace {
 class Norm : public OnBothWaves {
  protected:
   // Rows that fit the registers of few threads, of many threads, and of none.
-  static constexpr std::int64_t widths[] = {1, 63, 64, 1000, 1032, 4104, 8200};
+  static constexpr std::int64_t widths[] = {1, 63, 64, 1000, 1032, 2056, 4104, 8200};
 
-  std::int64_t grad_workspace(Device& device, std::int64_t rows, std::int64_t cols) {
-    return &device == &gpu_ ? gpu::norm_grad_workspace(rows, cols)
-                            : 4 * cpu::norm_grad_workspace(rows, cols);
+  std::int64_t grad_workspace(Device& device, std::int64_t rows, std::int64_t cols, int sums = 2) {
+    return &device == &gpu_ ? gpu::norm_grad_workspace(rows, cols, sums)
+                            : 4 * cpu::norm_grad_workspace(rows, cols, sums);
   }
 };
 TRIREME_ON_BOTH_WAVES(Norm);
@@ -76,9 +76,12 @@ struct Backward {
   NormKind kind;
   bool bias, residual, accumulate;
   bool zero_centered = false;
+  bool sums_dx = false, sums_dres = false;
+
+  int sums() const { return 1 + bias + sums_dx + sums_dres; }
 };
 
-// Returns dx, dweight and dbias, one after the other.
+// Returns dx, dweight, dbias and the sums over the rows of dx and dres, one after the other.
 template <class T>
 std::vector<float> backward_on(Device& device, const Backward& form, std::int64_t rows,
                                std::int64_t cols, std::int64_t workspace_bytes) {
@@ -90,6 +93,8 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
   const OnDevice<T>& dx = form.residual ? dres : other;
   const OnDevice<float> dweight(device, normal_values<float>(width, 5));
   const OnDevice<float> dbias(device, normal_values<float>(width, 6));
+  const OnDevice<float> dx_sum(device, normal_values<float>(width, 8));
+  const OnDevice<float> dres_sum(device, normal_values<float>(width, 9));
   const OnDevice<float> mean(device, normal_values<float>(static_cast<std::size_t>(rows), 7, 0.1f));
   const OnDevice<float> rstd(device, std::vector<float>(static_cast<std::size_t>(rows), 1.25f));
   const GuardedScratch workspace(device, workspace_bytes);
@@ -97,6 +102,8 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
                                 {.dx = dx.get(),
                                  .dweight = dweight.get(),
                                  .dbias = form.bias ? dbias.get() : nullptr,
+                                 .dx_sum = form.sums_dx ? dx_sum.get() : nullptr,
+                                 .dres_sum = form.sums_dres ? dres_sum.get() : nullptr,
                                  .accumulate = form.accumulate,
                                  .dy = dy.get(),
                                  .x = x.get(),
@@ -107,7 +114,8 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
                                  .workspace = workspace.as<float>()});
   EXPECT_TRUE(workspace.was_kept_to());
   std::vector<float> all = as_floats(dx.values());
-  for (const auto& gradient : {dweight.values(), dbias.values()})
+  for (const auto& gradient :
+       {dweight.values(), dbias.values(), dx_sum.values(), dres_sum.values()})
     all.insert(all.end(), gradient.begin(), gradient.end());
   return all;
 }
@@ -115,13 +123,18 @@ std::vector<float> backward_on(Device& device, const Backward& form, std::int64_
 TEST_P(Norm, GivesTheCpusGradients) {
   for_storage_types([&]<class T>(T) {
     for (const std::int64_t cols : widths) {
-      for (const Backward& form : {Backward{NormKind::layer_norm, true, true, false},
-                                   Backward{NormKind::rms_norm, false, false, true},
-                                   Backward{NormKind::rms_norm, false, false, true, true}}) {
+      for (const Backward& form :
+           {Backward{NormKind::layer_norm, true, true, false},
+            Backward{NormKind::rms_norm, false, false, true},
+            Backward{NormKind::rms_norm, false, false, true, true},
+            Backward{NormKind::layer_norm, true, true, true, false, true, true},
+            Backward{NormKind::rms_norm, false, true, false, false, false, true},
+            Backward{NormKind::rms_norm, false, false, true, true, true}}) {
         SCOPED_TRACE(cols);
         const std::int64_t rows = cols < 1000 ? 37 : 9;
         expect_close(on_both([&](Device& d) {
-                       return backward_on<T>(d, form, rows, cols, grad_workspace(d, rows, cols));
+                       return backward_on<T>(d, form, rows, cols,
+                                             grad_workspace(d, rows, cols, form.sums()));
                      }),
                      tolerance_of<T>());
       }

@@ -119,6 +119,27 @@ TEST_P(OneProduct, ManyTilesAndLongSumsEqualTheCpus) {
   check({Product::weight_grad, {1000, 72, 33}});
 }
 
+// An addend elsewhere gives the bits of one in the result's place, and is rounded with the sum.
+TEST_P(OneProduct, IsAddedToWhatLiesElsewhere) {
+  for (const LinearShape& shape : std::vector<LinearShape>{{64, 64, 128}, {17, 65, 3}}) {
+    for_types(Product::forward, [&]<class T, class C>(T, C) {
+      for (const bool has_bias : {false, true}) {
+        const Case c{Product::forward, shape, has_bias, true};
+        const Inputs<T, C> inputs(c);
+        const auto product = gpu_.linear(dtype_of<T>, c.product, c.shape);
+        const std::int64_t bytes = workspace_of(gpu_, dtype_of<T>, c);
+        const OnDevice<T> a(gpu_, inputs.a), b(gpu_, inputs.b), bias(gpu_, inputs.bias);
+        const OnDevice<C> addend(gpu_, inputs.before), result(gpu_, c.m() * c.n());
+        const OnDevice<char> workspace(gpu_, static_cast<std::size_t>(bytes));
+        ASSERT_TRUE(product->run_onto(gpu_.queue(), result.get(), addend.get(), a.get(), b.get(),
+                                      has_bias ? bias.get() : nullptr, workspace.get()));
+        EXPECT_EQ(as_floats(result.values()), as_floats(run(gpu_, c, inputs, *product, bytes)));
+        EXPECT_EQ(as_floats(addend.values()), as_floats(inputs.before));
+      }
+    });
+  }
+}
+
 TEST_P(OneProduct, ReadsOperandsThatLieAnywhere) {
   for (const Product product : all_products) check({product, {40, 72, 48}, false, false, 1});
 }

@@ -139,8 +139,13 @@ Outcome<T> whole_on(Device& cpu, const Sequences<T>& sequences) {
       cpu, static_cast<std::size_t>(cpu::attention_workspace(cpu.target(), dtype_of<T>, s)));
   const Kernels<T>& k = cpu.kernels<T>();
   k.attention(cpu.queue(), s, ctx.get(), lse.get(), qkv.get(), workspace.get());
-  k.attention_grad(cpu.queue(), s, dqkv.get(), dctx.get(), qkv.get(), ctx.get(), lse.get(),
-                   workspace.get());
+  k.attention_grad(cpu.queue(), s,
+                   {.dqkv = dqkv.get(),
+                    .dctx = dctx.get(),
+                    .qkv = qkv.get(),
+                    .ctx = ctx.get(),
+                    .lse = lse.get(),
+                    .workspace = workspace.get()});
   return {ctx.values(), dqkv.values()};
 }
 

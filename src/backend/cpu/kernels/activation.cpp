@@ -1,6 +1,7 @@
 // Activations and their gradients.
 #include <limits>
 
+#include "backend/cpu/kernels/combine_chunks.h"
 #include "backend/cpu/kernels/math.h"
 #include "backend/cpu/kernels/parallel.h"
 #include "backend/cpu/kernels/table.h"
@@ -150,13 +151,16 @@ void run(T* y, const T* x, std::int64_t count) {
 }
 
 template <template <class> class F, class T>
-void run_grad(T* dx, const T* dy, const T* x, std::int64_t count) {
-  parallel_pieces(
-      count, element_ns<T>,
-      [=](std::int64_t begin, std::int64_t end) {
-        apply_grad<F>(dx + begin, dy + begin, x + begin, end - begin);
-      },
-      lanes_of<T>);
+void run_grad(const ActivationGradOperands<T>& o, std::int64_t rows, std::int64_t cols) {
+  const auto apply = [=](std::int64_t begin, std::int64_t end) {
+    apply_grad<F>(o.dx + begin, o.dy + begin, o.x + begin, end - begin);
+  };
+  if (!o.dbias) return parallel_pieces(rows * cols, element_ns<T>, apply, lanes_of<T>);
+  sum_rows<T>(o.dbias, o.accumulate, o.workspace, rows, cols,
+              element_ns<T> * static_cast<double>(cols), [=](std::int64_t row, int count) {
+                apply(row * cols, (row + count) * cols);
+                return o.dx + row * cols;
+              });
 }
 
 // Calls row(y, gate, up) for every row.
@@ -226,30 +230,30 @@ void activation(const ActivationRule& rule, T* y, const T* x, std::int64_t rows,
 }
 
 template <class T>
-void activation_grad(const ActivationRule& rule, T* dx, const T* dy, const T* x, std::int64_t rows,
-                     std::int64_t cols) {
+void activation_grad(const ActivationRule& rule, const ActivationGradOperands<T>& o,
+                     std::int64_t rows, std::int64_t cols) {
   if (rule.is_adjusted()) {
     const AdjustedGate<T> adjusted(rule);
-    return run_grad_rows(dx, dy, x, rows, cols,
+    return run_grad_rows(o.dx, o.dy, o.x, rows, cols,
                          [=](T* dgate, T* dup, const T* grad, const T* gate, const T* up) {
                            adjusted.grad_row(dgate, dup, grad, gate, up, cols);
                          });
   }
   switch (rule.kind) {
     case ActivationKind::gelu_tanh:
-      return run_grad<GeluTanh>(dx, dy, x, rows * cols);
+      return run_grad<GeluTanh>(o, rows, cols);
     case ActivationKind::gelu_erf:
-      return run_grad<GeluErf>(dx, dy, x, rows * cols);
+      return run_grad<GeluErf>(o, rows, cols);
     case ActivationKind::silu:
-      return run_grad<Silu>(dx, dy, x, rows * cols);
+      return run_grad<Silu>(o, rows, cols);
     case ActivationKind::squared_relu:
-      return run_grad<SquaredRelu>(dx, dy, x, rows * cols);
+      return run_grad<SquaredRelu>(o, rows, cols);
     case ActivationKind::tanh:
-      return run_grad<Tanh>(dx, dy, x, rows * cols);
+      return run_grad<Tanh>(o, rows, cols);
     case ActivationKind::swiglu:
-      return run_gated_grad<Silu>(dx, dy, x, rows, cols);
+      return run_gated_grad<Silu>(o.dx, o.dy, o.x, rows, cols);
     case ActivationKind::geglu:
-      return run_gated_grad<GeluTanh>(dx, dy, x, rows, cols);
+      return run_gated_grad<GeluTanh>(o.dx, o.dy, o.x, rows, cols);
   }
 }
 

@@ -11,8 +11,7 @@ template <class T>
 void attention(const AttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, void* workspace);
 
 template <class T>
-void attention_grad(const AttentionShape&, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
-                    const Acc<T>* lse, void* workspace);
+void attention_grad(const AttentionShape&, const AttentionGradOperands<T>&);
 
 template <class T>
 void context_attention(const AttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, const T* kv);

@@ -85,11 +85,10 @@ void backward_split(const AttentionShape& s, const Group& group_at) {
 }  // namespace
 
 template <class T>
-void attention_grad(const AttentionShape& s, T* dqkv, const T* dctx, const T* qkv, const T* ctx,
-                    const Acc<T>* lse, void* workspace) {
-  TRIREME_CHECK(s.head_dim >= 1 && s.head_dim <= max_head_dim && s.scale > 0);
+void attention_grad(const AttentionShape& s, const AttentionGradOperands<T>& o) {
+  TRIREME_CHECK(s.head_dim >= 1 && s.head_dim <= max_head_dim && s.scale > 0 && !o.dbias);
   const auto group = [&](std::int64_t index) {
-    return backward_group(s, dqkv, dctx, qkv, ctx, lse, workspace, index);
+    return backward_group(s, o.dqkv, o.dctx, o.qkv, o.ctx, o.lse, o.workspace, index);
   };
   if (groups_fill_threads(s.batch * s.groups)) {
     backward_whole<Engine<T>>(s, group);
@@ -98,11 +97,8 @@ void attention_grad(const AttentionShape& s, T* dqkv, const T* dctx, const T* qk
   }
 }
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised here.
-#define TRIREME_INSTANTIATE(T)                                                             \
-  template void attention_grad<T>(const AttentionShape&, T*, const T*, const T*, const T*, \
-                                  const Acc<T>*, void*);
-// NOLINTEND(bugprone-macro-parentheses)
+#define TRIREME_INSTANTIATE(T) \
+  template void attention_grad(const AttentionShape&, const AttentionGradOperands<T>&);
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(bf16)
 TRIREME_INSTANTIATE(f16)

@@ -52,4 +52,29 @@ void combine_chunks(A* dst, bool accumulate, const A* parts, std::int64_t chunks
       4 * lanes);
 }
 
+// Four rows at once, which quarters the traffic of the sum; the order is the same.
+template <class T>
+void add_four_rows(Acc<T>* sum, const T* row, std::int64_t cols) {
+  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
+    const auto two = load(sum + i, n) + load(row + i, n) + load(row + cols + i, n);
+    store(sum + i, two + load(row + 2 * cols + i, n) + load(row + 3 * cols + i, n), n);
+  });
+}
+
+// dst (+)= the sum of the rows that make(row, count) returns, `count` of them from `row` on, at
+// most four at a time. Takes a workspace of row_chunks(rows) * cols.
+template <class T, class Make>
+void sum_rows(Acc<T>* dst, bool accumulate, Acc<T>* workspace, std::int64_t rows, std::int64_t cols,
+              double row_ns, const Make& make) {
+  parallel_chunks(rows, rows_per_chunk(rows), row_ns,
+                  [&](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
+                    Acc<T>* sum = workspace + chunk * cols;
+                    __builtin_memset(sum, 0, cols * sizeof(Acc<T>));
+                    std::int64_t r = begin;
+                    for (; r + 4 <= end; r += 4) add_four_rows<T>(sum, make(r, 4), cols);
+                    for (; r < end; ++r) add_row<T>(sum, make(r, 1), cols);
+                  });
+  combine_chunks(dst, accumulate, workspace, row_chunks(rows), cols);
+}
+
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -62,25 +62,37 @@ void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
   const bool centered = shape.kind == NormKind::layer_norm;
   const std::int64_t chunk = rows_per_chunk(shape.rows);
   const std::int64_t chunks = row_chunks(shape.rows);
-  A* const weight_parts = o.workspace;
-  A* const bias_parts = o.dbias ? o.workspace + chunks * cols : nullptr;
+  // Sums over rows: one part per chunk of each that is wanted.
+  constexpr int kinds = 4;
+  A* const wanted[kinds] = {o.dweight, o.dbias, o.dx_sum, o.dres_sum};
+  A* parts[kinds] = {};
+  A* next = o.workspace;
+  for (int kind = 0; kind < kinds; ++kind) {
+    if (!wanted[kind]) continue;
+    parts[kind] = next;
+    next += chunks * cols;
+  }
   const double row_ns = 4 * sizeof(T) * byte_ns * static_cast<double>(cols);
   parallel_chunks(
       shape.rows, chunk, row_ns, [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-        A* dw = weight_parts + part * cols;
-        A* db = bias_parts ? bias_parts + part * cols : nullptr;
-        __builtin_memset(dw, 0, cols * sizeof(A));
-        if (db) __builtin_memset(db, 0, cols * sizeof(A));
+        A* sums[kinds] = {};
+        for (int kind = 0; kind < kinds; ++kind) {
+          if (!parts[kind]) continue;
+          sums[kind] = parts[kind] + part * cols;
+          __builtin_memset(sums[kind], 0, cols * sizeof(A));
+        }
         for (std::int64_t r = begin; r < end; ++r) {
           const std::int64_t at = r * cols;
           const auto row = row_grad<zero_centered>(centered, o.dy + at, o.x + at, o.weight,
                                                    centered ? o.mean[r] : A{0}, o.rstd[r], cols);
-          apply_row_grad<zero_centered>(row, o.dx + at, dw, db, o.dy + at, o.x + at, o.weight,
-                                        o.dres ? o.dres + at : nullptr, cols);
+          if (sums[3]) add_row(sums[3], o.dres + at, cols);  // before dx overwrites it
+          apply_row_grad<zero_centered>(row, o.dx + at, sums[0], sums[1], o.dy + at, o.x + at,
+                                        o.weight, o.dres ? o.dres + at : nullptr, cols);
+          if (sums[2]) add_row(sums[2], o.dx + at, cols);
         }
       });
-  combine_chunks(o.dweight, o.accumulate, weight_parts, chunks, cols);
-  if (o.dbias) combine_chunks(o.dbias, o.accumulate, bias_parts, chunks, cols);
+  for (int kind = 0; kind < kinds; ++kind)
+    if (wanted[kind]) combine_chunks(wanted[kind], o.accumulate, parts[kind], chunks, cols);
 }
 
 template <class T>

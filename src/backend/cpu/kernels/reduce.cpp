@@ -6,28 +6,12 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Four rows at once, which quarters the traffic of the sum; the order is the same.
-template <class T>
-void add_four_rows(Acc<T>* sum, const T* row, std::int64_t cols) {
-  for_vectors<lanes_of<T>>(cols, [&](std::int64_t i, auto n) TRIREME_INLINE_LAMBDA {
-    const auto two = load(sum + i, n) + load(row + i, n) + load(row + cols + i, n);
-    store(sum + i, two + load(row + 2 * cols + i, n) + load(row + 3 * cols + i, n), n);
-  });
-}
-
 template <class T>
 void bias_grad(Acc<T>* dbias, bool accumulate, const T* dy, std::int64_t rows, std::int64_t cols,
                Acc<T>* workspace) {
-  const double row_ns = sizeof(T) * byte_ns * static_cast<double>(cols);
-  parallel_chunks(rows, rows_per_chunk(rows), row_ns,
-                  [=](std::int64_t chunk, std::int64_t begin, std::int64_t end) {
-                    Acc<T>* sum = workspace + chunk * cols;
-                    __builtin_memset(sum, 0, cols * sizeof(Acc<T>));
-                    std::int64_t r = begin;
-                    for (; r + 4 <= end; r += 4) add_four_rows(sum, dy + r * cols, cols);
-                    for (; r < end; ++r) add_row(sum, dy + r * cols, cols);
-                  });
-  combine_chunks(dbias, accumulate, workspace, row_chunks(rows), cols);
+  sum_rows<T>(dbias, accumulate, workspace, rows, cols,
+              sizeof(T) * byte_ns * static_cast<double>(cols),
+              [=](std::int64_t row, int) { return dy + row * cols; });
 }
 
 // Adds the squares of x to lanes of double.

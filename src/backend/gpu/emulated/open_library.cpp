@@ -34,6 +34,12 @@ class StandInProduct final : public LibraryProduct {
     own_->run(queue, dst, a, b, bias, accumulate, workspace);
     if (is_wrong()) own_->run(queue, dst, a, b, nullptr, true, workspace);
   }
+  bool run_onto(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                const void* bias, void* workspace) const override {
+    TRIREME_CHECK(takes(dst, a, b) && takes(addend, a, b));
+    queue.fill(workspace, 0xff, substitute_workspace);
+    return own_->run_onto(queue, dst, addend, a, b, bias, workspace);
+  }
 
  private:
   bool is_wrong() const {

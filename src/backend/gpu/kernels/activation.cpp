@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/row_sums.h"
 #include "backend/gpu/kernels/table.h"
 #include "backend/gpu/launch.h"
 
@@ -74,6 +75,19 @@ slope_kernel(T* dx, const T* dy, const T* x, std::int64_t count, bool aligned) {
   for_eights(count, aligned, [=](const Columns& at) {
     store(dx, at,
           each([](float g, float v) { return g * F::at(v).slope; }, load(dy, at), load(x, at)));
+  });
+}
+
+// The same, with the sums over the rows of dx: of the numbers that it stores.
+template <class F, class T>
+GPU_KERNEL(RowSums::threads)
+slope_sums_kernel(const RowSums sums, T* dx, const T* dy, const T* x, bool aligned) {
+  sums.add(aligned, [=](std::int64_t row, const Columns& at) {
+    const std::int64_t offset = row * sums.cols;
+    const Eight slopes = each([](float g, float v) { return g * F::at(v).slope; },
+                              load(dy + offset, at), load(x + offset, at));
+    store(dx + offset, at, slopes);
+    return rounded<T>(slopes);
   });
 }
 
@@ -218,23 +232,29 @@ void activation(Queue& queue, const ActivationRule& rule, T* y, const T* x, std:
 }
 
 template <class T>
-void activation_grad(Queue& queue, const ActivationRule& rule, T* dx, const T* dy, const T* x,
+void activation_grad(Queue& queue, const ActivationRule& rule, const ActivationGradOperands<T>& o,
                      std::int64_t rows, std::int64_t cols) {
   const ActivationKind kind = rule.kind;
   if (rule.is_adjusted()) {
     return launch(queue, one_block_each(rows, row_threads(cols)), adjusted_gate_grad_kernel<T>,
-                  AdjustedGate(rule), dx, dy, x, cols, rows_are_aligned(cols, dx, dy, x));
+                  AdjustedGate(rule), o.dx, o.dy, o.x, cols,
+                  rows_are_aligned(cols, o.dx, o.dy, o.x));
   }
   if (is_gated(kind)) {
     return with_gate(kind, [&]<class F>(F) {
-      launch(queue, one_block_each(rows, row_threads(cols)), gated_grad_kernel<F, T>, dx, dy, x,
-             cols, rows_are_aligned(cols, dx, dy, x));
+      launch(queue, one_block_each(rows, row_threads(cols)), gated_grad_kernel<F, T>, o.dx, o.dy,
+             o.x, cols, rows_are_aligned(cols, o.dx, o.dy, o.x));
     });
   }
   with_curve(kind, [&]<class F>(F) {
+    if (o.dbias) {
+      return sum_rows(queue, o.dbias, o.accumulate, o.workspace, rows, cols,
+                      slope_sums_kernel<F, T>, o.dx, o.dy, o.x,
+                      rows_are_aligned(cols, o.dx, o.dy, o.x));
+    }
     const std::int64_t count = rows * cols;
-    launch(queue, over((count + 7) / 8), slope_kernel<F, T>, dx, dy, x, count,
-           rows_are_aligned(8, dx, dy, x));
+    launch(queue, over((count + 7) / 8), slope_kernel<F, T>, o.dx, o.dy, o.x, count,
+           rows_are_aligned(8, o.dx, o.dy, o.x));
   });
 }
 

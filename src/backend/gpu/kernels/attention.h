@@ -232,7 +232,15 @@ struct Gradients {
   T *dq, *dk, *dv;           // laid out like q, k and v, without the omitted positions
   int chunks, chunk;
   int firsts[2];
+  // With one chunk, sums over every 16 rows of the gradients: [batch, tiles of queries, columns of
+  // qkv]. Null: not wanted.
+  float* sums = nullptr;
 
+  // Those of a sample's columns from `column` on.
+  GPU_FN float* sums_of(const Attention<T>& a, int sample, std::int64_t column) const {
+    return sums ? sums + std::int64_t{sample} * ((a.queries + 15) / 16) * a.q_pitch + column
+                : nullptr;
+  }
   GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
   // Row of dq, dk or dv that position 0 of the sequence would have.
   GPU_FN std::int64_t row_of_zero(int sample, int part) const {

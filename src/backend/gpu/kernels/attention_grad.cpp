@@ -1,7 +1,9 @@
 // Attention backward, including context parallelism.
 #include "backend/gpu/kernels/attention_keys.h"
 #include "backend/gpu/kernels/attention_queries.h"
+#include "backend/gpu/kernels/bias_grad.h"
 #include "backend/gpu/kernels/eight.h"
+#include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
 
 namespace trireme::gpu {
@@ -12,10 +14,16 @@ void launch_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g)
   launch_queries<form>(queue, a, g);
 }
 
+// Whether the kernels on matrix units compute it.
+template <class T>
+bool has_tiles(const Attention<T>& a) {
+  return !std::is_same_v<T, float> && a.head_dim > largest_plain_head_dim;
+}
+
 template <class T>
 void run_backward(Queue& queue, const Attention<T>& a, const Gradients<T>& g) {
   if constexpr (!std::is_same_v<T, float>) {
-    if (a.head_dim > largest_plain_head_dim)
+    if (has_tiles(a))
       return a.is_dense() ? launch_backward<Form::dense>(queue, a, g)
              : a.cap > 0  ? run_capped_backward(queue, a, g)
                           : launch_backward<Form::general>(queue, a, g);
@@ -65,15 +73,32 @@ void make_delta(Queue& queue, const Attention<T>& a, float* delta, const T* ctx,
 }
 
 template <class T>
-void attention_grad(Queue& queue, const AttentionShape& shape, T* dqkv, const T* dctx, const T* qkv,
-                    const T* ctx, const float* lse, void* workspace) {
-  Attention<T> a = attention_of(shape, qkv);
-  a.in_packs = a.in_packs && lies_in_packs(dctx, shape.ctx_cols(), shape.head_dim);
-  float* const delta = static_cast<float*>(workspace);
-  make_delta(queue, a, delta, ctx, dctx);
-  T* const dk = dqkv + (a.k - a.q);
+void attention_grad(Queue& queue, const AttentionShape& shape, const AttentionGradOperands<T>& o) {
+  Attention<T> a = attention_of(shape, o.qkv);
+  a.in_packs = a.in_packs && lies_in_packs(o.dctx, shape.ctx_cols(), shape.head_dim);
+  auto* const delta = static_cast<float*>(o.workspace);
+  float* const sums = delta + shape.batch * shape.heads() * shape.seq;
+  make_delta(queue, a, delta, o.ctx, o.dctx);
+  T* const dk = o.dqkv + (a.k - a.q);
+  const bool tiled = has_tiles(a);
   run_backward(queue, a,
-               Gradients<T>{dctx, lse, delta, dqkv, dk, dk + shape.head_dim, 1, a.queries, {0, 0}});
+               Gradients<T>{o.dctx,
+                            o.lse,
+                            delta,
+                            o.dqkv,
+                            dk,
+                            dk + shape.head_dim,
+                            1,
+                            a.queries,
+                            {0, 0},
+                            o.dbias && tiled ? sums : nullptr});
+  if (!o.dbias) return;
+  const std::int64_t rows = shape.batch * shape.seq,
+                     tiles = shape.batch * ceil_div(shape.seq, std::int64_t{16});
+  if (tiled)
+    add_parts(queue, o.dbias, o.accumulate, sums, tiles, shape.qkv_cols());
+  else
+    bias_grad(queue, o.dbias, o.accumulate, o.dqkv, rows, shape.qkv_cols(), sums);
 }
 
 template <class T>

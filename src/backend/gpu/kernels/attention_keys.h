@@ -262,11 +262,16 @@ class KeysBlock {
   GPU_FN void store() {
     const Place at(a_, g_);
     const int group = at.head / a_.queries_per_group, begin = g_.first(at.part);
-    const std::int64_t from =
-        g_.row_of_zero(at.sample, at.part) * a_.kv_pitch + group * a_.kv_group;
+    const std::int64_t column = group * a_.kv_group;
+    const std::int64_t from = g_.row_of_zero(at.sample, at.part) * a_.kv_pitch + column;
     const RowFactors<rows> factors(first_team_ ? 1.0f : a_.scale);
-    const ResultRows<T> results{(first_team_ ? g_.dv : g_.dk) + from, a_.kv_pitch, begin,
-                                begin + g_.chunk, a_.head_dim};
+    const std::int64_t of_team = a_.k - a_.q + (first_team_ ? a_.head_dim : 0);
+    const ResultRows<T> results{(first_team_ ? g_.dv : g_.dk) + from,
+                                a_.kv_pitch,
+                                begin,
+                                begin + g_.chunk,
+                                a_.head_dim,
+                                g_.sums_of(a_, at.sample, of_team + column)};
     // One team after the other, since their rows share the memory.
 #pragma unroll
     for (int team = 0; team < 2; ++team) {

@@ -191,10 +191,12 @@ class QueriesBlock {
   GPU_FN void store() {
     const Place at(a_, g_);
     const int group = at.head / a_.queries_per_group, begin = g_.first(at.part);
-    const std::int64_t from = g_.row_of_zero(at.sample, at.part) * a_.q_pitch + group * a_.q_group +
-                              std::int64_t{at.head % a_.queries_per_group} * a_.head_dim;
+    const std::int64_t column =
+        group * a_.q_group + std::int64_t{at.head % a_.queries_per_group} * a_.head_dim;
+    const std::int64_t from = g_.row_of_zero(at.sample, at.part) * a_.q_pitch + column;
     const RowFactors<rows> factors(a_.scale);
-    store_sums<d>(ResultRows<T>{g_.dq + from, a_.q_pitch, begin, begin + g_.chunk, a_.head_dim},
+    store_sums<d>(ResultRows<T>{g_.dq + from, a_.q_pitch, begin, begin + g_.chunk, a_.head_dim,
+                                g_.sums_of(a_, at.sample, column)},
                   sums_, factors.of, at.first + Waves::first(),
                   memory_ + wave_index() * tile_size * pitch);
   }

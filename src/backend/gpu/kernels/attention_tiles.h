@@ -219,12 +219,28 @@ struct ResultRows {
   T* to;
   std::int64_t pitch;
   int begin, end, head_dim;
+  // Where the sums over 16 rows go, of rows [0, 16) first, with the same pitch; null: nowhere.
+  float* sums = nullptr;
 
   GPU_FN bool in_packs() const {
     return reinterpret_cast<std::uintptr_t>(to) % 16 == 0 && pitch % pack_width<T> == 0 &&
            head_dim % pack_width<T> == 0;
   }
 };
+
+// Sums the columns of 16 rows, from `row` on, as they were rounded.
+template <class T>
+GPU_FN void sum_rows_of_tile(const ResultRows<T>& results, int row, const T* rows, int pitch) {
+  if (row >= results.end) return;
+  float* const to = results.sums + row / tile_size * results.pitch;
+  for (int column = lane(); column < results.head_dim; column += wave_width) {
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < tile_size; ++r)
+      if (row + r < results.end) sum += to_float(rows[r * pitch + column]);
+    to[column] = sum;
+  }
+}
 
 // Stores sums, times factors of their rows, from row `first` on. The wave's 16 rows of shared
 // memory turn the lanes' layout into rows, which are written 16 bytes at a time where they can be.
@@ -263,6 +279,7 @@ GPU_FN void store_sums(const ResultRows<T>& results, const SumTile (&sums)[rows]
         for (int e = 0; e < pack_width<T> && column + e < results.head_dim; ++e) to[e] = from[e];
       }
     }
+    if (results.sums) sum_rows_of_tile(results, first + r * tile_size, scratch, pitch);
   }
 }
 

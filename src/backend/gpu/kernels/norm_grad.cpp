@@ -1,5 +1,7 @@
-// Gradients of LayerNorm and RMSNorm. Each block processes one chunk of rows and accumulates the
-// weight gradients in registers meanwhile.
+// Gradients of LayerNorm and RMSNorm. Each block processes one chunk of rows and accumulates sums
+// over rows in registers meanwhile: the gradients of weight and bias and, where they are wanted,
+// those of the biases whose layers wrote dx's and dres' values.
+#include "backend/gpu/kernels/bias_grad.h"
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"
 #include "backend/gpu/kernels/table.h"
@@ -9,17 +11,13 @@
 namespace trireme::gpu {
 namespace {
 
-// Groups of eight elements that a thread keeps in registers, with as many sums; further sums
-// are kept in the workspace.
-constexpr int held = 2;
-
 template <class T>
 struct NormGradArguments {
   T* dx;
   const T *dy, *x;
   const float *mean, *rstd;
   const T *weight, *dres;
-  float *weight_parts, *bias_parts;  // [chunks, cols]; bias_parts may be null
+  float* parts[most_sums];  // [chunks, cols] for each sum; null if it is not wanted
   std::int64_t rows, cols, chunk_rows;
   float one;  // offset added to the weights
   bool centered, aligned;
@@ -56,45 +54,57 @@ struct RowGrad {
   float grad_direction;  // mean of dy * weight * normalized x
 };
 
-// One block's chunk of rows.
-template <class T, int threads>
+// Kinds of sums over rows, in the order of their parts. The last two are compiled in where one of
+// them is wanted.
+enum Sum { weight_sum, bias_sum, dx_sum, dres_sum };
+
+// One block's chunk of rows. A thread keeps `held` groups of eight elements in registers, with as
+// many sums of each kind; further sums are kept in the workspace.
+template <class T, int threads, int held, int sums>
 class GradChunk {
+  // dres is loaded early, so that nothing is waited for after the sums of a row, where there are
+  // registers for it.
+  static constexpr bool early = held == 1;
+
+  struct Sums {
+    Eight of[sums];
+  };
+
  public:
   GPU_FN explicit GradChunk(const NormGradArguments<T>& a)
-      : a_(a),
-        steps_(static_cast<int>((a.cols + 8 * threads - 1) / (8 * threads))),
-        weight_part_(a.weight_parts + std::int64_t{block_index().x} * a.cols),
-        bias_part_(a.bias_parts ? a.bias_parts + std::int64_t{block_index().x} * a.cols : nullptr) {
-    for (int k = 0; k < held; ++k) dweight_[k] = dbias_[k] = zeros();
-    for (int k = held; k < steps_; ++k) store_parts(k, zeros(), zeros());
+      : a_(a), steps_(static_cast<int>((a.cols + 8 * threads - 1) / (8 * threads))) {
+    for (int k = 0; k < held; ++k) held_[k] = no_sums();
+    for (int k = held; k < steps_; ++k) store_parts(k, no_sums());
   }
 
   GPU_FN void add_row(std::int64_t row, int turn) {
     offset_ = row * a_.cols;
-    Eight x[held], dy[held];
+    Eight x[held], dy[held], dres[held];
 #pragma unroll
     for (int k = 0; k < held; ++k) {
       x[k] = k < steps_ ? load(a_.x + offset_, columns(k)) : zeros();
       dy[k] = k < steps_ ? load(a_.dy + offset_, columns(k)) : zeros();
+      dres[k] = early && k < steps_ ? residual(columns(k)) : zeros();
     }
     const RowGrad grad = reduce(row, x, dy, turn);
 #pragma unroll
     for (int k = 0; k < held; ++k) {
-      if (k < steps_) apply(grad, columns(k), x[k], dy[k], dweight_[k], dbias_[k]);
+      if (k >= steps_) continue;
+      if constexpr (!early) dres[k] = residual(columns(k));
+      apply(grad, columns(k), x[k], dy[k], dres[k], held_[k]);
     }
     for (int k = held; k < steps_; ++k) {
       const Columns at = columns(k);
-      Eight dw = load(weight_part_, part_columns(k));
-      Eight db = bias_part_ ? load(bias_part_, part_columns(k)) : zeros();
-      apply(grad, at, load(a_.x + offset_, at), load(a_.dy + offset_, at), dw, db);
-      store_parts(k, dw, db);
+      Sums kept = load_parts(k);
+      apply(grad, at, load(a_.x + offset_, at), load(a_.dy + offset_, at), residual(at), kept);
+      store_parts(k, kept);
     }
   }
 
   GPU_FN void finish() const {
 #pragma unroll
     for (int k = 0; k < held; ++k) {
-      if (k < steps_) store_parts(k, dweight_[k], dbias_[k]);
+      if (k < steps_) store_parts(k, held_[k]);
     }
   }
 
@@ -107,6 +117,10 @@ class GradChunk {
   }
   GPU_FN Columns part_columns(int step) const {
     return columns_at(first_column(step), a_.cols, a_.aligned_parts);
+  }
+
+  GPU_FN Eight residual(const Columns& at) const {
+    return a_.dres ? load(a_.dres + offset_, at) : zeros();
   }
 
   GPU_FN RowGrad reduce(std::int64_t row, const Eight (&x)[held], const Eight (&dy)[held],
@@ -137,38 +151,59 @@ class GradChunk {
     return grad;
   }
 
-  // Computes dx of eight columns; adds their contributions to the weight and bias gradients.
+  // Computes dx of eight columns; adds their contributions to the sums.
   GPU_FN void apply(const RowGrad& grad, const Columns& at, const Eight& x, const Eight& dy,
-                    Eight& dweight, Eight& dbias) const {
+                    const Eight& dres, Sums& to) const {
     const Eight weight = load(a_.weight, at);
-    Eight dx = a_.dres ? load(a_.dres + offset_, at) : zeros();
+    Eight dx = dres;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float unit = (x.v[i] - grad.mean) * grad.rstd;
       const float g = dy.v[i] * (weight.v[i] + a_.one);
       dx.v[i] += (g - grad.grad_mean - unit * grad.grad_direction) * grad.rstd;
-      dweight.v[i] += dy.v[i] * unit;
-      dbias.v[i] += dy.v[i];
+      to.of[weight_sum].v[i] += dy.v[i] * unit;
+      to.of[bias_sum].v[i] += dy.v[i];
     }
     store(a_.dx + offset_, at, dx);
+    if constexpr (sums > dres_sum) {
+      const auto add = [](float p, float q) { return p + q; };
+      to.of[dx_sum] = each(add, to.of[dx_sum], rounded<T>(dx));
+      to.of[dres_sum] = each(add, to.of[dres_sum], dres);
+    }
   }
 
-  GPU_FN void store_parts(int step, const Eight& dweight, const Eight& dbias) const {
-    store(weight_part_, part_columns(step), dweight);
-    if (bias_part_) store(bias_part_, part_columns(step), dbias);
+  GPU_FN static Sums no_sums() {
+    Sums none;
+#pragma unroll
+    for (int sum = 0; sum < sums; ++sum) none.of[sum] = zeros();
+    return none;
+  }
+  GPU_FN float* part(int sum) const {
+    return a_.parts[sum] + std::int64_t{block_index().x} * a_.cols;
+  }
+  GPU_FN Sums load_parts(int step) const {
+    Sums kept;
+#pragma unroll
+    for (int sum = 0; sum < sums; ++sum)
+      kept.of[sum] = a_.parts[sum] ? load(part(sum), part_columns(step)) : zeros();
+    return kept;
+  }
+  GPU_FN void store_parts(int step, const Sums& kept) const {
+#pragma unroll
+    for (int sum = 0; sum < sums; ++sum)
+      if (a_.parts[sum]) store(part(sum), part_columns(step), kept.of[sum]);
   }
 
   const NormGradArguments<T>& a_;
-  int steps_;  // passes of the block over a row
-  float *weight_part_, *bias_part_;
+  int steps_;                // passes of the block over a row
   std::int64_t offset_ = 0;  // of the row
-  Eight dweight_[held], dbias_[held];
+  Sums held_[held];
 };
 
-template <class T, int threads>
+template <class T, int threads, int held, int sums>
 GPU_KERNEL(threads)
 norm_grad_kernel(const NormGradArguments<T> a) {
-  GradChunk<T, threads> chunk(a);
+  GradChunk<T, threads, held, sums> chunk(a);
   const std::int64_t first = block_index().x * a.chunk_rows;
   const std::int64_t end = first + a.chunk_rows < a.rows ? first + a.chunk_rows : a.rows;
   for (std::int64_t row = first; row < end; ++row)
@@ -176,35 +211,64 @@ norm_grad_kernel(const NormGradArguments<T> a) {
   chunk.finish();
 }
 
+template <int threads, int held, int sums, class T>
+void launch_with(Queue& queue, std::int64_t chunks, const NormGradArguments<T>& a) {
+  launch(queue, one_block_each(chunks, threads), norm_grad_kernel<T, threads, held, sums>, a);
+}
+
+// Registers decide: with one group of eight per thread, two blocks of 256 or one of 512 share a
+// processor. With two groups, the sums of biases would not fit.
+constexpr std::int64_t widest_with_sums = 8 * 512;
+
+template <int sums, class T>
+void launch_norm_grad(Queue& queue, std::int64_t chunks, const NormGradArguments<T>& a) {
+  if (a.cols <= 8 * 2 * 64)
+    launch_with<64, 2, sums>(queue, chunks, a);
+  else if (a.cols <= 8 * 256)
+    launch_with<256, 1, sums>(queue, chunks, a);
+  else if (sums > bias_sum + 1 || a.cols <= widest_with_sums)
+    launch_with<512, 1, sums>(queue, chunks, a);
+  else
+    launch_with<512, 2, bias_sum + 1>(queue, chunks, a);
+}
+
 template <class T>
 void norm_grad(Queue& queue, const NormShape& shape, const NormGradOperands<T>& o) {
   const std::int64_t cols = shape.cols;
   const RowChunks chunks = norm_grad_chunks(shape.rows);
-  float* const bias_parts = o.dbias ? o.workspace + chunks.count * cols : nullptr;
-  const NormGradArguments<T> a{.dx = o.dx,
-                               .dy = o.dy,
-                               .x = o.x,
-                               .mean = o.mean,
-                               .rstd = o.rstd,
-                               .weight = o.weight,
-                               .dres = o.dres,
-                               .weight_parts = o.workspace,
-                               .bias_parts = bias_parts,
-                               .rows = shape.rows,
-                               .cols = cols,
-                               .chunk_rows = chunks.rows_each,
-                               .one = shape.zero_centered ? 1.0f : 0.0f,
-                               .centered = shape.kind == NormKind::layer_norm,
-                               .aligned = rows_are_aligned(cols, o.dx, o.dy, o.x, o.weight, o.dres),
-                               .aligned_parts = rows_are_aligned(cols, o.workspace)};
-  if (cols <= 8 * held * 64)
-    launch(queue, one_block_each(chunks.count, 64), norm_grad_kernel<T, 64>, a);
-  else if (cols <= 8 * held * 256)
-    launch(queue, one_block_each(chunks.count, 256), norm_grad_kernel<T, 256>, a);
+  NormGradArguments<T> a{.dx = o.dx,
+                         .dy = o.dy,
+                         .x = o.x,
+                         .mean = o.mean,
+                         .rstd = o.rstd,
+                         .weight = o.weight,
+                         .dres = o.dres,
+                         .parts = {},
+                         .rows = shape.rows,
+                         .cols = cols,
+                         .chunk_rows = chunks.rows_each,
+                         .one = shape.zero_centered ? 1.0f : 0.0f,
+                         .centered = shape.kind == NormKind::layer_norm,
+                         .aligned = rows_are_aligned(cols, o.dx, o.dy, o.x, o.weight, o.dres),
+                         .aligned_parts = rows_are_aligned(cols, o.workspace)};
+  const bool sums_rows = o.dx_sum || o.dres_sum, apart = cols > widest_with_sums;
+  if (apart && o.dres_sum)  // before dx overwrites dres
+    bias_grad(queue, o.dres_sum, o.accumulate, o.dres, shape.rows, cols, o.workspace);
+  float* const wanted[most_sums] = {o.dweight, o.dbias, apart ? nullptr : o.dx_sum,
+                                    apart ? nullptr : o.dres_sum};
+  float* next = o.workspace;
+  for (int sum = 0; sum < most_sums; ++sum) {
+    if (!wanted[sum]) continue;
+    a.parts[sum] = next;
+    next += chunks.count * cols;
+  }
+  if (sums_rows && !apart)
+    launch_norm_grad<dres_sum + 1>(queue, chunks.count, a);
   else
-    launch(queue, one_block_each(chunks.count, 512), norm_grad_kernel<T, 512>, a);
-  add_parts(queue, o.dweight, o.accumulate, o.workspace, chunks.count, cols);
-  if (o.dbias) add_parts(queue, o.dbias, o.accumulate, bias_parts, chunks.count, cols);
+    launch_norm_grad<bias_sum + 1>(queue, chunks.count, a);
+  add_parts(queue, wanted, o.accumulate, o.workspace, chunks.count, cols);
+  if (apart && o.dx_sum)
+    bias_grad(queue, o.dx_sum, o.accumulate, o.dx, shape.rows, cols, o.workspace);
 }
 
 }  // namespace

@@ -12,10 +12,17 @@ struct LaneSums {
   float of[summing_lanes][summed_columns];
 };
 
-// Lane l of a column adds parts l, l + 8 and so on; then the lanes are added in order.
+struct Destinations {
+  float* of[most_sums];
+};
+
+// One row of blocks per destination. Lane l of a column adds parts l, l + 8 and so on; then the
+// lanes are added in order.
 GPU_KERNEL(summed_columns* summing_lanes)
-add_parts_kernel(float* dst, bool accumulate, const float* parts, std::int64_t chunks,
-                 std::int64_t cols) {
+add_parts_kernel(const Destinations all, bool accumulate, const float* all_parts,
+                 std::int64_t chunks, std::int64_t cols) {
+  float* const dst = all.of[block_index().y];
+  const float* const parts = all_parts + block_index().y * chunks * cols;
   const int column = static_cast<int>(thread_index()) % summed_columns;
   const int mine = static_cast<int>(thread_index()) / summed_columns;
   const std::int64_t c = std::int64_t{block_index().x} * summed_columns + column;
@@ -35,12 +42,15 @@ add_parts_kernel(float* dst, bool accumulate, const float* parts, std::int64_t c
 
 }  // namespace
 
-void add_parts(Queue& queue, float* dst, bool accumulate, const float* parts, std::int64_t chunks,
-               std::int64_t cols) {
-  launch(
-      queue,
-      one_block_each((cols + summed_columns - 1) / summed_columns, summed_columns * summing_lanes),
-      add_parts_kernel, dst, accumulate, parts, chunks, cols);
+void add_parts(Queue& queue, std::span<float* const> dst, bool accumulate, const float* parts,
+               std::int64_t chunks, std::int64_t cols) {
+  Destinations all{};
+  unsigned count = 0;
+  for (float* const one : dst)
+    if (one) all.of[count++] = one;
+  const auto across = static_cast<unsigned>((cols + summed_columns - 1) / summed_columns);
+  launch(queue, {.blocks = Size{across, count}, .threads = summed_columns * summing_lanes},
+         add_parts_kernel, all, accumulate, parts, chunks, cols);
 }
 
 }  // namespace trireme::gpu

@@ -37,9 +37,12 @@ class Products::Chosen {
   }
   const std::string& algorithm() const { return algorithm_; }
   bool is_own() const { return algorithm_ == own_algorithm; }
-  // The built-in kernel takes operands of any alignment.
-  const LinearProduct& product(const void* dst, const void* a, const void* b) const {
-    return is_own() || !library_->takes(dst, a, b) ? *own_ : *library_;
+  // The built-in kernel takes operands of any alignment. `addend` is one of the destination's form.
+  const LinearProduct& product(const void* dst, const void* a, const void* b,
+                               const void* addend = nullptr) const {
+    const bool is_taken =
+        !is_own() && library_->takes(dst, a, b) && (!addend || library_->takes(addend, a, b));
+    return is_taken ? static_cast<const LinearProduct&>(*library_) : *own_;
   }
   const LibraryProduct& of_library() const { return *library_; }
 
@@ -69,6 +72,12 @@ class Products::Linear final : public LinearProduct {
                                    : accumulate ? *own_
                                                 : with_bias_->product(dst, a, b);
     product.run(queue, dst, a, b, bias, accumulate, workspace);
+  }
+  bool run_onto(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                const void* bias, void* workspace) const override {
+    return (bias ? with_bias_ : plain_)
+        ->product(dst, a, b, addend)
+        .run_onto(queue, dst, addend, a, b, bias, workspace);
   }
 
  private:

@@ -24,6 +24,7 @@ class Trial {
         a_(device, bytes<T>(product == Product::forward ? x : y)),
         b_(device, bytes<T>(product == Product::weight_grad ? x : weight)),
         bias_(device, bytes<T>(shape.out)),
+        addend_(device, bytes<T>(y)),
         result_(device, bytes<C>(product == Product::forward      ? y
                                  : product == Product::input_grad ? x
                                                                   : weight)),
@@ -33,13 +34,17 @@ class Trial {
     a_.template draw<T>(1);
     b_.template draw<T>(2);
     bias_.template draw<T>(3);
+    addend_.template draw<T>(5);
   }
 
-  // Largest difference over the variants used by layers: plain, with bias, with accumulation.
+  // Largest difference over the variants used by layers: plain, with bias, with accumulation, with
+  // bias and addend.
   double error(const MakeProduct& tested, const MakeProduct& trusted) {
     double error = difference(run(tested, false), run(trusted, false));
     error = std::max(error, difference(run(tested, true), run(trusted, true)));
-    return error;
+    if (product_ != Product::forward) return error;
+    const std::vector<C> onto = run_onto(tested);
+    return onto.empty() ? error : std::max(error, difference(onto, run_onto(trusted)));
   }
 
  private:
@@ -58,10 +63,17 @@ class Trial {
               more && !adds_bias, workspace_.get());
     return result_.template values<C>();
   }
+  // Empty if the implementation cannot add.
+  std::vector<C> run_onto(const MakeProduct& make) {
+    const bool adds = make(dtype_of<T>, product_, shape)
+                          ->run_onto(device_.queue(), result_.get(), addend_.get(), a_.get(),
+                                     b_.get(), bias_.get(), workspace_.get());
+    return adds ? result_.template values<C>() : std::vector<C>();
+  }
 
   Device& device_;
   Product product_;
-  OnDevice a_, b_, bias_, result_, workspace_;
+  OnDevice a_, b_, bias_, addend_, result_, workspace_;
 };
 
 template <class T, class C>

@@ -140,10 +140,20 @@ class LtProduct final : public LibraryProduct {
     set(LT_CONSTANT(MATMUL_DESC_A_SCALE_POINTER), static_cast<const void*>(b));
     set(LT_CONSTANT(MATMUL_DESC_B_SCALE_POINTER), static_cast<const void*>(a));
   }
-  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
-           void* workspace) const override;
+  void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override {
+    multiply(queue, dst, accumulate ? dst : nullptr, a, b, bias, workspace);
+  }
+  bool run_onto(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                const void* bias, void* workspace) const override {
+    multiply(queue, dst, addend, a, b, bias, workspace);
+    return true;
+  }
 
  private:
+  // `addend` has the form of dst, and may be null.
+  void multiply(Queue&, void* dst, const void* addend, const void* a, const void* b,
+                const void* bias, void* workspace) const;
   // Sums are always in fp32, without TF32.
   void describe();
   void describe_scales();
@@ -249,16 +259,17 @@ bool LtProduct::use(const std::string& algorithm) {
   return true;
 }
 
-void LtProduct::run(Queue& queue, void* dst, const void* a, const void* b, const void* bias,
-                    bool accumulate, void* workspace) const {
-  TRIREME_CHECK(takes(dst, a, b));
+void LtProduct::multiply(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                         const void* bias, void* workspace) const {
+  TRIREME_CHECK(takes(dst, a, b) && (!addend || takes(addend, a, b)));
   if (key_.bias) set(LT_CONSTANT(MATMUL_DESC_BIAS_POINTER), bias);
   const auto begin = reinterpret_cast<std::uintptr_t>(workspace);
   const auto from = (begin + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-  const float one = 1, before = accumulate ? 1 : 0;
+  const float one = 1, factor = addend ? 1 : 0;
   LT_CALL(c_.functions, Matmul, c_.handle, description_.get(), &one, b, a_.get(), a, b_.get(),
-          &before, dst, d_.get(), dst, d_.get(), &algorithm_, reinterpret_cast<void*>(from),
-          static_cast<std::size_t>(c_.workspace), static_cast<Stream>(c_.stream_of(queue)));
+          &factor, addend ? addend : dst, d_.get(), dst, d_.get(), &algorithm_,
+          reinterpret_cast<void*>(from), static_cast<std::size_t>(c_.workspace),
+          static_cast<Stream>(c_.stream_of(queue)));
 }
 
 class Library final : public ProductLibrary {

@@ -56,10 +56,23 @@ class RocblasProduct final : public LibraryProduct {
 
   std::string first_answer() const override { return standard; }
   bool use(const std::string& algorithm) override { return algorithm == standard; }
-  void run(Queue&, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
-           void* workspace) const override;
+  void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
+           void* workspace) const override {
+    TRIREME_CHECK(!(key_.bias && accumulate));  // the destination can hold only one of them
+    if (key_.bias) fill_with_bias(queue, static_cast<std::byte*>(dst), bias);
+    multiply(queue, dst, accumulate || key_.bias ? dst : nullptr, a, b, workspace);
+  }
+  bool run_onto(Queue& queue, void* dst, const void* addend, const void* a, const void* b,
+                const void*, void* workspace) const override {
+    if (key_.bias) return false;
+    multiply(queue, dst, addend, a, b, workspace);
+    return true;
+  }
 
  private:
+  // `addend` has the form of dst, and may be null.
+  void multiply(Queue&, void* dst, const void* addend, const void* a, const void* b,
+                void* workspace) const;
   void fill_with_bias(Queue&, std::byte* dst, const void* bias) const;
 
   const Context& c_;
@@ -77,24 +90,22 @@ void RocblasProduct::fill_with_bias(Queue& queue, std::byte* dst, const void* bi
     queue.copy(dst + there * row, dst, std::min(there, what_.n - there) * row);
 }
 
-void RocblasProduct::run(Queue& queue, void* dst, const void* a, const void* b, const void* bias,
-                         bool accumulate, void* workspace) const {
-  TRIREME_CHECK(!(key_.bias && accumulate));  // the destination can hold only one of them
-  if (key_.bias) fill_with_bias(queue, static_cast<std::byte*>(dst), bias);
+void RocblasProduct::multiply(Queue& queue, void* dst, const void* addend, const void* a,
+                              const void* b, void* workspace) const {
   const auto size = [](std::int64_t count) { return static_cast<rocblas_int>(count); };
   const auto operation = [](bool transposed) {
     return transposed ? rocblas_operation_transpose : rocblas_operation_none;
   };
-  const float one = 1, before = accumulate || key_.bias ? 1 : 0;
+  const float one = 1, factor = addend ? 1 : 0;
   const rocblas_datatype type = data_type(key_.compute), result = data_type(result_);
   ROCBLAS_CALL(c_.functions, set_stream, c_.handle, static_cast<hipStream_t>(c_.stream_of(queue)));
   ROCBLAS_CALL(c_.functions, set_workspace, c_.handle, workspace,
                static_cast<std::size_t>(c_.workspace));
   ROCBLAS_CALL(c_.functions, gemm_ex, c_.handle, operation(what_.a.transposed),
                operation(what_.b.transposed), size(what_.m), size(what_.n), size(what_.k), &one, b,
-               type, size(what_.a.rows), a, type, size(what_.b.rows), &before, dst, result,
-               size(what_.m), dst, result, size(what_.m), rocblas_datatype_f32_r,
-               rocblas_gemm_algo_standard, 0, rocblas_gemm_flags_none);
+               type, size(what_.a.rows), a, type, size(what_.b.rows), &factor,
+               addend ? addend : dst, result, size(what_.m), dst, result, size(what_.m),
+               rocblas_datatype_f32_r, rocblas_gemm_algo_standard, 0, rocblas_gemm_flags_none);
 }
 
 class Library final : public ProductLibrary {
