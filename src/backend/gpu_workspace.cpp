@@ -4,7 +4,6 @@
 #include "backend/gpu/few_queries.h"
 #include "backend/gpu/ring_scratch.h"
 #include "backend/gpu/row_chunks.h"
-#include "base/divide.h"
 
 namespace trireme::gpu {
 
@@ -17,9 +16,8 @@ std::int64_t attention_workspace(DType, const AttentionShape& s) {
   return s.batch * s.heads() * s.seq * static_cast<std::int64_t>(sizeof(float));
 }
 
-// Holds sums over every 16 rows, the height of a tile.
 std::int64_t attention_bias_workspace(const AttentionShape& s) {
-  return s.batch * ceil_div(s.seq, std::int64_t{16}) * s.qkv_cols() *
+  return attention_grad_chunks(s.batch, s.seq) * s.qkv_cols() *
          static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -69,8 +69,8 @@ template <class T>
 struct NormGradOperands {
   T* dx;
   Acc<T>*dweight, *dbias;  // dbias may be null
-  // Sums over the rows of dx and of dres, as bias_grad makes them: gradients of the biases of
-  // layers whose results were added to or normalized here. May be null.
+  // Sums over the rows of dx and of dres: gradients of the biases of layers whose results have
+  // these gradients. May be null. On CPUs with the bits of bias_grad.
   Acc<T>*dx_sum = nullptr, *dres_sum = nullptr;
   bool accumulate;
   const T *dy, *x;  // x: input of the norm

@@ -96,6 +96,7 @@ void TrainedModel::require_next_token() const {
 std::unique_ptr<Stage> TrainedModel::build(BuildOptions options, const Stage* shares) {
   refuse_for_device(config_);
   options.compute = compute_dtype(config_.run.precision);
+  options.device = config_.run.device;
   options.all_lengths = true;
   StageOptions stage_options;
   stage_options.device = &device_of(config_.run.device);

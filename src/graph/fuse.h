@@ -16,8 +16,9 @@ namespace trireme {
 //   gradients by blocks of tokens or by leaves stay apart.
 void fuse(Graph& graph, DeviceKind device);
 
-// Rewrites graph.forward for GPUs; call after differentiate() and before recompute(). The addition
-// that makes the segment's output joins the linear layer before it, which adds before it rounds.
+// Rewrites graph.forward for GPUs; call before recompute(), and after differentiate() if the graph
+// is differentiated. The addition that makes the segment's output joins the linear layer before it,
+// which adds before it rounds; unless it has dropout, or the layer runs in fp8 or in leaves.
 void fuse_residual(Graph& graph);
 
 }  // namespace trireme

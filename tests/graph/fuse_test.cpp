@@ -111,6 +111,20 @@ TEST(Fuse, MovesBiasGradientsIntoTheNodesThatHaveTheirRows) {
   plan_segment(g, {});
 }
 
+TEST(Fuse, MovesTheBiasGradientOfWhatTheNormReads) {
+  Graph g(DType::f32);
+  const auto weight = [&](const char* name, const Shape& shape) {
+    return g.parameter({name, shape, shape, ParameterSpec::Init::normal, 1, true});
+  };
+  const ValueId y = ops::linear(g, g.segment_input({8, 4}), weight("w", {4, 4}), weight("b", {4}));
+  g.set_output(ops::norm(g, y, weight("n", {4}), no_value, NormKind::rms_norm, 1e-5, false));
+  differentiate(g);
+  const ValueId gradient = node_of(g.backward, OpKind::bias_grad).outputs[0];
+  fuse(g, DeviceKind::cpu);
+  EXPECT_EQ(count_of(g.backward, OpKind::bias_grad), 0);
+  EXPECT_EQ(node_of(g.backward, OpKind::norm_grad).outputs[3], gradient);
+}
+
 TEST(Fuse, LeavesBiasGradientsThatAreSummedByBlocks) {
   Mlp mlp(4);
   fuse(mlp.graph(), DeviceKind::cpu);
@@ -159,6 +173,28 @@ TEST(FuseResidual, AddsInTheProductBefore) {
   recompute(g, Recompute::full);
   fuse(g, DeviceKind::cpu);
   plan_segment(g, {});
+}
+
+// Layers in fp8 and those cut into leaves have kernels that do not add.
+TEST(FuseResidual, LeavesLayersInFp8) {
+  Mlp mlp;
+  mlp.graph().set_fp8({.recipe = Fp8Recipe::tensorwise});
+  fuse_residual(mlp.graph());
+  EXPECT_EQ(count_of(mlp.graph().forward, OpKind::add), 1);
+}
+
+TEST(FuseResidual, LeavesALayerThatIsReadElsewhere) {
+  Graph g(DType::f32);
+  const ValueId x = g.segment_input({8, 4});
+  const ValueId y = ops::linear(
+      g, x, g.parameter({"w", {4, 4}, {4, 4}, ParameterSpec::Init::normal, 1, true}), no_value);
+  const ValueId z = ops::activation(g, y, ActivationKind::silu);
+  for (const auto& [a, b] : {std::pair{z, y}, std::pair{y, z}, std::pair{y, y}}) {
+    Graph copy = g;
+    copy.set_output(ops::add(copy, a, b, no_value, {}, 1));
+    fuse_residual(copy);
+    EXPECT_EQ(count_of(copy.forward, OpKind::add), 1);
+  }
 }
 
 TEST(FuseResidual, LeavesDropout) {

@@ -25,6 +25,11 @@ constexpr RowChunks bias_grad_chunks(std::int64_t rows) {
   return cut_rows(rows, 64, 32);
 }
 
+// attention_grad sums the rows of each tile of 16 positions of a sample.
+constexpr std::int64_t attention_grad_chunks(std::int64_t batch, std::int64_t seq) {
+  return batch * ((seq + 15) / 16);
+}
+
 // Expert choices per block of the dispatch; chunks do not cross blocks of rows.
 inline constexpr std::int64_t dispatch_chunk = 1024;
 struct DispatchChunks {

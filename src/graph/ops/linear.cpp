@@ -71,6 +71,9 @@ void run_onto(const Launch& l, const LinearProduct& linear, void* y, const void*
 
 template <Product product>
 void launch(const Launch& l) {
+  // fuse_residual() leaves the additions of these layers alone.
+  TRIREME_CHECK(product != Product::forward || !l.in[3] ||
+                (!has_leaves(l.node) && !rounds_to_fp8(l.graph, l.node)));
   if (has_leaves(l.node)) return launch_leaves(l, product);
   if (rounds_to_fp8(l.graph, l.node)) return launch_fp8(l, product);
   const void* bias = nullptr;
@@ -116,7 +119,7 @@ double flops_of(const Value& x, const Value& weight) {
   return 2.0 * x.shape[0] * weight.shape[0] * weight.shape[1];
 }
 
-// inputs: x, weight, bias and, where fuse() adds it, an addend of the result
+// inputs: x, weight, bias and, where fuse_residual() adds it, an addend of the result
 void infer_forward(Graph& g, Node& node) {
   const Value& x = g.value(node.inputs[0]);
   const Value& weight = g.value(node.inputs[1]);

@@ -84,14 +84,15 @@ std::int64_t workspace_of(Device& device, const AttentionShape& s) {
              : gpu::attention_workspace(dtype_of<T>, s) + gpu::attention_bias_workspace(s);
 }
 
-// The gradient of a bias that attention_grad makes: the sum over the rows of the gradients.
+// The gradient of a bias that attention_grad makes: the sum over the rows of the gradients, so many
+// times.
 template <class T>
-void expect_sums_of_rows(const std::vector<float>& dbias, const std::vector<T>& dqkv) {
+void expect_sums_of_rows(const std::vector<float>& dbias, const std::vector<T>& dqkv, int times) {
   const std::size_t columns = dbias.size();
   std::vector<double> sums(columns), sizes(columns);
   for (std::size_t i = 0; i < dqkv.size(); ++i) {
-    sums[i % columns] += static_cast<float>(dqkv[i]);
-    sizes[i % columns] += std::abs(static_cast<float>(dqkv[i]));
+    sums[i % columns] += times * static_cast<float>(dqkv[i]);
+    sizes[i % columns] += times * std::abs(static_cast<float>(dqkv[i]));
   }
   for (std::size_t c = 0; c < columns; ++c)
     ASSERT_NEAR(dbias[c], sums[c], 1e-6 * sizes[c]) << "column " << c;
@@ -118,15 +119,20 @@ Outcome<T> run(Device& device, const Problem& p, const Inputs<T>& inputs) {
   kernels.attention(device.queue(), s, ctx.get(), lse.get(), qkv.get(), workspace.get());
   const bool sums = device.target().device != DeviceKind::cpu;
   const OnDevice<float> dbias(device, static_cast<std::size_t>(s.qkv_cols()));
-  kernels.attention_grad(device.queue(), s,
-                         {.dqkv = dqkv.get(),
-                          .dctx = dctx.get(),
-                          .qkv = qkv.get(),
-                          .ctx = ctx.get(),
-                          .lse = lse.get(),
-                          .dbias = sums ? dbias.get() : nullptr,
-                          .workspace = workspace.get()});
-  if (sums) expect_sums_of_rows(dbias.values(), dqkv.values());
+  AttentionGradOperands<T> o{.dqkv = dqkv.get(),
+                             .dctx = dctx.get(),
+                             .qkv = qkv.get(),
+                             .ctx = ctx.get(),
+                             .lse = lse.get(),
+                             .dbias = sums ? dbias.get() : nullptr,
+                             .workspace = workspace.get()};
+  kernels.attention_grad(device.queue(), s, o);
+  if (sums) {
+    expect_sums_of_rows(dbias.values(), dqkv.values(), 1);
+    o.accumulate = true;
+    kernels.attention_grad(device.queue(), s, o);
+    expect_sums_of_rows(dbias.values(), dqkv.values(), 2);
+  }
   return {ctx.values(), lse.values(), dqkv.values()};
 }
 

@@ -155,10 +155,13 @@ void run_grad(const ActivationGradOperands<T>& o, std::int64_t rows, std::int64_
   const auto apply = [=](std::int64_t begin, std::int64_t end) {
     apply_grad<F>(o.dx + begin, o.dy + begin, o.x + begin, end - begin);
   };
-  if (!o.dbias) return parallel_pieces(rows * cols, element_ns<T>, apply, lanes_of<T>);
+  // Sums have a fixed number of tasks: with more threads, both passes are faster than one.
+  const bool at_once = o.dbias && 2 * pool_threads() <= row_chunks(rows);
+  if (!at_once) parallel_pieces(rows * cols, element_ns<T>, apply, lanes_of<T>);
+  if (!o.dbias) return;
   sum_rows<T>(o.dbias, o.accumulate, o.workspace, rows, cols,
               element_ns<T> * static_cast<double>(cols), [=](std::int64_t row, int count) {
-                apply(row * cols, (row + count) * cols);
+                if (at_once) apply(row * cols, (row + count) * cols);
                 return o.dx + row * cols;
               });
 }

@@ -7,6 +7,7 @@
 #include "backend/gpu/kernels/dropout.h"
 #include "backend/gpu/kernels/tangent.h"
 #include "backend/gpu/launch.h"
+#include "backend/gpu/row_chunks.h"
 #include "backend/gpu/staged.h"
 #include "base/divide.h"
 
@@ -238,8 +239,7 @@ struct Gradients {
 
   // Those of a sample's columns from `column` on.
   GPU_FN float* sums_of(const Attention<T>& a, int sample, std::int64_t column) const {
-    return sums ? sums + std::int64_t{sample} * ((a.queries + 15) / 16) * a.q_pitch + column
-                : nullptr;
+    return sums ? sums + attention_grad_chunks(sample, a.queries) * a.q_pitch + column : nullptr;
   }
   GPU_FN int first(int part) const { return part == 0 ? firsts[0] : firsts[1]; }
   // Row of dq, dk or dv that position 0 of the sequence would have.

@@ -93,12 +93,12 @@ void attention_grad(Queue& queue, const AttentionShape& shape, const AttentionGr
                             {0, 0},
                             o.dbias && tiled ? sums : nullptr});
   if (!o.dbias) return;
-  const std::int64_t rows = shape.batch * shape.seq,
-                     tiles = shape.batch * ceil_div(shape.seq, std::int64_t{16});
+  const std::int64_t columns = shape.qkv_cols();
   if (tiled)
-    add_parts(queue, o.dbias, o.accumulate, sums, tiles, shape.qkv_cols());
+    add_parts(queue, o.dbias, o.accumulate, sums, attention_grad_chunks(shape.batch, shape.seq),
+              columns);
   else
-    bias_grad(queue, o.dbias, o.accumulate, o.dqkv, rows, shape.qkv_cols(), sums);
+    bias_grad(queue, o.dbias, o.accumulate, o.dqkv, shape.batch * shape.seq, columns, sums);
 }
 
 template <class T>

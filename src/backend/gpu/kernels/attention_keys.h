@@ -260,6 +260,8 @@ class KeysBlock {
   }
 
   GPU_FN void store() {
+    // Without a visible tile, other waves may still be loading rows that share this memory.
+    sync_block();
     const Place at(a_, g_);
     const int group = at.head / a_.queries_per_group, begin = g_.first(at.part);
     const std::int64_t column = group * a_.kv_group;

@@ -24,8 +24,8 @@ struct BlockSizes {
 };
 
 // Owns queries. NVIDIA: two blocks per multiprocessor by registers, and at most 70 KB of shared
-// memory, of which two blocks fit from sm_80 on. CDNA: at most 18 KB of 64, for six waves or more
-// per compute unit.
+// memory, of which two blocks fit from sm_80 on. CDNA: at most 18 KB of 64 up to a head_dim of
+// 128, for six waves or more per compute unit.
 constexpr BlockSizes forward_sizes(Unit unit, int d, Form form) {
   if (unit == Unit::mma) {
     if (form != Form::dense)

@@ -1,6 +1,6 @@
 // Gradients of LayerNorm and RMSNorm. Each block processes one chunk of rows and accumulates sums
 // over rows in registers meanwhile: the gradients of weight and bias and, where they are wanted,
-// those of the biases whose layers wrote dx's and dres' values.
+// those of the biases of the layers whose results have the gradients dx and dres.
 #include "backend/gpu/kernels/bias_grad.h"
 #include "backend/gpu/kernels/eight.h"
 #include "backend/gpu/kernels/partial_sums.h"

@@ -37,14 +37,17 @@ class Trial {
     addend_.template draw<T>(5);
   }
 
-  // Largest difference over the variants used by layers: plain, with bias, with accumulation, with
-  // bias and addend.
+  // Largest difference over the variants used by layers: plain, with bias, with accumulation, and
+  // with an addend.
   double error(const MakeProduct& tested, const MakeProduct& trusted) {
     double error = difference(run(tested, false), run(trusted, false));
     error = std::max(error, difference(run(tested, true), run(trusted, true)));
     if (product_ != Product::forward) return error;
-    const std::vector<C> onto = run_onto(tested);
-    return onto.empty() ? error : std::max(error, difference(onto, run_onto(trusted)));
+    for (const bool adds_bias : {false, true}) {
+      const std::vector<C> onto = run_onto(tested, adds_bias);
+      if (!onto.empty()) error = std::max(error, difference(onto, run_onto(trusted, adds_bias)));
+    }
+    return error;
   }
 
  private:
@@ -64,10 +67,10 @@ class Trial {
     return result_.template values<C>();
   }
   // Empty if the implementation cannot add.
-  std::vector<C> run_onto(const MakeProduct& make) {
+  std::vector<C> run_onto(const MakeProduct& make, bool adds_bias) {
     const bool adds = make(dtype_of<T>, product_, shape)
                           ->run_onto(device_.queue(), result_.get(), addend_.get(), a_.get(),
-                                     b_.get(), bias_.get(), workspace_.get());
+                                     b_.get(), adds_bias ? bias_.get() : nullptr, workspace_.get());
     return adds ? result_.template values<C>() : std::vector<C>();
   }
 

@@ -18,8 +18,10 @@ from occupancy import occupancy
 
 COLUMNS = ["kernel", "threads", "registers", "sums", "scratch", "shared", "occupancy"]
 GROWTH = 1.1  # a kernel fails beyond this
-# Attention with common head sizes must not use scratch memory, but for an address that is loaded once per tile.
-NEVER_SPILLS, ADDRESS = re.compile(r"^(forward|keys|queries)_kernel<(bf16|f16), (64|128)\b"), 8
+# Attention with common head sizes must not use scratch memory, but for an address that is loaded once per tile (sm_100) and
+# what WMMA's operands leave no registers for.
+NEVER_SPILLS = re.compile(r"^(forward|keys|queries)_kernel<(bf16|f16), (64|128)\b")
+SPILLS = {"sm_100": 8, "gfx1100": 52}
 
 
 def images(registered):
@@ -63,7 +65,7 @@ def compare(architecture, table, kernels):
     for name in sorted(table.keys() ^ kernels.keys()):
         yield "%s: %s" % (name, "is not in the table" if name in kernels else "is in the table alone")
     for name, now in sorted(kernels.items()):
-        if NEVER_SPILLS.match(name) and now.scratch > ADDRESS:
+        if NEVER_SPILLS.match(name) and now.scratch > SPILLS.get(architecture, 0):
             yield "%s: spills %d bytes, and must not spill" % (name, now.scratch)
         if name not in table:
             continue

@@ -74,36 +74,45 @@ class HostQueue final : public Queue {
   void synchronize() override {}
 };
 
+// What a product is added to: nothing, what the result holds, or a matrix elsewhere.
+enum class Addend { none, result, elsewhere };
+
 // Runs a library's GEMM on the host and compares it with the definition in kernels.h. T is the type
 // of the operands, C that of the result.
 template <class T, class C>
-void expect_product(ProductLibrary& library, const ProductKey& key, bool accumulate,
+void expect_product(ProductLibrary& library, const ProductKey& key, Addend addend,
                     double tolerance) {
   SCOPED_TRACE(testing::Message() << record_name(key.product) << " " << key.rows << " x " << key.in
                                   << " x " << key.out << " of type "
                                   << static_cast<int>(key.compute) << ", bias " << key.bias
-                                  << ", accumulate " << accumulate);
+                                  << ", addend " << static_cast<int>(addend));
   const auto [rows, in, out] = key.shape();
   const bool forward = key.product == Product::forward;
   const bool weight_grad = key.product == Product::weight_grad;
   const Operand<T> a(rows * (forward ? in : out), 1), b(weight_grad ? rows * in : out * in, 2);
   const Operand<T> bias(out, 3);
   const std::int64_t m = weight_grad ? out : rows, n = forward ? out : in;
-  const Operand<C> result(m * n, 4);
-  const std::vector<double> before = result.values();
+  const Operand<C> result(m * n, 4), elsewhere(m * n, 6);
+  const std::vector<double> before =
+      addend == Addend::elsewhere ? elsewhere.values() : result.values();
   const Operand<std::byte> workspace(library_workspace, 5);
 
   const auto product = library.product(key);
   ASSERT_TRUE(product && product->use(product->first_answer()));
   HostQueue queue;
-  product->run(queue, result.get(), a.get(), b.get(), key.bias ? bias.get() : nullptr, accumulate,
-               workspace.get());
+  const T* const added_bias = key.bias ? bias.get() : nullptr;
+  if (addend == Addend::elsewhere)
+    ASSERT_TRUE(product->run_onto(queue, result.get(), elsewhere.get(), a.get(), b.get(),
+                                  added_bias, workspace.get()));
+  else
+    product->run(queue, result.get(), a.get(), b.get(), added_bias, addend == Addend::result,
+                 workspace.get());
 
   const std::int64_t steps = forward ? in : weight_grad ? rows : out;
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = key.bias ? bias.at(j) : 0;
-      if (accumulate) sum += before[static_cast<std::size_t>(i * n + j)];
+      if (addend != Addend::none) sum += before[static_cast<std::size_t>(i * n + j)];
       for (std::int64_t s = 0; s < steps; ++s) {
         sum += forward       ? a.at(i * in + s) * b.at(j * in + s)
                : weight_grad ? a.at(s * out + i) * b.at(s * in + j)
@@ -125,19 +134,21 @@ inline std::vector<LinearShape> sixty_shapes() {
   return shapes;
 }
 
-// Tests all shapes, products and types, with and without bias and sum; `both`: also with both.
+// Tests all shapes, products and types, with and without bias and addend; `both`: also with both.
 inline void expect_all_products(ProductLibrary& library, bool both) {
   for (const LinearShape& shape : sixty_shapes()) {
     for (const Product product : {Product::forward, Product::input_grad, Product::weight_grad}) {
       for (const bool bias : {false, true}) {
-        for (const bool accumulate : {false, true}) {
-          if ((bias && product != Product::forward) || (bias && accumulate && !both)) continue;
+        for (const Addend addend : {Addend::none, Addend::result, Addend::elsewhere}) {
+          const bool adds = addend != Addend::none, forward = product == Product::forward;
+          if (((bias || addend == Addend::elsewhere) && !forward) || (bias && adds && !both))
+            continue;
           const auto check = [&]<class T>(T, double tolerance) {
             const ProductKey key{product, bias, dtype_of<T>, shape.rows, shape.in, shape.out};
             if (product == Product::weight_grad) {
-              expect_product<T, float>(library, key, accumulate, 1e-5);
+              expect_product<T, float>(library, key, addend, 1e-5);
             } else {
-              expect_product<T, T>(library, key, accumulate, tolerance);
+              expect_product<T, T>(library, key, addend, tolerance);
             }
           };
           check(float{}, 1e-5), check(bf16{}, 0x1p-8), check(f16{}, 0x1p-10);

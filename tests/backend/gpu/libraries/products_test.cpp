@@ -34,6 +34,7 @@ struct Habits {
   bool takes = true;                    // accepts operands where they are
   bool has_bytes = false;               // supports 8-bit GEMMs in fp8
   Fp8Bytes faulty_bytes = {};           // 8-bit GEMMs with wrong results
+  const void* does_not_take = nullptr;  // a matrix of the result's form
   std::vector<std::string> calls = {};  // the algorithm of each call
 };
 
@@ -49,7 +50,14 @@ class PretendedProduct final : public LibraryProduct {
     algorithm_ = algorithm;
     return algorithm == "first" || algorithm == "second";
   }
-  bool takes(const void*, const void*, const void*) const override { return habits_.takes; }
+  bool takes(const void* dst, const void*, const void*) const override {
+    return habits_.takes && dst != habits_.does_not_take;
+  }
+  bool run_onto(Queue&, void*, const void*, const void*, const void*, const void*,
+                void*) const override {
+    habits_.calls.push_back(algorithm_ + " onto");
+    return true;
+  }
   void run(Queue& queue, void* dst, const void* a, const void* b, const void* bias, bool accumulate,
            void* workspace) const override {
     using Fault = Habits::Fault;
@@ -167,6 +175,21 @@ TEST_F(OneProducts, LeaveWhatTheLibraryCannotToTheOwnKernel) {
   EXPECT_THAT(habits_.calls, ElementsAre("first"));
   const ProductKey with_bias{Product::forward, true, DType::f32, 4, 8, 16};
   EXPECT_EQ(products_.choices().algorithms.at(with_bias), own_algorithm);
+}
+
+// The two halves of what a linear layer does with an addend: the library adds where it can read it.
+TEST_F(OneProducts, AddToAMatrixElsewhereWhereItIsAligned) {
+  const auto product = products_.linear(DType::f32, Product::forward, shape);
+  std::vector<float> x(4 * 16, 1), weight(8 * 16, 1), addend(4 * 8, 1), result(4 * 8, 0);
+  const auto run_onto = [&] {
+    return product->run_onto(cpu::device().queue(), result.data(), addend.data(), x.data(),
+                             weight.data(), nullptr, nullptr);
+  };
+  EXPECT_TRUE(run_onto());
+  EXPECT_THAT(habits_.calls, ElementsAre("first onto"));
+  habits_.does_not_take = addend.data();
+  EXPECT_FALSE(run_onto());  // the own kernel, here the CPU's, has no such product
+  EXPECT_THAT(habits_.calls, ElementsAre("first onto"));
 }
 
 TEST_F(OneProducts, LeaveABiasOnTopOfASumToTheOwnKernel) {
