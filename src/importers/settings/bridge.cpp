@@ -15,122 +15,22 @@ using megatron::find_flag;
 using megatron::Flag;
 
 // Sections without effect on results, whatever they contain.
-constexpr const char* other_sections[] = {"comm_overlap",
-                                          "dist",
-                                          "ft",
-                                          "inprocess_restart",
-                                          "logger",
-                                          "nvrx_straggler",
-                                          "profiling",
-                                          "rerun_state_machine",
-                                          "rng",
-                                          "straggler",
-                                          "tensor_inspect"};
+constexpr const char* other_sections[] = {
+    "comm_overlap", "dist",           "ft",        "inprocess_restart",
+    "logger",       "nvrx_straggler", "profiling", "rerun_state_machine",
+    "rng",          "straggler"};
 
 // Sections whose keys are flags.
-constexpr const char* sections[] = {"model", "train",      "optimizer", "scheduler",
-                                    "ddp",   "checkpoint", "tokenizer", "dataset"};
+constexpr const char* sections[] = {"model",      "train",     "optimizer", "scheduler",      "ddp",
+                                    "checkpoint", "tokenizer", "dataset",   "mixed_precision"};
 
 std::string dashed(std::string name) {
   std::ranges::replace(name, '_', '-');
   return name;
 }
 
-// Data types are saved as the names of PyTorch's.
-constexpr std::pair<std::string_view, const char*> types[] = {{"torch.float32", "fp32"},
-                                                              {"torch.bfloat16", "bf16"},
-                                                              {"torch.float16", "fp16"},
-                                                              {"torch.uint8", "fp8"}};
-
-// In the notation of a command line: lists as "[0,1]".
-std::string word_of(const Json& value) {
-  if (value.is_object()) {
-    const Json target = value.value("_target_", Json());
-    for (const auto& [type, word] : types)
-      if (target == type) return word;
-  }
-  return value.is_array() ? value.dump() : plain_value(value);
-}
-
 bool is_nothing(const Json& value) {
   return value.is_null() || value.empty() || value == "";
-}
-
-void read_precision(Reader& reader, BridgeFlags& flags) {
-  const std::string key = "mixed_precision";
-  const Json* json = reader.json_at(key);
-  const bool named = json && json->is_string();
-  if (named) {
-    const std::string name = reader.text(key).value_or("");
-    if (name == "bf16_mixed" || name == "bf16-mixed")
-      flags.turn_on("--accumulate-allreduce-grads-in-fp32", key);
-    else
-      return reader.lose(key, fmt::format("is '{}': give its values instead, as a section", name));
-    return flags.turn_on("--bf16", key);
-  }
-  reader.consume(key + "._target_");
-  if (!reader.has(key)) reader.consume(key);
-  const std::string from = reader.has(key) ? key : "model";
-  const bool bf16 = reader.flag(from + ".bf16").value_or(false);
-  const bool fp16 = reader.flag(from + ".fp16").value_or(false);
-  if (bf16) flags.turn_on("--bf16", from + ".bf16");
-  if (fp16) flags.turn_on("--fp16", from + ".fp16");
-  const std::string gradients =
-      from == key ? key + ".grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
-  if (from == key) reader.pass("ddp.grad_reduce_in_fp32");
-  if (reader.flag(gradients).value_or(true)) {
-    if (bf16) flags.turn_on("--accumulate-allreduce-grads-in-fp32", gradients);
-  } else {
-    reader.note(gradients,
-                "is false: gradients are accumulated in fp32 (alternatively use "
-                "run.gradient_dtype = \"bf16\")");
-  }
-}
-
-// The values of `mixed_precision` replace those of the optimizer when the training begins.
-void read_loss_scale(Reader& reader, BridgeFlags& flags) {
-  const Json* json = reader.json_at("mixed_precision");
-  if (!json || !json->is_object()) return;
-  const bool fp16 = reader.flag("mixed_precision.fp16").value_or(false);
-  for (const auto& [name, flag] : {std::pair{"loss_scale", "--loss-scale"},
-                                   {"initial_loss_scale", "--initial-loss-scale"},
-                                   {"min_loss_scale", "--min-loss-scale"},
-                                   {"loss_scale_window", "--loss-scale-window"},
-                                   {"hysteresis", "--hysteresis"}}) {
-    const std::string key = fmt::format("mixed_precision.{}", name);
-    if (!reader.has(key) || !fp16) {
-      reader.pass(key);
-      continue;
-    }
-    flags.give_value(flag, key);
-    reader.pass(fmt::format("optimizer.{}", name));
-  }
-}
-
-// The model's fields of the same names are replaced by those of `mixed_precision` when the training
-// begins.
-void read_narrow(Reader& reader, BridgeFlags& flags) {
-  const Json* json = reader.json_at("mixed_precision");
-  const std::string from = !json || json->is_null() ? "model." : "mixed_precision.";
-  if (const auto format = reader.text(from + "fp4"))
-    reader.lose(from + "fp4", fmt::format("is '{}': 4 bits are not supported", *format));
-  const bool narrow = reader.has(from + "fp8");
-  if (narrow)
-    flags.give_value("--fp8-format", from + "fp8");
-  else
-    reader.pass(from + "fp8");
-  for (const auto& [name, flag] : {std::pair{"fp8_recipe", "--fp8-recipe"},
-                                   {"first_last_layers_bf16", "--first-last-layers-bf16"},
-                                   {"num_layers_at_start_in_bf16", "--num-layers-at-start-in-bf16"},
-                                   {"num_layers_at_end_in_bf16", "--num-layers-at-end-in-bf16"}})
-    if (narrow && reader.has(from + name))
-      flags.give_value(flag, from + name);
-    else
-      reader.pass(from + name);
-  for (const char* key : {"model.bf16", "model.fp16", "model.fp8", "model.fp8_recipe", "model.fp4",
-                          "model.first_last_layers_bf16", "model.num_layers_at_start_in_bf16",
-                          "model.num_layers_at_end_in_bf16"})
-    if (!reader.is_read(key)) reader.pass(key);
 }
 
 // The schedule sets the decay of each step; the optimizer's own value has no effect.
@@ -255,6 +155,7 @@ bool is_idle(const Reader& reader, const std::string& key) {
 void read_named(Reader& reader, BridgeFlags& flags) {
   for (const BridgeFlag& row : bridge_flags()) {
     const std::string key = row.key;
+    if (reader.is_read(key)) continue;
     if (!reader.has(key) || is_idle(reader, key)) {
       reader.pass(key);
     } else if (row.when == BridgeFlag::When::given) {
@@ -342,7 +243,7 @@ void BridgeFlags::give_value(const std::string& flag, const std::string& key) {
     return;
   }
   keys_[flag] = key;
-  words_.push_back(fmt::format("{}={}", flag, word_of(value)));
+  words_.push_back(fmt::format("{}={}", flag, bridge_word(value)));
 }
 
 std::string BridgeFlags::origin(const std::string& flag) const {
@@ -353,11 +254,9 @@ std::string BridgeFlags::origin(const std::string& flag) const {
 void read_bridge(Reader& reader, std::int64_t ranks) {
   reader.consume("_target_");
   BridgeFlags flags(reader);
+  read_bridge_precision(reader, flags);
   pass_bridge_keys(reader);
   read_bridge_model(reader, flags);
-  read_precision(reader, flags);
-  read_loss_scale(reader, flags);
-  read_narrow(reader, flags);
   read_decay(reader, flags);
   read_data(reader, flags);
   read_run(reader, flags);
@@ -365,6 +264,7 @@ void read_bridge(Reader& reader, std::int64_t ranks) {
   read_named(reader, flags);
   read_vocabulary(reader, flags);
   for (const char* section : sections) read_rest(reader, flags, section);
+  reader.pass_if_off("tensor_inspect", "its features may change what is computed");
   for (const char* section : other_sections) {
     reader.consume_section(section);
     if (reader.is_there(section)) reader.result().passed.push_back(section);

@@ -47,6 +47,12 @@ class BridgeFlags {
   std::map<std::string, std::string> keys_;  // by flag
 };
 
+// A value in the notation of a command line: lists as "[0,1]", data types as "bf16".
+std::string bridge_word(const Json& value);
+
+// Reads the data types of weights, gradients and stages, which must agree with each other.
+void read_bridge_precision(Reader& reader, BridgeFlags& flags);
+
 // Reads the model: its class, activation, positions and initial weights.
 void read_bridge_model(Reader& reader, BridgeFlags& flags);
 

@@ -23,7 +23,10 @@ constexpr BridgeFlag flags[] = {
     {"model.yarn_mscale_all_dim", "--mscale-all-dim"},
     {"model.yarn_rotary_scaling_factor", "--rotary-scaling-factor"},
     {"checkpoint.load_optim", "--no-load-optim", off},
+    {"dataset.object_storage_cache_path", "--s3-cache-path"},
     {"dataset.path_to_cache", "--data-cache-path"},
+    {"mixed_precision.fp8", "--fp8-format"},
+    {"model.fp8", "--fp8-format"},
     {"optimizer.decoupled_weight_decay", "--no-decoupled-weight-decay", off},
     {"optimizer.muon_split_qkv", "--muon-no-split-qkv", off},
     {"rerun_state_machine.check_for_nan_in_loss", "--no-check-for-nan-in-loss-and-grad", off},
@@ -32,8 +35,16 @@ constexpr BridgeFlag flags[] = {
 constexpr BridgeDependent dependents[] = {
     {"checkpoint.non_persistent_", "checkpoint.non_persistent_save_interval"},
     {"ddp.data_parallel_sharding_strategy", "ddp.use_megatron_fsdp"},
+    {"mixed_precision.first_last_layers_bf16", "mixed_precision.fp8"},
+    {"mixed_precision.fp8_", "mixed_precision.fp8"},
+    {"mixed_precision.hysteresis", "mixed_precision.fp16"},
+    {"mixed_precision.initial_loss_scale", "mixed_precision.fp16"},
+    {"mixed_precision.loss_scale", "mixed_precision.fp16"},
+    {"mixed_precision.min_loss_scale", "mixed_precision.fp16"},
+    {"mixed_precision.num_layers_at_", "mixed_precision.fp8"},
     {"model.dsa_", "model.experimental_attention_variant"},
     {"model.expert_tensor_parallel_size", "model.num_moe_experts"},
+    {"model.first_last_layers_bf16", "model.fp8"},
     {"model.fp4_", "model.fp4"},
     {"model.fp8_", "model.fp8"},
     {"model.glu_linear_offset", "model.gated_linear_unit"},
@@ -43,6 +54,7 @@ constexpr BridgeDependent dependents[] = {
     {"model.moe_", "model.num_moe_experts"},
     {"model.moe_token_drop_policy", "model.moe_expert_capacity_factor"},
     {"model.mtp_", "model.mtp_num_layers"},
+    {"model.num_layers_at_", "model.fp8"},
     {"model.qk_clip_", "model.qk_clip"},
     {"model.q_lora_rank", "model.multi_latent_attention"},
     {"model.qk_head_dim", "model.multi_latent_attention"},
@@ -84,7 +96,7 @@ constexpr Passed model[] = {
     {"fp8_quantizer_factory"}, {"fused_single_qkv_rope"}, {"grad_scale_func", "", own_kernels},
     {"grad_sync_func"}, {"gradient_accumulation_fusion"}, {"hetereogenous_dist_checkpoint"},
     {"heterogeneous_block_specs", "false", "layers differ from each other"}, {"hf_model_id"},
-    {"hierarchical_context_parallel_sizes"}, {"hybrid_context_parallel"},
+    
     {"inference_fuse_tp_communication"}, {"inference_rng_tracker"}, {"inference_sampling_seed"},
     {"init_model_with_meta_device"}, {"is_hybrid_model", "false", other_model},
     {"kitchen_attention_backend"}, {"log_max_attention_logit"}, {"make_vocab_size_divisible_by"},
@@ -109,7 +121,7 @@ constexpr Passed model[] = {
     {"use_inference_optimized_layers"}, {"use_kitchen", "false", own_kernels},
     {"use_kitchen_attention", "false", own_kernels}, {"use_mamba_mem_eff_path"},
     {"use_ring_exchange_p2p"}, {"use_te_activation_func"}, {"use_te_rng_tracker"},
-    {"use_transformer_engine_full_layer_spec"}, {"use_transformer_engine_op_fuser"},
+    {"use_transformer_engine_op_fuser"},
     {"variable_seq_lengths"}, {"wgrad_deferral_limit"},
 };
 
@@ -156,12 +168,12 @@ constexpr Passed train[] = {
 
 constexpr Passed dataset[] = {
     {"add_extra_token_to_sequence", "true", "samples would lack their last target"},
-    {"allow_ambiguous_pad_tokens"}, {"context_parallel_size"},
+    {"context_parallel_size"},
     {"data_parallel_size"}, {"data_sharding"}, {"defer_npy_index_mmap"},
-    {"drop_last_partial_validation_sequence"}, {"fast_cache_load"}, {"full_validation"},
-    {"hybrid_context_parallel"}, {"mid_level_dataset_surplus"}, {"mmap_bin_files"},
-    {"multiple_validation_sets"}, {"num_dataset_builder_threads"}, {"num_workers"},
-    {"object_storage_cache_path"}, {"persistent_workers"}, {"pin_memory"},
+    {"drop_last_partial_validation_sequence"}, {"fast_cache_load"}, 
+    {"mmap_bin_files"},
+    {"num_dataset_builder_threads"}, {"num_workers"},
+    {"persistent_workers"}, {"pin_memory"},
     {"sequence_parallel_size"}, {"sequences_per_dataset"},
     {"split_matrix"}, {"token_dtype_code"},
     {"tokenizer"}, {"trust_remote_code"},
@@ -174,7 +186,7 @@ constexpr Passed checkpoint[] = {
     {"exit_on_missing_checkpoint"}, {"fully_parallel_load"}, {"fully_parallel_save"},
     {"load_main_params_from_ckpt"}, {"load_rng"}, {"replication"},
     {"replication_factor"}, {"replication_jump"}, {"save_optim"}, {"save_rng"},
-    {"save_tokenizer_assets"}, {"strict_fsdp_dtensor_load"}, {"use_checkpoint_args"},
+    {"save_tokenizer_assets"}, {"strict_fsdp_dtensor_load"}, 
     {"use_persistent_ckpt_worker"},
 };
 
@@ -185,11 +197,14 @@ constexpr Passed tokenizer[] = {
 };
 
 constexpr Passed mixed_precision[] = {
-    {"autocast_dtype"}, {"autocast_enabled", "false", own_kernels}, {"fp32"}, {"fp4_recipe"},
-    {"fp8_amax_compute_algo"}, {"fp8_amax_history_len"}, {"fp8_dot_product_attention"},
-    {"fp8_margin"}, {"fp8_multi_head_attention"}, {"fp8_param"}, {"fp8_param_gather"},
-    {"fp8_wgrad"}, {"params_dtype"}, {"pipeline_dtype"},
-    {"reuse_grad_buf_for_mxfp8_param_ag"},
+    {"autocast_dtype"}, {"autocast_enabled", "false", own_kernels},
+    {"fp4_recipe"}, {"fp8_param"},
+};
+
+// With fp8, in either of its two places.
+constexpr Passed narrow[] = {
+    {"fp8_dot_product_attention", "false", "attention would compute in fp8"},
+    {"fp8_multi_head_attention", "false", "attention would compute in fp8"},
 };
 // clang-format on
 
@@ -214,6 +229,9 @@ void pass_bridge_keys(Reader& reader) {
   reader.pass("checkpoint.", checkpoint);
   reader.pass("tokenizer.", tokenizer);
   reader.pass("mixed_precision.", mixed_precision);
+  for (const std::string section : {"model.", "mixed_precision."})
+    if (reader.has(section + "fp8") && !reader.is_read(section + "fp8"))
+      reader.pass(section, narrow);
 }
 
 }  // namespace trireme::settings

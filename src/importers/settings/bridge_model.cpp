@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "importers/settings/bridge.h"
 
@@ -23,13 +24,13 @@ constexpr std::array model_classes{
     "GLM45AirModelProvider",   "NemotronModelProvider",   "Nemotron3ModelProvider",
     "Nemotron4ModelProvider"};
 
-// Functions that build layers of Megatron-Core's usual kinds.
-constexpr std::array layer_functions{
+// Functions that build equal layers of Megatron-Core's, and the one that reads everything.
+constexpr std::array equal_layers{
     "megatron.bridge.models.gpt_provider.default_layer_spec",
     "megatron.bridge.models.gpt_provider.local_layer_spec",
-    "megatron.bridge.models.gpt_provider.transformer_engine_layer_spec",
-    "megatron.bridge.models.gpt_provider.transformer_engine_full_layer_spec",
-    "megatron.core.models.gpt.gpt_layer_specs.get_gpt_decoder_block_spec"};
+    "megatron.bridge.models.gpt_provider.transformer_engine_layer_spec"};
+constexpr const char* all_layers =
+    "megatron.core.models.gpt.gpt_layer_specs.get_gpt_decoder_block_spec";
 
 // The name of a function or class: "torch.nn.functional.silu".
 std::string target_of(Reader& reader, const std::string& key) {
@@ -40,6 +41,12 @@ std::string target_of(Reader& reader, const std::string& key) {
 
 std::string last_name(const std::string& target) {
   return target.substr(target.rfind('.') + 1);
+}
+
+// A number that another rule reads.
+double peek(const Reader& reader, const std::string& key, double otherwise) {
+  const Json* json = reader.json_at(key);
+  return json && json->is_number() ? json->get<double>() : otherwise;
 }
 
 void read_class(Reader& reader) {
@@ -54,11 +61,37 @@ void read_class(Reader& reader) {
                 fmt::format("is '{}': models of this class have more than their fields say; give "
                             "[model] yourself",
                             target));
-  const std::string layers = "model.transformer_layer_spec";
-  if (!reader.has(layers)) return reader.consume(layers);
-  const std::string function = target_of(reader, layers);
-  if (std::ranges::find(layer_functions, function) == layer_functions.end())
-    reader.lose(layers, fmt::format("is '{}', which builds layers of its own", function));
+}
+
+// Whether every layer has experts: 1, or a list of ones.
+bool in_every_layer(const Reader& reader, const std::string& key) {
+  const Json* json = reader.json_at(key);
+  if (!json || json->is_null() || !json->is_array()) return !json || reader.says(key, "1|null");
+  return std::ranges::all_of(*json, [](const Json& one) { return one == 1; });
+}
+
+// What the functions of equal layers do not read: they would build a model without it.
+void read_layers(Reader& reader) {
+  const std::string key = "model.transformer_layer_spec";
+  const std::string function = reader.has(key) ? target_of(reader, key) : equal_layers[0];
+  const std::string whole = "model.use_transformer_engine_full_layer_spec";
+  reader.consume(key);
+  reader.pass(whole);
+  if (function == all_layers) return;
+  if (std::ranges::find(equal_layers, function) == equal_layers.end())
+    return reader.lose(key, fmt::format("is '{}', which builds layers of its own", function));
+  const std::string builds = fmt::format("has no effect with {}, ", last_name(function));
+  const std::string frequency = "model.moe_layer_freq", latent = "model.multi_latent_attention";
+  if (reader.has("model.num_moe_experts") && !in_every_layer(reader, frequency))
+    reader.lose(frequency, builds + "which puts experts into every layer");
+  if (reader.flag(latent).value_or(false))
+    reader.lose(latent, builds + "which builds usual attention");
+  const bool only_default = function == equal_layers[0];
+  if (only_default && reader.flag(whole).value_or(false))
+    reader.lose(whole,
+                "is true: Transformer Engine's whole layer ignores the norm, the "
+                "activation, the biases and the groups of queries that the file gives");
+  reader.pass(whole);
 }
 
 void read_activation(Reader& reader, BridgeFlags& flags) {
@@ -66,7 +99,7 @@ void read_activation(Reader& reader, BridgeFlags& flags) {
   const std::string function = target_of(reader, key), name = last_name(function);
   const bool gated = reader.flag("model.gated_linear_unit").value_or(false);
   const std::string fusion = "model.bias_activation_fusion";
-  const bool fused = reader.flag(fusion).value_or(true);
+  const bool fused = reader.flag(fusion).value_or(false);
   if (name != "gelu") reader.pass(fusion);
   if (!reader.has("model.ffn_hidden_size"))
     reader.refuse("model.ffn_hidden_size", "is missing, but Megatron-Bridge saves it");
@@ -131,18 +164,24 @@ void read_latent(Reader& reader) {
     reader.pass(key);
 }
 
+// A function that draws weights, if it is saved: the fields do not replace it. `std`: its standard
+// deviation.
+void read_draw(Reader& reader, const std::string& key, double std) {
+  const double mean = peek(reader, key + ".mean", 0), own = peek(reader, key + ".std", std);
+  if (!reader.has(key)) return reader.consume(key);
+  const std::string function = target_of(reader, key);
+  if (last_name(function) != "normal_")
+    reader.lose(key, fmt::format("is '{}', not a normal distribution", function));
+  else if (mean != 0 || std::abs(own - std) > 1e-6 * std)
+    reader.lose(key, fmt::format("draws with a mean of {} and a standard deviation of {}, not the "
+                                 "0 and {} that follow from init_method_std",
+                                 mean, own, std));
+  else
+    reader.pass(key);
+}
+
 // Weights start from a normal distribution, whose deviation is a number of its own.
 void read_start(Reader& reader) {
-  for (const char* key :
-       {"model.init_method", "model.embedding_init_method", "model.output_layer_init_method"}) {
-    if (!reader.has(key)) {
-      reader.consume(key);
-      continue;
-    }
-    const std::string function = target_of(reader, key);
-    if (last_name(function) != "normal_")
-      reader.lose(key, fmt::format("is '{}', not a normal distribution", function));
-  }
   const double all = reader.number("model.init_method_std").value_or(0.02);
   const auto embedding = reader.number("model.embedding_init_method_std");
   if (embedding && *embedding != all)
@@ -150,12 +189,17 @@ void read_start(Reader& reader) {
                 fmt::format("is {}, and init_method_std is {}: the embedding has no standard "
                             "deviation of its own",
                             *embedding, all));
+  const double layers = peek(reader, "model.num_layers", 1);
+  read_draw(reader, "model.init_method", all);
+  read_draw(reader, "model.embedding_init_method", embedding.value_or(all));
+  read_draw(reader, "model.output_layer_init_method", all / std::sqrt(2 * layers));
 }
 
 }  // namespace
 
 void read_bridge_model(Reader& reader, BridgeFlags& flags) {
   read_class(reader);
+  read_layers(reader);
   read_activation(reader, flags);
   read_heads(reader, flags);
   read_length(reader, flags);

@@ -59,10 +59,13 @@ std::string lowered(std::string text) {
 
 const Json* Reader::find(const std::string& key) const {
   const Json* json = value_of(json_, key);
-  return !json || json->is_null() || *json == "auto" ? nullptr : json;
+  return !json || json->is_null() || is_auto(key) ? nullptr : json;
 }
 
 bool Reader::is_auto(const std::string& key) const {
+  const bool by_program =
+      result_.system == System::accelerate || result_.system == System::deepspeed;
+  if (!by_program) return false;
   const Json* json = value_of(json_, key);
   return json && *json == "auto";
 }

@@ -49,7 +49,7 @@ class Reader {
   // The name that the file uses among aliases, or the first if none. Aliases with different values
   // are refused.
   std::string one_of(std::initializer_list<const char*> names);
-  // Whether the value is "auto", which the program fills in.
+  // Whether the value is "auto", which the program fills in (of DeepSpeed and accelerate).
   bool is_auto(const std::string& key) const;
   // Whether the value is one of `values`, in the notation of Passed::values.
   bool says(const std::string& key, std::string_view values) const;

@@ -119,7 +119,6 @@ constexpr Passed checkpoint[] = {
     {"exclude_from_loading", "[]|", other_start},
     {"export_dtype"},
     {"folder"},
-    {"initial_load_in_hf"},
     {"initial_load_in_hf_quantized"},
     {"initial_load_model_only"},
     {"initial_load_model_weights_only"},

@@ -163,6 +163,10 @@ void read_batch(Reader& reader, const Age& age, const Degrees& d) {
   if (local < 1) reader.refuse(key, fmt::format("is {}, not a number of samples", local));
   reader.set("train.micro_batch_size", micro_batch(reader, age, d, local, key), key);
   const std::int64_t global = reader.count("training.global_batch_size").value_or(-1);
+  if (global == 0)
+    reader.refuse(
+        "training.global_batch_size",
+        "is 0, neither a number of samples nor negative (local_batch_size on every rank)");
   if (global < 1 && d.shards == 0)
     return reader.lose("training.global_batch_size",
                        "depends on the number of ranks: add --ranks N");

@@ -109,6 +109,25 @@ void read_torchtitan_rates(Reader& reader, const Age& age, const std::string& lr
   read_schedule(reader, age, steps, lr);
 }
 
+namespace {
+
+// Weights that a new run begins with: those of a path, or those of Hugging Face's folder.
+void read_start(Reader& reader, bool enabled) {
+  const std::string path = "checkpoint.initial_load_path", hf = "checkpoint.initial_load_in_hf";
+  const std::string from = reader.text(path).value_or("");
+  const bool of_hf = reader.flag(hf).value_or(false);
+  reader.pass(hf);
+  if (!from.empty())
+    reader.lose(path, fmt::format("is '{}': import it with `trireme convert --from {}`", from,
+                                  of_hf ? "hf" : "dcp"));
+  else if (of_hf && enabled)
+    reader.lose(hf,
+                "is true, so that the training begins with the weights in hf_assets_path: "
+                "import them with `trireme convert --from hf`");
+}
+
+}  // namespace
+
 void read_torchtitan_checkpoint(Reader& reader, const Age& age) {
   const std::string on = reader.one_of({"checkpoint.enable", "checkpoint.enable_checkpoint"});
   const std::string interval =
@@ -121,9 +140,7 @@ void read_torchtitan_checkpoint(Reader& reader, const Age& age) {
   if (mode != "disabled" && mode != "async" && mode != "async_with_pinned_mem")
     reader.refuse("checkpoint.async_mode",
                   fmt::format("is '{}', not disabled, async or async_with_pinned_mem", mode));
-  if (const auto from = reader.text("checkpoint.initial_load_path"); from && !from->empty())
-    reader.lose("checkpoint.initial_load_path",
-                fmt::format("is '{}': import it with `trireme convert --from dcp`", *from));
+  read_start(reader, enabled);
   if (!enabled) {
     for (const std::string& key :
          {interval, std::string("checkpoint.keep_latest_k"), std::string("checkpoint.async_mode")})

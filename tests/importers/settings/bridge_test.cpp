@@ -1,4 +1,5 @@
 // Configurations that Megatron-Bridge saved: flags of Megatron-LM under the names of their fields.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -55,20 +56,79 @@ TEST_F(Bridge, AttentionStaysWithinDocumentsOnlyWithAMask) {
           .data.reset_attention_mask);
 }
 
-// The values of mixed_precision replace the optimizer's.
+// The values of mixed_precision replace the optimizer's, given or not.
 TEST_F(Bridge, LossScalesAreThoseOfMixedPrecision) {
   std::map<std::string, std::string> values = {{"mixed_precision.bf16", "false"},
                                                {"mixed_precision.fp16", "true"},
+                                               {"mixed_precision.loss_scale_window", "500"},
                                                {"optimizer.fp16", "true"},
-                                               {"optimizer.hysteresis", "3"},
-                                               {"optimizer.loss_scale_window", "500"}};
-  EXPECT_EQ(value(with(values), "optimizer.hysteresis"), "3");
+                                               {"optimizer.hysteresis", "3"}};
+  EXPECT_EQ(value(with(values), "optimizer.hysteresis"), "2");
   values["mixed_precision.hysteresis"] = "5";
   const SettingsFile file = with(values);
   EXPECT_EQ(lost(file), "");
   EXPECT_EQ(value(file, "optimizer.hysteresis"), "5");
   EXPECT_EQ(config(file).optimizer.loss_scale_window, 500);
+  values["mixed_precision"] = "null";
+  values["model.fp16"] = "true";
+  std::erase_if(values, [](const auto& one) { return one.first.starts_with("mixed_precision."); });
+  EXPECT_EQ(value(with(values), "optimizer.hysteresis"), "3");
   EXPECT_THAT(lost(with({{"mixed_precision", "\"fp16_mixed\""}})), HasSubstr("mixed_precision"));
+}
+
+// Without `mixed_precision`, each section has a type of its own.
+TEST_F(Bridge, TypesMustAgree) {
+  std::map<std::string, std::string> values = {
+      {"mixed_precision", "null"}, {"model.bf16", "true"}, {"optimizer.bf16", "true"}};
+  EXPECT_EQ(lost(with(values)), "");
+  values["optimizer.bf16"] = "false";
+  EXPECT_THAT(lost(with(values)),
+              HasSubstr("optimizer.bf16 is false, but model.bf16 is true: the two must agree"));
+  const std::string bf16 = "{\"_target_\": \"torch.bfloat16\"}";
+  EXPECT_THAT(lost(with({{"mixed_precision", "null"}, {"model.params_dtype", bf16}})),
+              HasSubstr("model.params_dtype is bf16, but the model computes in fp32"));
+  EXPECT_EQ(lost(with({{"model.params_dtype", "{\"_target_\": \"torch.float16\"}"}})), "");
+}
+
+// A function that builds equal layers reads neither of them.
+TEST_F(Bridge, LayersAreThoseThatTheirFunctionBuilds) {
+  const std::string spec = "model.transformer_layer_spec";
+  std::map<std::string, std::string> values = {
+      {"model.num_moe_experts", "4"},
+      {"model.moe_layer_freq", "[0, 1]"},
+      {spec, "{\"_target_\": \"megatron.bridge.models.gpt_provider.default_layer_spec\"}"}};
+  EXPECT_THAT(lost(with(values)),
+              HasSubstr("model.moe_layer_freq has no effect with default_layer_spec"));
+  values[spec] =
+      "{\"_target_\": \"megatron.core.models.gpt.gpt_layer_specs.get_gpt_decoder_block_spec\"}";
+  values["model.use_transformer_engine_full_layer_spec"] = "true";
+  EXPECT_EQ(lost(with(values)), "");
+  EXPECT_EQ(value(with(values), "moe.layers"), "[1]");
+}
+
+// Saved functions keep their numbers when a field changes.
+TEST_F(Bridge, WeightsAreDrawnAsTheirFunctionsSay) {
+  const auto normal = [](const char* std) {
+    return fmt::format("{{\"_target_\": \"torch.nn.init.normal_\", \"mean\": 0.0, \"std\": {}}}",
+                       std);
+  };
+  EXPECT_EQ(lost(with({{"model.init_method", normal("0.02")},
+                       {"model.output_layer_init_method", normal("0.01")}})),
+            "");
+  EXPECT_THAT(
+      lost(with({{"model.init_method", normal("0.02")}, {"model.init_method_std", "0.01"}})),
+      HasSubstr("model.init_method draws with a mean of 0 and a standard deviation of 0.02"));
+}
+
+// GELU without a fused kernel is exact, and fusion is off unless it is asked for.
+TEST_F(Bridge, GeluIsExactUnlessFused) {
+  std::map<std::string, std::string> values = {
+      {"model.activation_func._target_", "\"torch._C._nn.gelu\""},
+      {"model.gated_linear_unit", "false"},
+      {"model.add_bias_linear", "true"}};
+  EXPECT_EQ(value(with(values), "model.activation"), "\"gelu_erf\"");
+  values["model.bias_activation_fusion"] = "true";
+  EXPECT_EQ(value(with(values), "model.activation"), "\"gelu_tanh\"");
 }
 
 TEST_F(Bridge, WhatIsNotUnderstoodIsNamed) {

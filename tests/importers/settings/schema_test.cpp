@@ -111,7 +111,10 @@ std::string changes(const SettingsFile& with, const SettingsFile& without) {
 // In the words of a row; "" for a key that was dropped without a word.
 std::string seen(const SchemaRow& row, const Values& base, const std::string& name) {
   Values without = base;
-  for (const auto& [key, value] : row.besides) without[key] = value;
+  for (const auto& [key, value] : row.besides) {
+    std::erase_if(without, [&](const auto& one) { return one.first.starts_with(key + "."); });
+    without[key] = value;
+  }
   Values with = without;
   without.erase(row.key);
   std::erase_if(with, [&](const auto& one) { return one.first.starts_with(row.key + "."); });
