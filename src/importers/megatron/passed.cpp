@@ -31,7 +31,7 @@ std::string switched_on(const Json& json, const std::string& path) {
   if (!json.is_object()) return "";
   for (const auto& [name, value] : json.items()) {
     const std::string key = path + "." + name;
-    if (name == "enabled" && !value.is_null() && !is_one_of(value, "false|0|no|auto")) return key;
+    if (name == "enabled" && !value.is_null() && !is_one_of(value, "false|0|no")) return key;
     if (const std::string inner = switched_on(value, key); !inner.empty()) return inner;
   }
   return "";

@@ -65,6 +65,9 @@ void read_blend(Reader& reader, BridgeFlags& flags, const char* flag, const std:
     reader.refuse(from, fmt::format("is {}, not a list of paths and weights", reader.shown(from)));
   if (!reader.has(key)) return;
   const std::vector<std::string> paths = reader.list(key + ".0"), weights = reader.list(key + ".1");
+  if (reader.is_there(key + ".2"))
+    reader.refuse(key,
+                  fmt::format("is {}, not a list of paths and one of weights", reader.shown(key)));
   if (!weights.empty() && weights.size() != paths.size())
     reader.refuse(key, fmt::format("has {} paths and {} weights", paths.size(), weights.size()));
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -143,13 +146,41 @@ void read_kept(Reader& reader) {
     reader.pass(key);
 }
 
+// Another class of a section has fields or code of its own.
+void read_classes(Reader& reader) {
+  for (const auto& [section, known] : {std::pair{"checkpoint", "CheckpointConfig"},
+                                       {"ddp", "DistributedDataParallelConfig"},
+                                       {"mixed_precision", "MixedPrecisionConfig"},
+                                       {"optimizer", "OptimizerConfig"},
+                                       {"scheduler", "SchedulerConfig"},
+                                       {"tokenizer", "TokenizerConfig"},
+                                       {"train", "TrainingConfig"}}) {
+    const std::string key = fmt::format("{}._target_", section);
+    const std::string target = reader.text(key).value_or(known);
+    if (target.substr(target.rfind('.') + 1) != known)
+      reader.lose(
+          key, fmt::format("is '{}', not {}: it may do more than its fields say", target, known));
+  }
+}
+
+bool is_on(const Reader& reader, const BridgeDependent& row) {
+  if (!row.on) return true;
+  const Json* on = reader.json_at(row.on);
+  if (row.word) return on && plain_value(*on).find(row.word) != std::string::npos;
+  return reader.has(row.on) && !reader.says(row.on, "false|0");
+}
+
 bool is_idle(const Reader& reader, const std::string& key) {
   return std::ranges::any_of(bridge_dependents(), [&](const BridgeDependent& row) {
-    if (!key.starts_with(row.prefix) || key == row.on) return false;
-    const Json* on = reader.json_at(row.on);
-    if (row.word) return !on || plain_value(*on).find(row.word) == std::string::npos;
-    return !reader.has(row.on) || reader.says(row.on, "false|0");
+    return key.starts_with(row.prefix) && key != row.on && !is_on(reader, row);
   });
+}
+
+// Other files than saved ones may be incomplete.
+void expect_keys(const Reader& reader) {
+  for (const BridgeDependent& row : needed_bridge_keys())
+    if (is_on(reader, row) && !reader.is_there(row.prefix))
+      reader.refuse(row.prefix, "is missing, but Megatron-Bridge saves it");
 }
 
 void read_named(Reader& reader, BridgeFlags& flags) {
@@ -254,6 +285,8 @@ std::string BridgeFlags::origin(const std::string& flag) const {
 void read_bridge(Reader& reader, std::int64_t ranks) {
   reader.consume("_target_");
   BridgeFlags flags(reader);
+  read_classes(reader);
+  expect_keys(reader);
   read_bridge_precision(reader, flags);
   pass_bridge_keys(reader);
   read_bridge_model(reader, flags);

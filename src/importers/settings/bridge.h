@@ -19,14 +19,17 @@ struct BridgeFlag {
 
 // Keys with a prefix that have an effect only if another key is set, or contains a word.
 struct BridgeDependent {
-  const char *prefix, *on, *word = nullptr;
+  const char *prefix, *on = nullptr, *word = nullptr;
 };
 
 std::span<const BridgeFlag> bridge_flags();
 std::span<const BridgeDependent> bridge_dependents();
+// Keys that must be there, if they have an effect.
+std::span<const BridgeDependent> needed_bridge_keys();
 
 // Handles keys without a flag: those without effect on results, and the effects of other values.
 void pass_bridge_keys(Reader& reader);
+std::span<const PassedSection> passed_bridge_keys();
 
 // The flags of Megatron-LM that a configuration amounts to, and the keys that they are from.
 class BridgeFlags {

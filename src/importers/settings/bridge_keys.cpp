@@ -42,6 +42,7 @@ constexpr BridgeDependent dependents[] = {
     {"mixed_precision.loss_scale", "mixed_precision.fp16"},
     {"mixed_precision.min_loss_scale", "mixed_precision.fp16"},
     {"mixed_precision.num_layers_at_", "mixed_precision.fp8"},
+    {"model.cpu_offloading_weights", "model.cpu_offloading"},
     {"model.dsa_", "model.experimental_attention_variant"},
     {"model.expert_tensor_parallel_size", "model.num_moe_experts"},
     {"model.first_last_layers_bf16", "model.fp8"},
@@ -55,6 +56,7 @@ constexpr BridgeDependent dependents[] = {
     {"model.moe_token_drop_policy", "model.moe_expert_capacity_factor"},
     {"model.mtp_", "model.mtp_num_layers"},
     {"model.num_layers_at_", "model.fp8"},
+    {"model.offload_modules", "model.fine_grained_activation_offloading"},
     {"model.qk_clip_", "model.qk_clip"},
     {"model.q_lora_rank", "model.multi_latent_attention"},
     {"model.qk_head_dim", "model.multi_latent_attention"},
@@ -68,22 +70,51 @@ constexpr BridgeDependent dependents[] = {
     {"optimizer.min_loss_scale", "optimizer.fp16"},
     {"optimizer.muon_", "optimizer.optimizer", "muon"},
     {"optimizer.optimizer_offload_fraction", "optimizer.optimizer_cpu_offload"},
-    {"tokenizer.tiktoken_", "tokenizer.tiktoken_pattern"},
+    {"tokenizer.tiktoken_", "tokenizer.tokenizer_type", "TikTok"},
 };
+
+// Keys whose default depends on the class, or differs from that of the flag.
+constexpr BridgeDependent needed[] = {
+    {"dataset.split", "dataset.blend"},
+    {"model.add_bias_linear"},
+    {"model.add_qkv_bias"},
+    {"model.attention_dropout"},
+    {"model.ffn_hidden_size"},
+    {"model.hidden_dropout"},
+    {"model.init_method_std"},
+    {"model.kv_lora_rank", "model.multi_latent_attention"},
+    {"model.layernorm_epsilon"},
+    {"model.moe_aux_loss_coeff", "model.num_moe_experts"},
+    {"model.moe_layer_freq", "model.num_moe_experts"},
+    {"model.moe_router_pre_softmax", "model.num_moe_experts"},
+    {"model.moe_router_score_function", "model.num_moe_experts"},
+    {"model.moe_router_topk", "model.num_moe_experts"},
+    {"model.normalization"},
+    {"model.num_query_groups"},
+    {"model.position_embedding_type"},
+    {"model.q_lora_rank", "model.multi_latent_attention"},
+    {"model.qk_layernorm"},
+    {"model.rope_scaling_factor", "model.rope_scaling"},
+    {"model.rotary_base"},
+    {"model.rotary_percent"},
+    {"model.rotary_scaling_factor", "model.multi_latent_attention"},
+    {"model.seq_length"},
+    {"model.share_embeddings_and_output_weights"},
+    {"optimizer.muon_momentum", "optimizer.optimizer", "muon"}};
 
 constexpr const char* own_kernels = "other kernels may compute something else";
 constexpr const char* other_model = "a model of another kind";
 
 // clang-format off
 constexpr Passed model[] = {
-    {"account_for_embedding_in_pipeline_split"}, {"account_for_loss_in_pipeline_split"},
+    
     {"activation_func_fp8_input_store"}, {"apply_query_key_layer_scaling"}, {"apply_rope_fusion"},
     {"async_tensor_model_parallel_allreduce"}, {"attention_backend"},
     {"attention_softmax_in_fp32"}, {"autocast_dtype"}, {"barrier_with_L1_time"},
     {"batch_invariant_mode"}, {"batch_p2p_comm"}, {"batch_p2p_sync"},
     {"bias_dropout_add_fusion"}, {"bias_dropout_fusion"}, {"cache_mla_latents"},
     {"clone_scatter_output_in_embedding"}, {"config_logger_dir"}, {"cpu_offloading_activations"},
-    {"cpu_offloading_double_buffering"}, {"cpu_offloading_weights"},
+    {"cpu_offloading_double_buffering"}, 
     {"cross_entropy_fusion_impl"}, {"cross_entropy_loss_fusion"},
     {"cuda_graph_impl"}, {"cuda_graph_retain_backward_graph"}, {"cuda_graph_scope"},
     {"cuda_graph_use_single_mempool"}, {"cuda_graph_warmup_steps"},
@@ -92,8 +123,8 @@ constexpr Passed model[] = {
     {"disable_parameter_transpose_cache"}, {"enable_autocast", "false", own_kernels},
     {"enable_cuda_graph"}, {"ep_overlap_early_attn_memory_release"}, {"external_cuda_graph"},
     {"finalize_model_grads_func", "", own_kernels},
-    {"fine_grained_activation_offloading"}, {"flash_decode"}, {"fp4_quantizer_factory"},
-    {"fp8_quantizer_factory"}, {"fused_single_qkv_rope"}, {"grad_scale_func", "", own_kernels},
+    {"flash_decode"}, {"fp4_quantizer_factory"},
+    {"fused_single_qkv_rope"}, {"grad_scale_func", "", own_kernels},
     {"grad_sync_func"}, {"gradient_accumulation_fusion"}, {"hetereogenous_dist_checkpoint"},
     {"heterogeneous_block_specs", "false", "layers differ from each other"}, {"hf_model_id"},
     
@@ -104,7 +135,7 @@ constexpr Passed model[] = {
     {"memory_efficient_layer_norm"}, {"microbatch_group_size_per_vp_stage"},
     {"min_offloaded_tensor_size"}, {"mlp_chunks_for_prefill"}, {"moe_router_fusion"},
     {"mtp_enabled"}, {"no_sync_func"}, {"num_microbatches_with_partial_activation_checkpoints"},
-    {"offload_modules"}, {"overlap_moe_expert_parallel_comm"}, {"overlap_p2p_comm"},
+    {"overlap_moe_expert_parallel_comm"}, {"overlap_p2p_comm"},
     {"overlap_p2p_comm_warmup_flush"}, {"parallel_output"}, {"param_sync_func"}, {"params_dtype"},
     {"perform_initialization", "true", "weights would not be initialized"},
     {"persist_layer_norm"}, {"pipeline_dtype"}, {"pipeline_model_parallel_comm_backend"},
@@ -156,8 +187,8 @@ constexpr Passed ddp[] = {
 };
 
 constexpr Passed scheduler[] = {
-    {"lr_decay_steps"}, {"lr_warmup_steps"}, {"override_opt_param_scheduler"},
-    {"use_checkpoint_opt_param_scheduler"}, {"wd_incr_steps"}, {"wsd_decay_steps"},
+    {"lr_decay_steps"}, {"lr_warmup_steps"}, 
+    {"wd_incr_steps"}, {"wsd_decay_steps"},
 };
 
 constexpr Passed train[] = {
@@ -180,8 +211,8 @@ constexpr Passed dataset[] = {
 };
 
 constexpr Passed checkpoint[] = {
-    {"ckpt_assume_constant_structure"}, {"ckpt_convert_format"}, {"ckpt_convert_save"},
-    {"ckpt_format"}, {"ckpt_step"}, {"dist_ckpt_optim_fully_reshardable"},
+    {"ckpt_assume_constant_structure"}, 
+    {"ckpt_format"}, {"dist_ckpt_optim_fully_reshardable"},
     {"dist_ckpt_strictness"}, {"distrib_optim_fully_reshardable_mem_efficient"},
     {"exit_on_missing_checkpoint"}, {"fully_parallel_load"}, {"fully_parallel_save"},
     {"load_main_params_from_ckpt"}, {"load_rng"}, {"replication"},
@@ -208,6 +239,11 @@ constexpr Passed narrow[] = {
 };
 // clang-format on
 
+constexpr PassedSection passed[] = {
+    {"model.", model},           {"optimizer.", optimizer}, {"ddp.", ddp},
+    {"scheduler.", scheduler},   {"train.", train},         {"dataset.", dataset},
+    {"checkpoint.", checkpoint}, {"tokenizer.", tokenizer}, {"mixed_precision.", mixed_precision}};
+
 }  // namespace
 
 std::span<const BridgeFlag> bridge_flags() {
@@ -218,17 +254,17 @@ std::span<const BridgeDependent> bridge_dependents() {
   return dependents;
 }
 
+std::span<const BridgeDependent> needed_bridge_keys() {
+  return needed;
+}
+
+std::span<const PassedSection> passed_bridge_keys() {
+  return passed;
+}
+
 void pass_bridge_keys(Reader& reader) {
-  reader.pass("model.", model);
+  for (const auto& [prefix, rows] : passed) reader.pass(prefix, rows);
   if (reader.has("model.num_moe_experts")) reader.pass("model.", experts);
-  reader.pass("optimizer.", optimizer);
-  reader.pass("ddp.", ddp);
-  reader.pass("scheduler.", scheduler);
-  reader.pass("train.", train);
-  reader.pass("dataset.", dataset);
-  reader.pass("checkpoint.", checkpoint);
-  reader.pass("tokenizer.", tokenizer);
-  reader.pass("mixed_precision.", mixed_precision);
   for (const std::string section : {"model.", "mixed_precision."})
     if (reader.has(section + "fp8") && !reader.is_read(section + "fp8"))
       reader.pass(section, narrow);

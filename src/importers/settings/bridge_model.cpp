@@ -102,7 +102,7 @@ void read_activation(Reader& reader, BridgeFlags& flags) {
   const bool fused = reader.flag(fusion).value_or(false);
   if (name != "gelu") reader.pass(fusion);
   if (!reader.has("model.ffn_hidden_size"))
-    reader.refuse("model.ffn_hidden_size", "is missing, but Megatron-Bridge saves it");
+    reader.refuse("model.ffn_hidden_size", "is null, but Megatron-Bridge saves a number");
   if (name == "silu" && gated) {
     flags.turn_on("--swiglu", key);
   } else if (name == "quick_gelu" && gated) {
@@ -132,7 +132,7 @@ void read_heads(Reader& reader, BridgeFlags& flags) {
 void read_length(Reader& reader, BridgeFlags& flags) {
   const std::string key = "model.seq_length";
   const auto length = reader.count(key);
-  if (!length) reader.refuse(key, "is missing, but Megatron-Bridge saves it");
+  if (!length) reader.refuse(key, "is null, but Megatron-Bridge saves a number");
   flags.give_value("--seq-length", key);
   flags.give_value("--max-position-embeddings", key);
   const auto sample = reader.count("dataset.sequence_length");

@@ -93,7 +93,6 @@ void read_bridge_precision(Reader& reader, BridgeFlags& flags) {
     flags.turn_on("--accumulate-allreduce-grads-in-fp32", key);
     return flags.turn_on("--bf16", key);
   }
-  reader.consume(key + "._target_");
   if (!replaced) reader.consume(key);
   const std::string from = replaced ? key + "." : "model.";
   const bool bf16 = reader.flag(from + "bf16").value_or(false);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -42,6 +43,30 @@ std::string short_text(const Json& value) {
   const std::string cut = text.size() <= 60 ? text : text.substr(0, 57) + "...";
   return value.is_string() ? "'" + cut + "'" : cut;
 }
+
+// Keys whose "auto" transformers' Trainer or accelerate replaces by a value of the program.
+constexpr std::array filled_in{"bf16.enabled",
+                               "bfloat16.enabled",
+                               "deepspeed_config.gradient_accumulation_steps",
+                               "deepspeed_config.gradient_clipping",
+                               "fp16.enabled",
+                               "gradient_accumulation_steps",
+                               "gradient_clipping",
+                               "optimizer.params.betas",
+                               "optimizer.params.eps",
+                               "optimizer.params.lr",
+                               "optimizer.params.weight_decay",
+                               "scheduler.params.total_num_steps",
+                               "scheduler.params.warmup_max_lr",
+                               "scheduler.params.warmup_min_lr",
+                               "scheduler.params.warmup_num_steps",
+                               "train_batch_size",
+                               "train_micro_batch_size_per_gpu",
+                               "zero_optimization.offload_optimizer.device",
+                               "zero_optimization.offload_optimizer.nvme_path",
+                               "zero_optimization.offload_param.device",
+                               "zero_optimization.offload_param.nvme_path",
+                               "zero_optimization.stage"};
 
 // Keys and values of the file are written in comments, which they must not terminate.
 std::string in_one_line(std::string text) {
@@ -171,7 +196,9 @@ void Reader::pass(const std::string& prefix, std::span<const Passed> keys) {
     const std::string key = prefix + row.key;
     consume(key);
     const Json* json = find(key);
-    if (json && row.values && !is_one_of(*json, row.values)) {
+    if (is_auto(key) && row.values && !is_one_of("auto", row.values)) {
+      autos_.insert(key);
+    } else if (json && row.values && !is_one_of(*json, row.values)) {
       lose(key, fmt::format("is {}: {}", shown(key), row.otherwise));
     } else if (is_there(key)) {
       result_.passed.push_back(key);
@@ -193,6 +220,7 @@ void Reader::pass_if_off(const std::string& section, const std::string& otherwis
   consume_section(section);
   const Json* json = find(section);
   if (!json) return;
+  if (!json->is_object()) return lose(section, fmt::format("is {}, not a table", shown(section)));
   const std::string on = switched_on(*json, section);
   if (!on.empty()) return lose(on, fmt::format("is {}: {}", shown(on), otherwise));
   result_.passed.push_back(section);
@@ -278,7 +306,9 @@ void Reader::lose_others() {
   visit(json_, "");
   for (const std::string& key : autos_) {
     const auto& notes = result_.translation.notes;
-    if (std::ranges::find(notes, key, &megatron::Note::flag) == notes.end())
+    if (std::ranges::find(filled_in, key) == filled_in.end())
+      lose(key, "is 'auto', which neither transformers nor accelerate fills in here: give a value");
+    else if (std::ranges::find(notes, key, &megatron::Note::flag) == notes.end())
       note(key, "is 'auto', which the program fills in: set its value explicitly");
   }
 }

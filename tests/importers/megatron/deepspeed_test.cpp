@@ -112,7 +112,7 @@ TEST(Deepspeed, FillsWhatFlagsDoNotSay) {
     if (path != "ds.json") return std::nullopt;
     return R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, // a comment
                "gradient_clipping": 0.5, "zero_optimization": {"stage": 2},
-               "bf16": {"enabled": false}, "steps_per_print": "auto",
+               "bf16": {"enabled": false},
                "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 12}})";
   };
   const auto read = [&](const std::string& more) {
@@ -189,11 +189,14 @@ TEST(Deepspeed, ContradictionsNameFlagAndKey) {
       {R"({"data_efficiency": {"enabled": "yes"}})", "",
        "data_efficiency.enabled in ds.json is the string \"yes\", not true or false"},
       {R"({"train_batch_size": 16, "train_batch_size": 8})", "", "train_batch_size"},
+      {R"({"zero_optimization": {"stage": "auto"}})", "",
+       "zero_optimization.stage in ds.json is the string \"auto\": only transformers and "
+       "accelerate fill it in"},
   };
   for (const auto& [json, flags, message] : cases)
     EXPECT_THAT(deepspeed_refusal(json, flags), HasSubstr(message)) << json;
-  EXPECT_EQ(deepspeed_refusal(R"({"train_batch_size": "auto", "bf16": {"enabled": true},
-                                  "fp16": {"enabled": "auto"}, "data_efficiency": null,
+  EXPECT_EQ(deepspeed_refusal(R"({"train_batch_size": null, "bf16": {"enabled": true},
+                                  "fp16": {"enabled": null}, "data_efficiency": null,
                                   "zero_optimization": {"offload_optimizer": {"device": "none"}},
                                   "gradient_clipping": 1.0, "gradient_accumulation_steps": 1})",
                               "--bf16 --clip-grad 1.0"),

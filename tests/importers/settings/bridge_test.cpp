@@ -19,7 +19,7 @@ using testing::Not;
 
 class Bridge : public Settings {
  protected:
-  // The small file with other values, as JSON, which is YAML as well.
+  // The small file with other values ("": without the key), as JSON, which is YAML as well.
   SettingsFile with(const std::map<std::string, std::string>& values) const {
     return read("run_config.yaml", text_of(values), 8);
   }
@@ -31,6 +31,8 @@ class Bridge : public Settings {
   static std::string text_of(const std::map<std::string, std::string>& values) {
     auto all = bridge_file();
     for (const auto& [key, value] : values) {
+      if (value.empty()) all.erase(key);
+      if (value.empty()) continue;
       std::erase_if(all, [&](const auto& one) { return one.first.starts_with(key + "."); });
       all[key] = value;
     }
@@ -215,6 +217,7 @@ TEST_F(Bridge, OtherModelsAndDataAreLost) {
         {"model._target_", "\"a.LlamaModelProviderOfMine\"", "more than their fields say"},
         {"model.transformer_layer_spec._target_", "\"mine.layers\"", "layers of its own"},
         {"dataset._target_", "\"mine.Dataset\"", "only Megatron's indexed datasets"},
+        {"optimizer._target_", "\"mine.OptimizerConfig2\"", "not OptimizerConfig"},
         {"peft", "{\"dim\": 8}", "only adapters are trained"},
         {"optimizer_config_override_provider._target_", "\"mine.Rates\"", "rates of their own"},
         {"model.init_method._target_", "\"torch.nn.init.xavier_uniform_\"", "normal"},
@@ -228,10 +231,19 @@ TEST_F(Bridge, OtherModelsAndDataAreLost) {
 TEST_F(Bridge, SizesMustAgree) {
   EXPECT_THAT(refusal_with({{"dataset.sequence_length", "32"}}),
               HasSubstr("dataset.sequence_length is 32, and model.seq_length is 64"));
-  EXPECT_THAT(refusal_with({{"model.seq_length", "null"}}), HasSubstr("is missing"));
-  EXPECT_THAT(refusal_with({{"model.ffn_hidden_size", "null"}}), HasSubstr("is missing"));
+  EXPECT_THAT(refusal_with({{"model.seq_length", "null"}}), HasSubstr("is null"));
+  EXPECT_THAT(refusal_with({{"model.ffn_hidden_size", "null"}}), HasSubstr("is null"));
   EXPECT_THAT(refusal_with({{"dataset.blend", "[[\"a\", \"b\"], [0.5]]"}}),
               HasSubstr("has 2 paths and 1 weights"));
+}
+
+// Defaults of a class are its own, and some differ from those of the flags.
+TEST_F(Bridge, KeysWithDefaultsOfTheirOwnMustBeThere) {
+  EXPECT_THAT(refusal_with({{"model.normalization", ""}}),
+              HasSubstr("model.normalization is missing, but Megatron-Bridge saves it"));
+  EXPECT_EQ(lost(with({{"model.rope_scaling_factor", ""}})), "");
+  EXPECT_THAT(refusal_with({{"model.rope_scaling_factor", ""}, {"model.rope_scaling", "true"}}),
+              HasSubstr("model.rope_scaling_factor is missing"));
 }
 
 TEST_F(Bridge, BlendsAreWeighed) {
@@ -255,6 +267,26 @@ TEST_F(Bridge, VocabularyIsTheModels) {
 TEST(BridgeTable, ItsFlagsAreMegatrons) {
   for (const BridgeFlag& row : bridge_flags())
     EXPECT_NE(megatron::find_flag(row.flag), nullptr) << row.flag;
+}
+
+// Keys that the optimizer, the data or the precision repeat, and what is read elsewhere.
+constexpr std::string_view read_elsewhere[] = {
+    "bf16",       "context_parallel_size",        "fp16",
+    "fp8_recipe", "make_vocab_size_divisible_by", "max_position_embeddings"};
+
+// What the flag of the same name refuses or carries over, its key may not pass.
+TEST(BridgeTable, PassedKeysAreNoFlagsThatMatter) {
+  for (const auto& [prefix, rows] : passed_bridge_keys())
+    for (const Passed& row : rows) {
+      std::string name = row.key;
+      std::ranges::replace(name, '_', '-');
+      const bool elsewhere = std::ranges::find(read_elsewhere, row.key) != std::end(read_elsewhere);
+      if (row.values || elsewhere) continue;
+      for (const char* start : {"--", "--no-"}) {
+        const megatron::Flag* flag = megatron::find_flag(start + name);
+        EXPECT_TRUE(!flag || flag->fate == megatron::Fate::ignored) << prefix << row.key;
+      }
+    }
 }
 
 }  // namespace

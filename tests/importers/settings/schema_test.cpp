@@ -116,10 +116,13 @@ std::string seen(const SchemaRow& row, const Values& base, const std::string& na
     without[key] = value;
   }
   Values with = without;
+  const Values whole = without;
   without.erase(row.key);
   std::erase_if(with, [&](const auto& one) { return one.first.starts_with(row.key + "."); });
   with[row.key] = row.value;
-  const SchemaOutcome now = outcome_of(with, name), before = outcome_of(without, name);
+  const SchemaOutcome now = outcome_of(with, name);
+  SchemaOutcome before = outcome_of(without, name);
+  if (!before.refused.empty()) before = outcome_of(whole, name);  // the key must be there
   if (!now.refused.empty()) {
     const std::string last = row.key.substr(row.key.rfind('.') + 1);
     return now.refused.find(last) == std::string::npos ? "" : "refused";

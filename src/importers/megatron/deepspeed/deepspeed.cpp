@@ -52,7 +52,7 @@ const Json& at(const Json& json, const char* first, const char* second) {
   return at(at(json, first), second);
 }
 
-// DeepSpeed's callers fill in "auto" values as they do for absent keys.
+// "auto" is refused with the rest.
 bool is_absent(const Json& value) {
   return value.is_null() || value == "auto";
 }

@@ -68,6 +68,16 @@ class Rest {
     }
   }
 
+  // Megatron-DeepSpeed passes its file as it is to DeepSpeed, which splits layers by itself.
+  void refuse_autos(const Json& json, const std::string& path) {
+    for (const auto& [name, value] : json.items()) {
+      const std::string key = path + name;
+      if (value.is_object()) refuse_autos(value, key + ".");
+      if (value == "auto" && key != "pipeline.stages")
+        refuse(key, json_shown(value), "only transformers and accelerate fill it in: give a value");
+    }
+  }
+
   void refuse_unknown(const std::string& key, const Json& value) {
     refuse(key, json_shown(value), "unknown to Trireme: remove it if it has no meaning");
   }
@@ -114,6 +124,7 @@ bool is_off(const Json& json, const std::string& key) {
 void read_deepspeed_rest(Draft& draft, const std::string& path, const Json& json,
                          std::span<const std::string_view> known) {
   Rest rest(draft, path);
+  rest.refuse_autos(json, "");
   for (const auto& [name, value] : json.items())
     if (name.find('.') != name.npos) rest.refuse_unknown(name, value);  // not a path
   for (const std::string& key : json_other_keys(json, known)) {
