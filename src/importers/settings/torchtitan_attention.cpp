@@ -86,7 +86,7 @@ std::int64_t read_inner(Reader& reader, const std::string& key) {
   reader.consume(window);
   if (!reader.is_there(window)) return 0;
   const auto before = reader.count(window + ".0"), after = reader.count(window + ".1");
-  if (!before || after != 0)
+  if (!before || after != 0 || reader.is_there(window + ".2"))
     reader.refuse(window, fmt::format("is {}, not [positions, 0]", reader.shown(window)));
   reader.result().passed.push_back(window);
   return *before < 0 ? 0 : *before + 1;

@@ -11,9 +11,11 @@ namespace {
 void read_groups(Reader& reader, const std::string& key, std::int64_t top_k) {
   const std::string all = key + ".num_expert_groups", used = key + ".num_limited_groups";
   const auto groups = reader.count(all), limit = reader.count(used);
-  if (!groups) return;
-  if (!limit) reader.refuse(used, fmt::format("is missing, but {} is {}", all, *groups));
-  if (*limit == *groups) return reader.pass(used);
+  if (groups && !limit) reader.refuse(used, fmt::format("is missing, but {} is {}", all, *groups));
+  if (!groups || *limit == *groups) {
+    reader.pass(used);
+    return reader.set("moe.num_groups", std::int64_t{1}, all);
+  }
   if (*limit < 1 || top_k != 2 * *limit)
     return reader.lose(used,
                        fmt::format("is {}: torchtitan ranks a group by its 2 best scores, and "
@@ -91,9 +93,8 @@ void read_routed(Reader& reader, const std::string& key, std::int64_t dim, std::
 // Subtracting the mean of all updates, as torchtitan does, shifts all biases alike.
 void read_balance(Reader& reader, const std::string& key) {
   const auto rate = reader.number(key);
-  if (!rate) return;
-  reader.set("moe.expert_bias", true, key);
-  reader.set("moe.bias_update_rate", *rate, key);
+  reader.set("moe.expert_bias", rate.has_value(), key);
+  if (rate) reader.set("moe.bias_update_rate", *rate, key);
 }
 
 }  // namespace
@@ -119,6 +120,8 @@ void read_torchtitan_experts(Reader& reader, const std::string& key, std::int64_
   read_balance(reader, key + ".load_balance_coeff");
   if (has_module(reader, key + ".shared_experts"))
     read_torchtitan_mlp(reader, key + ".shared_experts", dim, "moe.shared_ffn_hidden_size");
+  else
+    reader.set("moe.shared_ffn_hidden_size", std::int64_t{0}, key + ".shared_experts");
 }
 
 }  // namespace trireme::settings

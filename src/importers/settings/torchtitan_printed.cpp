@@ -16,22 +16,18 @@ void note_converters(Reader& reader) {
               "of training.mixed_precision_param; see [fp8] for 8-bit recipes");
 }
 
-// PyTorch's defaults of arguments that a group does not give.
-struct Defaults {
-  double lr, decay;
-};
-
 void read_group(Reader& reader, const std::string& key, const std::string& name) {
-  const Defaults absent = name == "Adam" ? Defaults{1e-3, 0} : Defaults{1e-3, 1e-2};
+  const double decay = name == "Adam" ? 0 : 1e-2;  // PyTorch's defaults
   const std::string given = key + ".optimizer_kwargs";
   reader.set_text("optimizer.name", lowered(name), key + ".optimizer_name");
   const std::string betas = given + ".betas";
   reader.consume(betas);
+  if (reader.has(betas) && (!reader.has(betas + ".1") || reader.is_there(betas + ".2")))
+    reader.refuse(betas, fmt::format("is {}, not two numbers", reader.shown(betas)));
   reader.set("optimizer.beta1", reader.number(betas + ".0").value_or(0.9), betas);
   reader.set("optimizer.beta2", reader.number(betas + ".1").value_or(0.999), betas);
   reader.set("optimizer.eps", reader.number(given + ".eps").value_or(1e-8), given + ".eps");
-  reader.set("optimizer.weight_decay",
-             reader.number(given + ".weight_decay").value_or(absent.decay),
+  reader.set("optimizer.weight_decay", reader.number(given + ".weight_decay").value_or(decay),
              given + ".weight_decay");
   const Passed rest[] = {{"amsgrad", "false", "the largest second moment is not kept"},
                          {"capturable"},

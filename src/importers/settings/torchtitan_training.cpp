@@ -101,7 +101,8 @@ void set_torchtitan_tokenizer(Reader& reader, const std::string& key, const std:
 
 void read_torchtitan_rates(Reader& reader, const Age& age, const std::string& lr_key) {
   const Steps steps = read_steps(reader);
-  const double lr = reader.number(lr_key).value_or(8e-4);
+  // The optimizer has PyTorch's default if a printed group has none.
+  const double lr = reader.number(lr_key).value_or(age.is_after(printed_since) ? 1e-3 : 8e-4);
   reader.set("optimizer.lr", lr, lr_key);
   const bool oldest = age.is_before(schedule_section) && !reader.is_there("lr_scheduler");
   if (steps.warmup_key == "training.warmup_steps" || oldest)

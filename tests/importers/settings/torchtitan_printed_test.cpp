@@ -197,6 +197,24 @@ TEST_F(PrintedTorchtitan, ModelsThatContradictThemselvesAreRefused) {
               HasSubstr("sliding_window_size is 16"));
 }
 
+// What one layer says and another leaves out.
+TEST_F(PrintedTorchtitan, LayersOfExpertsMustAgree) {
+  const std::string moe = "/model_spec/model/layers/1/moe/";
+  const auto refused_with = [&](const std::string& at, const Json& value, Json json) {
+    json[Json::json_pointer(moe + at)] = value;
+    return refusal_of(json);
+  };
+  EXPECT_THAT(refused_with("load_balance_coeff", 0.003, printed_gpt_oss()),
+              HasSubstr("asks for moe.expert_bias"));
+  EXPECT_THAT(refused_with("shared_experts", nullptr, printed_deepseek(0)),
+              HasSubstr("asks for moe.shared_ffn_hidden_size"));
+  EXPECT_THAT(refused_with("router/num_expert_groups", nullptr, printed_deepseek(0)),
+              HasSubstr("asks for moe.num_groups"));
+  Json json = printed_llama();
+  json[Json::json_pointer("/optimizer/param_groups/0/optimizer_kwargs")].erase("lr");
+  EXPECT_EQ(value(file_of(json), "optimizer.lr"), "0.001");  // PyTorch's default
+}
+
 // The start is another, and by how much.
 TEST_F(PrintedTorchtitan, OtherInitialWeightsAreNoted) {
   Json json = printed_llama();
