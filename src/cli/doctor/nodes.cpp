@@ -94,12 +94,21 @@ void write_good_hosts(const std::vector<std::string>& hosts, const std::set<std:
   write_file_durably(path, good);
 }
 
+// The same words before and after MPI has started.
+void print_unreached(const std::string& host, int rank) {
+  fmt::print(stderr, "bad node {}: rank {}: the other ranks do not reach it\n", host, rank);
+}
+
 // Ends the check before MPI has started.
 void report_unreached(const Reach& reach, const NodesCommand& command) {
   const std::string& own = reach.hosts[static_cast<std::size_t>(reach.rank)];
   if (!reach.hears_most()) {
-    fmt::print(stderr, "bad node {}: rank {}: it received messages from {} of the other {}\n", own,
-               reach.rank, reach.heard() - 1, counted(reach.hosts.size() - 1, "rank"));
+    const auto heard = reach.heard() - 1;
+    if (heard == 0)
+      print_unreached(own, reach.rank);
+    else
+      fmt::print(stderr, "bad node {}: rank {}: it received messages from {} of the other {}\n",
+                 own, reach.rank, heard, counted(reach.hosts.size() - 1, "rank"));
     return;
   }
   std::set<std::string> bad;
@@ -118,7 +127,7 @@ void report_silence(const std::vector<int>& silent, int own, const std::vector<s
   std::set<std::string> bad;
   for (const int rank : suspect_ranks(silent, own, static_cast<int>(hosts.size()))) {
     const std::string& host = hosts[static_cast<std::size_t>(rank)];
-    fmt::print(stderr, "bad node {}: rank {}: the other ranks do not reach it\n", host, rank);
+    print_unreached(host, rank);
     bad.insert(host);
   }
   if (!bad.empty() && !command.hosts.empty()) write_good_hosts(hosts, bad, command.hosts);

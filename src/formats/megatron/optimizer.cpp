@@ -166,12 +166,12 @@ class StatesReader {
     const auto other = std::ranges::find_if(told_, [&](double step) { return step != told_[0]; });
     if (other != told_.end()) {
       fail_input(
-          "'{}': its optimizer took {} steps with one parameter and {} with another, and one "
-          "number was expected; {}",
-          file_->name(), told_[0], *other, way_out);
+          "'{}': its optimizer took {} with one parameter and {} with another, and one number was "
+          "expected; {}",
+          file_->name(), counted(told_[0], "step"), *other, way_out);
     }
     if (const auto steps = whole_count(told_[0])) return *steps;
-    fail_input("'{}' says that its optimizer took {} steps", file_->name(), told_[0]);
+    fail_input("'{}' says that its optimizer took {}", file_->name(), counted(told_[0], "step"));
   }
 
   // The parameters that the group should have, in the model's order.

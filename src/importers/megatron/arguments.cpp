@@ -218,8 +218,7 @@ ModelConfig model_of_arguments(const std::string& where, bool bert, const Argume
   for (const Note& lost : translation.lost) {
     // Flags unrelated to the model may be missing and are ignored here.
     if (!lost.flag.starts_with("--")) continue;
-    fail_input("'{}': its arguments describe {}, which is not supported: {}", where, lost.flag,
-               lost.text);
+    fail_input("'{}': its arguments describe {}: {}", where, lost.flag, lost.text);
   }
   return to_config(translation).model;
 }

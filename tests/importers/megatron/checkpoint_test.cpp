@@ -222,7 +222,7 @@ TEST_F(Megatron, WhatOurModelsDoNotHaveIsRefused) {
   EXPECT_THAT(argument("softmax_type", {std::string("off-by-one")}), HasSubstr("softmax"));
   EXPECT_EQ(argument("softmax_type", {std::string("vanilla")}), "accepted");
   EXPECT_THAT(argument("no_rope_freq", {std::int64_t{2}}),
-              HasSubstr("--no-rope-freq, which is not supported: it removes positions"));
+              HasSubstr("describe --no-rope-freq: it removes positions"));
   EXPECT_THAT(argument("rotary_interleaved", {true}), HasSubstr("--rotary-interleaved"));
   EXPECT_THAT(argument("num_layers", {std::int64_t{2}}), HasSubstr("holds 1 layer in all"));
   EXPECT_THAT(argument("add_bias_linear", {false}),

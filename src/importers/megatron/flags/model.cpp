@@ -109,12 +109,20 @@ std::vector<Flag> model_flags() {
       rule("--yarn-correction-range-round-to-int", none, "model.rope_truncate",
            "`true`, as absent"),
       rule("--no-yarn-correction-range-round-to-int", none, "model.rope_truncate", "`false`"),
-      rule(
-          "--hybrid-layer-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
-          "of pretrain_hybrid.py: attention (`*`), each followed by an MLP (`-`) or experts (`E`), "
-          "and the ends of stages (`|`); Mamba and other layers are rejected"),
-      rule("--hybrid-override-pattern", text, "model.num_layers, moe.layers, parallel.stage_layers",
+      rule("--hybrid-layer-pattern", text,
+           "model.num_layers, model.mlp_layers, model.linear_layers, moe.layers, "
+           "parallel.stage_layers",
+           "of pretrain_hybrid.py: attention (`*`), MLPs (`-`), experts (`E`), Mamba-2 (`M`, with "
+           "--load) and the ends of stages (`|`); other layers are rejected"),
+      rule("--hybrid-override-pattern", text,
+           "model.num_layers, model.mlp_layers, model.linear_layers, moe.layers, "
+           "parallel.stage_layers",
            "older name"),
+      rule("--mamba-state-dim", integer, "model.linear_key_head_dim", "with Mamba; absent: 128"),
+      rule("--mamba-head-dim", integer, "model.linear_value_head_dim", "with Mamba; absent: 64"),
+      rule("--mamba-num-groups", integer, "model.linear_key_heads", "with Mamba; absent: 8"),
+      rule("--mamba-num-heads", integer, "model.linear_value_heads",
+           "with Mamba; absent: twice --hidden-size over --mamba-head-dim"),
       rule("--is-hybrid-model", none, "model.num_layers", "only with --hybrid-layer-pattern"),
       rule("--mscale", number, "model.rope_attention_factor",
            "of `yarn`: factor applied to rotary tables, with --mscale-all-dim; absent: 1"),
@@ -173,10 +181,11 @@ std::vector<Flag> model_flags() {
               "--dsa-indexer-k-norm-fp32 --linear-conv-kernel-dim=N --linear-key-head-dim=N "
               "--linear-value-head-dim=N --linear-num-key-heads=N --linear-num-value-heads=N "
               "--linear-attention-freq=TEXT");
-  add_ignored(flags, "has an effect only with Mamba layers, which --hybrid-layer-pattern places",
-              "--mamba-state-dim=N --mamba-head-dim=N --mamba-num-groups=N --mamba-num-heads=N "
-              "--gdp-num-householder=N --disable-mamba-mem-eff-path --gdp-cutedsl-kernel "
-              "--gdp-num-chunk-states-to-recompute=N --mamba-training-ssm-states-dtype=TEXT");
+  add_ignored(flags, "the scan of Mamba always has states in fp32",
+              "--disable-mamba-mem-eff-path --mamba-training-ssm-states-dtype=TEXT");
+  add_ignored(flags, "has an effect only with layers that --hybrid-layer-pattern may not have here",
+              "--gdp-num-householder=N --gdp-cutedsl-kernel "
+              "--gdp-num-chunk-states-to-recompute=N");
   add_ignored(flags, "has an effect only with --enable-mhc-connections",
               "--mhc-num-residual-streams=N --mhc-sinkhorn-iterations=N "
               "--mhc-init-gating-factor=X --mhc-recompute-layer-num=N");

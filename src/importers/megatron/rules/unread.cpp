@@ -15,6 +15,8 @@ struct Needs {
 constexpr std::string_view kYarn =
     "--position-embedding-type yarn and a --rotary-scaling-factor above 1";
 
+constexpr std::string_view kMamba = "'M' in --hybrid-layer-pattern";
+
 // The flag that each flag requires, as in Megatron.
 constexpr Needs needs[] = {
     {"--window-attn-skip-freq", "--window-size"},
@@ -45,6 +47,10 @@ constexpr Needs needs[] = {
     {"--yarn-beta-slow", kYarn},
     {"--yarn-correction-range-round-to-int", kYarn},
     {"--no-yarn-correction-range-round-to-int", kYarn},
+    {"--mamba-state-dim", kMamba},
+    {"--mamba-head-dim", kMamba},
+    {"--mamba-num-groups", kMamba},
+    {"--mamba-num-heads", kMamba},
     {"--mscale", "--rope-type yarn and a --rotary-scaling-factor above 1"},
     {"--mscale-all-dim", "a --rotary-scaling-factor above 1"},
     {"--rotary-scaling-factor", "a value above 1 and --rope-type yarn or --mscale-all-dim"},
