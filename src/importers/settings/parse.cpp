@@ -1,5 +1,6 @@
 // Parses YAML, JSON and TOML to a common representation.
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <toml++/toml.h>
@@ -82,14 +83,57 @@ void refuse_deep_yaml(const std::string& text) {
   }
 }
 
+// Counts documents without building them: from some texts that are not YAML the library reads
+// documents without end.
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  std::size_t documents = 0;  // those with values
+
+  void OnDocumentStart(const YAML::Mark& /*at*/) override { begins_ = true; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& /*at*/, YAML::anchor_t /*anchor*/) override { begins_ = false; }
+  void OnAlias(const YAML::Mark& /*at*/, YAML::anchor_t /*anchor*/) override { count(); }
+  void OnScalar(const YAML::Mark& /*at*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& /*value*/) override {
+    count();
+  }
+  void OnSequenceStart(const YAML::Mark& /*at*/, const std::string& /*tag*/,
+                       YAML::anchor_t /*anchor*/, YAML::EmitterStyle::value /*style*/) override {
+    count();
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& /*at*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {
+    count();
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void count() {
+    if (begins_) ++documents;
+    begins_ = false;
+  }
+
+  bool begins_ = false;
+};
+
+void refuse_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter counter;
+  for (std::size_t read = 0; parser.HandleNextDocument(counter); ++read) {
+    if (counter.documents > 1)
+      fail_input("has more than one YAML document, separated by '---': expected one");
+    if (read > text.size()) fail_input("is not YAML: it has documents without end");
+  }
+}
+
 Parsed parse_yaml(const std::string& text) {
   refuse_deep_yaml(text);
   try {
+    refuse_documents(text);
     YamlReader reader;
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1)
-      fail_input("has {} YAML documents, separated by '---': expected one", documents.size());
-    reader.result.json = reader.read(documents.empty() ? YAML::Node() : documents[0], "", 0);
+    reader.result.json = reader.read(YAML::Load(text), "", 0);
     return std::move(reader.result);
   } catch (const YAML::Exception& error) {
     fail_input("is not YAML: line {}, column {}: {}", error.mark.line + 1, error.mark.column + 1,

@@ -133,8 +133,11 @@ TEST_F(Accelerate, ATrainingOnProcessorsIsOne) {
 // PyYAML's safe_load, which accelerate uses, takes one document.
 TEST_F(Accelerate, OneDocumentIsRead) {
   EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\n---\nnum_processes: 4\n"),
-              HasSubstr("has 2 YAML documents"));
+              HasSubstr("has more than one YAML document"));
+  EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\n---\n---\nnum_processes: 4\n"),
+              HasSubstr("has more than one YAML document"));
   EXPECT_EQ(refusal("a.yaml", "---\ndistributed_type: NO\n...\n"), "read");
+  EXPECT_NE(refusal("a.yaml", ", {tri:\n  megate:}\n"), "read");  // and does not go on forever
 }
 
 TEST_F(Accelerate, FiltersOfDevicesDecideHowManyProcessesStart) {
