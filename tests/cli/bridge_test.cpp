@@ -42,7 +42,9 @@ TEST_F(BridgeFolders, AreReadWithTheirConfiguration) {
       "  position_embedding_type: rope\n  share_embeddings_and_output_weights: false\n"
       "  num_layers: 2\n  hidden_size: 32\n  num_attention_heads: 4\n"
       "  ffn_hidden_size: 48\n  seq_length: 16\n  hidden_dropout: 0.0\n"
-      "  attention_dropout: 0.0\n  vocab_size: " +
+      "  attention_dropout: 0.0\n  add_qkv_bias: false\n  qk_layernorm: false\n"
+      "  num_query_groups: 4\n  layernorm_epsilon: 1.0e-05\n  init_method_std: 0.02\n"
+      "  rotary_base: 10000\n  rotary_percent: 1.0\n  vocab_size: " +
       words.dump() + "\n";
   write(step + "run_config.yaml", configuration + "  softmax_scale: 0.5\n");
   EXPECT_THAT(back().out, HasSubstr("model.softmax_scale"));

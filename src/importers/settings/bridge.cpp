@@ -126,6 +126,9 @@ void read_run(Reader& reader, BridgeFlags& flags) {
                                   {"logger.tensorboard_dir", "--tensorboard-dir"},
                                   {"rng.seed", "--seed"}})
     if (reader.has(key)) flags.give_value(flag, key);
+  const std::string evaluation = "train.eval_interval";  // null: never, and not every 1000 steps
+  if (reader.is_there(evaluation) && !reader.has(evaluation))
+    flags.give("--eval-interval", "0", evaluation);
   if (reader.flag("rng.data_parallel_random_init").value_or(false))
     flags.turn_on("--data-parallel-random-init", "rng.data_parallel_random_init");
   reader.pass_if_empty("peft", "only adapters are trained, which is not supported");
