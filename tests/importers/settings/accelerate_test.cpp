@@ -137,7 +137,7 @@ TEST_F(Accelerate, OneDocumentIsRead) {
   EXPECT_THAT(refusal("a.yaml", "distributed_type: NO\n---\n---\nnum_processes: 4\n"),
               HasSubstr("has more than one YAML document"));
   EXPECT_EQ(refusal("a.yaml", "---\ndistributed_type: NO\n...\n"), "read");
-  EXPECT_NE(refusal("a.yaml", ", {tri:\n  megate:}\n"), "read");  // and does not go on forever
+  EXPECT_NE(refusal("a.yaml", ", {tri:\n  megate:}\n"), "read");  // in bounded time
 }
 
 TEST_F(Accelerate, FiltersOfDevicesDecideHowManyProcessesStart) {
