@@ -88,6 +88,16 @@ TEST(Translate, WrongValuesNameFlagValueAndWhatIsAllowed) {
   EXPECT_THAT(refusal("--zero-stage 4"), HasSubstr("at most 3"));
 }
 
+TEST(Translate, WidthsOfNothingAreNoDefaults) {
+  for (const char* flag : {"--ffn-hidden-size", "--kv-channels", "--moe-ffn-hidden-size"})
+    EXPECT_THAT(refusal(std::string(flag) + " 0"), HasSubstr("0 is no width")) << flag;
+  const std::string latent =
+      "--multi-latent-attention --qk-layernorm --normalization RMSNorm --position-embedding-type "
+      "rope --rope-type rope ";
+  EXPECT_THAT(refusal(latent + "--v-head-dim 0"), HasSubstr("--v-head-dim: 0 is no width"));
+  EXPECT_NO_THROW(config("--v-head-dim 0"));
+}
+
 TEST(Translate, MissingFlagsAreNamedTogether) {
   const std::string message = refusal_of(words("--num-layers 2"));
   EXPECT_THAT(message, AllOf(HasSubstr("--hidden-size"), HasSubstr("--train-iters"),

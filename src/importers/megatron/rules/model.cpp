@@ -278,9 +278,22 @@ void window(Draft& draft) {
   layers_with_window(draft);
 }
 
+// In the configuration a width of 0 is the default, and in Megatron no width at all.
+void refuse_empty_widths(Draft& draft) {
+  const auto refuse = [&](const char* flag) {
+    if (draft.has(flag) && draft.integer(flag, 1) < 1)
+      draft.complaints().add(flag, fmt::format("{} is no width", draft.value(flag)));
+  };
+  for (const char* flag : {"--ffn-hidden-size", "--kv-channels", "--moe-ffn-hidden-size"})
+    refuse(flag);
+  if (!draft.has(kLatent)) return;
+  for (const char* flag : {"--qk-head-dim", "--qk-pos-emb-head-dim", "--v-head-dim"}) refuse(flag);
+}
+
 }  // namespace
 
 void translate_model(Draft& draft) {
+  refuse_empty_widths(draft);
   std::string where = kDefault;
   const bool latent = draft.has(kLatent);
   const std::string positions = latent ? latent_position(draft, where) : position(draft, where);
