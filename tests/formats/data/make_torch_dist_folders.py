@@ -248,6 +248,7 @@ def run_processes(function, count, *given):
     import megatron.core.models.bert.bert_model  # noqa: F401
     import megatron.core.models.gpt  # noqa: F401
     import megatron.core.optimizer  # noqa: F401
+    import psutil  # noqa: F401  megatron-core does not require it, but waits forever for writers that miss it
     with tempfile.TemporaryDirectory() as temporary:
         torch.multiprocessing.start_processes(function, (*given, f"{temporary}/ranks"), count, start_method="fork")
 
