@@ -64,37 +64,73 @@ std::vector<double> gradient_figures(const std::vector<StepValues>& ranks, const
   return figures;
 }
 
+// How far a gradient, or several, are from those in fp64, and their size there.
 struct Distance {
+  const StepPlace* place = nullptr;
+  std::int64_t elements = 0;
   double distance = 0, size = 0;
   double relative() const { return size > 0 ? distance / size : distance; }
 };
 
-// Returns the distance of the first step's gradients, and the gradient that is farthest away.
-Distance distance_of(const LayoutRun& run, const LayoutRun& truth, FirstDifference* farthest) {
-  Distance all;
-  double most = -1;
-  const StepValues& expected = truth.steps[0][0];
-  for (const std::string& key : expected.order()) {
-    const StepValues::Entry& entry = *expected.find(key);
-    if (entry.place.kind != StepPlace::Kind::gradient) continue;
-    const auto own = gradient_figures(run.steps[0], key, entry);
-    const auto its = gradient_figures(truth.steps[0], key, entry);
-    Distance one;
-    for (std::size_t i = 0; i < std::min(own.size(), its.size()); ++i) {
-      const double away = own[i] * truth.loss_scale / run.loss_scale - its[i];
-      one.distance += away * away;
-      one.size += its[i] * its[i];
-    }
-    if (own.size() < its.size()) one.distance = INFINITY;  // it has no such gradient
-    all.distance += one.distance;
-    all.size += one.size;
-    if (!farthest || one.distance <= most) continue;
-    most = one.distance;
-    farthest->place = entry.place;
-    farthest->expected = std::sqrt(one.size);
-    farthest->found = std::sqrt(one.distance);
+Distance distance_of(const LayoutRun& run, const LayoutRun& truth, const std::string& key) {
+  const StepValues::Entry& entry = *truth.steps[0][0].find(key);
+  const auto own = gradient_figures(run.steps[0], key, entry);
+  const auto its = gradient_figures(truth.steps[0], key, entry);
+  Distance one{&entry.place};
+  for (const ValueSums& part : entry.parts) one.elements += part.elements;
+  for (std::size_t i = 0; i < std::min(own.size(), its.size()); ++i) {
+    one.distance = std::hypot(one.distance, own[i] * truth.loss_scale / run.loss_scale - its[i]);
+    one.size = std::hypot(one.size, its[i]);
   }
-  return {std::sqrt(all.distance), std::sqrt(all.size)};
+  if (own.size() < its.size()) one.distance = INFINITY;  // it has no such gradient
+  return one;
+}
+
+// Of each gradient of the first step.
+std::vector<Distance> distances_of(const LayoutRun& run, const LayoutRun& truth) {
+  std::vector<Distance> all;
+  const StepValues& expected = truth.steps[0][0];
+  for (const std::string& key : expected.order())
+    if (expected.find(key)->place.kind == StepPlace::Kind::gradient)
+      all.push_back(distance_of(run, truth, key));
+  return all;
+}
+
+double relative_distance(const std::vector<Distance>& gradients) {
+  Distance all;
+  for (const Distance& one : gradients) {
+    all.distance = std::hypot(all.distance, one.distance);
+    all.size = std::hypot(all.size, one.size);
+  }
+  return all.relative();
+}
+
+// What one gradient may differ by, beyond what it does on one rank: of its norm. A doubled
+// gradient, or one that misses half of its terms, differs by more.
+constexpr double share_of_gradient = 0.25;
+// Fewer elements may cancel by chance.
+constexpr std::int64_t fewest_elements = 8;
+
+// Describes the gradient that is farthest beyond what rounding explains, by the same gradients on
+// one rank; "" if there is none.
+std::string gradient_beyond_rounding(const std::vector<Distance>& gradients,
+                                     const std::vector<Distance>& on_one_rank) {
+  const Distance *farthest = nullptr, *its_own = nullptr;
+  double most = 1;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const Distance &own = gradients[i], &one = on_one_rank[i];
+    if (own.elements < fewest_elements || 4 * one.distance > own.size) continue;
+    const double excess = own.distance / (4 * one.distance + share_of_gradient * own.size);
+    if (excess <= most) continue;
+    most = excess;
+    farthest = &own;
+    its_own = &one;
+  }
+  if (!farthest) return "";
+  return fmt::format(
+      "step 1: the relative error of {} with respect to fp64 is {:.3g}, and on one rank {:.3g}: "
+      "more than rounding, and only in this precision",
+      farthest->place->text(), farthest->relative(), its_own->relative());
 }
 
 // The first step with a loss or norm that is not finite; -1 if there is none.
@@ -203,23 +239,25 @@ void ParityJudge::compare(const LayoutRun& run, const LayoutRun& expected, doubl
 }
 
 // Compares in fp64 first, where rounding hides no error, then judges the layout in its precision
-// by its distance from fp64, which must be of the size of one rank's distance.
+// by its gradients' distances from fp64, which must be of the size of one rank's distances.
 void ParityJudge::judge_rounding(const ParityLayout& layout, const LayoutRun& run,
                                  ParityVerdict& verdict) {
   const LayoutRun in_double = runner_(in_fp64(layout.config), layout.ranks);
   const LayoutRun& truth = one_rank_in_fp64();
   compare(in_double, truth, tolerance_in_fp64, verdict);
-  FirstDifference farthest;
-  verdict.distance = distance_of(run, truth, &farthest).relative();
-  verdict.distance_of_one_rank = distance_of(one_rank(), truth, nullptr).relative();
+  const auto own = distances_of(run, truth), of_one = distances_of(one_rank(), truth);
+  verdict.distance = relative_distance(own);
+  verdict.distance_of_one_rank = relative_distance(of_one);
   if (verdict.first || !verdict.problem.empty()) return;
+  verdict.problem = gradient_beyond_rounding(own, of_one);
   const double allowed =
       4 * verdict.distance_of_one_rank + 4 * rounding_of(layout.config.run.precision);
-  if (verdict.distance <= allowed) return;
+  if (!verdict.problem.empty() || verdict.distance <= allowed) return;
   verdict.problem = fmt::format(
-      "step 1: the relative error of the gradients with respect to fp64 is {:.3g}, and on one rank "
+      "step 1: the relative error of all gradients with respect to fp64 is {:.3g}, and on one rank "
       "{:.3g}: more than rounding, and only in this precision. The largest error is in {}",
-      verdict.distance, verdict.distance_of_one_rank, farthest.place.text());
+      verdict.distance, verdict.distance_of_one_rank,
+      std::ranges::max_element(own, {}, &Distance::distance)->place->text());
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 // Tests that with exact numerics no layout changes a bit of metrics.jsonl and the last checkpoint.
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -112,20 +113,13 @@ TEST_F(SlowSameBits, BlocksOfTokens) {
           {{2, "train.micro_batch_size=4"}, {4, "train.micro_batch_size=2 parallel.zero=2"}}, 2);
 }
 
-// Operations that ranks may split have four leaves on any layout; a run resumes on another degree.
+// Operations that ranks may split have four leaves on any layout.
 TEST_F(SlowSameBits, TensorParallelDegrees) {
   compare("run.precision=bf16 parallel.exact_block=4 parallel.exact_leaves=4",
           {{2, "parallel.tp=2"},
            {4, "parallel.tp=4 parallel.sequence_parallel=true"},
            {8, "parallel.tp=2 parallel.sequence_parallel=true parallel.pp=2 parallel.zero=2"}},
           1);
-  const std::string exact = compared_run +
-                            "parallel.numerics=exact parallel.exact_block=8 "
-                            "parallel.exact_leaves=2 model.family=llama model.num_kv_heads=2 ";
-  ASSERT_EQ(train_on("whole", {1, exact}).code, 0) << read("whole.out");
-  ASSERT_EQ(train_on("parts", {2, "parallel.tp=2 train.exit_interval=6"}, exact).code, 0);
-  ASSERT_EQ(train_on("parts", {1, exact}).code, 0) << read("parts.out");
-  EXPECT_EQ(first_difference(path("parts"), path("whole")), "");
 }
 
 // Models of every kind of sum that leaves make.
@@ -149,39 +143,55 @@ const std::vector<Layout> layouts_of_leaves = {
     {4, "parallel.tp=2 parallel.sequence_parallel=true parallel.cp=2"},
     {4, "parallel.tp=2 parallel.sequence_parallel=true parallel.zero=3"}};
 
+int from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoi(text) : otherwise;
+}
+
 // Runs that stop on one tensor-parallel degree and resume on another. For another number of pairs:
 // TRIREME_PAIRS=100 TRIREME_PAIRS_SEED=2.
-TEST_F(LongSameBits, RunsResumeOnAnotherTensorParallelDegree) {
-  const auto from_environment = [](const char* name, int otherwise) {
-    const char* text = std::getenv(name);
-    return text ? std::atoi(text) : otherwise;
-  };
-  std::mt19937 random(static_cast<unsigned>(from_environment("TRIREME_PAIRS_SEED", 1)));
-  const auto one_of = [&](const auto& all) {
-    return all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)];
-  };
-  const auto degree = [](const Layout& layout) { return layout.settings.substr(0, 13); };
-  const int pairs = from_environment("TRIREME_PAIRS", 20);
-  std::map<std::string, std::string> whole;
-  for (int i = 0; i < pairs; ++i) {
-    const std::string exact = compared_run + "run.precision=bf16 parallel.numerics=exact " +
-                              "parallel.exact_block=4 parallel.exact_leaves=4 " +
-                              one_of(models_of_leaves);
-    const auto [reference, added] = whole.try_emplace(exact, "whole" + std::to_string(i));
-    if (added) {
-      ASSERT_EQ(train_on(reference->second, {1, exact}).code, 0) << exact;
+class ResumedPairs : public SameBits {
+ protected:
+  void try_pairs(int pairs, int seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const auto one_of = [&](const auto& all) {
+      return all[std::uniform_int_distribution<std::size_t>(0, all.size() - 1)(random)];
+    };
+    const auto degree = [](const Layout& layout) { return layout.settings.substr(0, 13); };
+    std::map<std::string, std::string> whole;
+    for (int i = 0; i < pairs; ++i) {
+      const std::string exact = compared_run + "run.precision=" + one_of(precisions) +
+                                " parallel.numerics=exact parallel.exact_block=4 " +
+                                "parallel.exact_leaves=4 " + one_of(models_of_leaves);
+      const auto [reference, added] = whole.try_emplace(exact, "whole" + std::to_string(i));
+      if (added) {
+        ASSERT_EQ(train_on(reference->second, {1, exact}).code, 0) << exact;
+      }
+      const Layout from = one_of(layouts_of_leaves);
+      Layout to = from;
+      while (degree(to) == degree(from)) to = one_of(layouts_of_leaves);
+      SCOPED_TRACE(from.text() + ", then " + to.text() + " " + exact);
+      ASSERT_EQ(train_on("parts", from, exact + " train.exit_interval=6").code, 0)
+          << read("parts.out");
+      ASSERT_EQ(train_on("parts", to, exact).code, 0) << read("parts.out");
+      EXPECT_EQ(metrics("parts"), metrics(reference->second));
+      EXPECT_EQ(first_difference(path("parts"), path(reference->second)), "");
+      fs::remove_all(folder_ / "parts");
     }
-    const Layout from = one_of(layouts_of_leaves);
-    Layout to = from;
-    while (degree(to) == degree(from)) to = one_of(layouts_of_leaves);
-    SCOPED_TRACE(from.text() + ", then " + to.text() + " " + exact);
-    ASSERT_EQ(train_on("parts", from, exact + " train.exit_interval=6").code, 0)
-        << read("parts.out");
-    ASSERT_EQ(train_on("parts", to, exact).code, 0) << read("parts.out");
-    EXPECT_EQ(metrics("parts"), metrics(reference->second));
-    EXPECT_EQ(first_difference(path("parts"), path(reference->second)), "");
-    fs::remove_all(folder_ / "parts");
+    std::printf("%d pairs of %d runs\n", pairs, static_cast<int>(whole.size()));
   }
+
+ private:
+  static inline const std::vector<std::string> precisions = {"bf16", "fp32"};
+};
+class SlowResumedPairs : public ResumedPairs {};
+class LongResumedPairs : public ResumedPairs {};
+
+TEST_F(SlowResumedPairs, OfAnotherTensorParallelDegreeAreOneRun) {
+  try_pairs(2, 3);
+}
+TEST_F(LongResumedPairs, OfAnotherTensorParallelDegreeAreOneRun) {
+  try_pairs(from_environment("TRIREME_PAIRS", 100), from_environment("TRIREME_PAIRS_SEED", 1));
 }
 
 // Two micro-batches on four stages; slots and messages are planned for just two.
