@@ -19,7 +19,9 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::ThrowsMessage;
 
-// A folder of the tests of formats.
+const std::string accelerate = "accelerate";
+
+// A folder of the tests of formats, or `accelerate`.
 struct Saved {
   std::string name;
   bool has_states = false;
@@ -78,6 +80,7 @@ const std::vector<Saved>& saved() {
       {"dcp/titan", false, false, "", "__0_0.distcp", "__1_0.distcp"},
       {"dcp/huggingface", true, false, "", "__0_0.distcp", "__1_0.distcp",
        "is not a file of torch.save"},
+      {accelerate, true},
   };
   return all;
 }
@@ -87,9 +90,20 @@ constexpr std::int64_t element = 4;
 
 class ChangedFolders : public Folders {
  protected:
+  // Accelerate saves weights and states apart, each as DCP.
+  fs::path folder_of(const Saved& saved) const {
+    if (saved.name != accelerate) return foreign(saved.name);
+    fs::create_directories(path("apart"));
+    for (const char* part : {"pytorch_model_fsdp_0", "optimizer_0"})
+      if (!fs::exists(path("apart") / part))
+        fs::copy(foreign("dcp/huggingface"), path("apart") / part);
+    return path("apart");
+  }
+
   Contents open(const Saved& saved, const fs::path& folder) const {
     ForeignOptions options;
-    if (saved.name.starts_with("dcp/")) options.config = foreign("hf/llama/config.json");
+    if (saved.name.starts_with("dcp/") || saved.name == accelerate)
+      options.config = foreign("hf/llama/config.json");
     return open_contents(folder, options);
   }
 
@@ -97,8 +111,8 @@ class ChangedFolders : public Folders {
   template <class Change>
   Comparison changed(const Saved& saved, const Change& change) {
     fs::remove_all(path("copy"));
-    const ChangedFolder copy(foreign(saved.name), path("copy"));
-    const Contents contents = open(saved, foreign(saved.name));
+    const ChangedFolder copy(folder_of(saved), path("copy"));
+    const Contents contents = open(saved, folder_of(saved));
     change(copy, contents);
     const Comparison found = compare(contents, open(saved, path("copy")), {});
     EXPECT_EQ(found.lacks_states, !saved.has_states);

@@ -80,6 +80,46 @@ TEST_F(ForeignFolders, NameATensorThatWasChangedBeforeTheExport) {
     try_format("llama", "torch_dist/torch_dist", [&](ExportRequest& r) { r.layout.tp = tp; });
 }
 
+// Each shard in turn is replaced by that of a checkpoint in which one tensor differs.
+TEST_F(ForeignFolders, NameTheTensorOfAShardOfAnotherCheckpoint) {
+  const std::string tensor = "layers.1.mlp.down.weight";
+  for (const auto& [name, files] : {std::pair{"hf", HuggingFaceFiles::safetensors},
+                                    {"hf", HuggingFaceFiles::torch},
+                                    {"dcp", HuggingFaceFiles::safetensors},
+                                    {"torch_dist", HuggingFaceFiles::safetensors}}) {
+    const std::string kind = fmt::format("{}{}", name, static_cast<int>(files));
+    SCOPED_TRACE(kind);
+    fs::path exported[2];
+    Held held = trained();
+    for (const int i : {0, 1}) {
+      const fs::path run = path(fmt::format("run_{}{}", kind, i));
+      exported[i] = path(fmt::format("{}_{}", kind, i));
+      if (i == 1) held.tensors[tensor].at<float>(7) += 1;
+      held.save(run);
+      ExportRequest request{run, exported[i], checkpoint_config(run), {}, {}, {}};
+      request.options.files = files;
+      request.options.max_file_bytes = 12'000;
+      find_written_format(name)->write(request);
+    }
+    int shards = 0, differing = 0;
+    for (const auto& item : fs::recursive_directory_iterator(exported[1])) {
+      const std::string extension = item.path().extension();
+      if (extension != ".safetensors" && extension != ".bin" && extension != ".distcp") continue;
+      ++shards;
+      fs::remove_all(path("mixed"));
+      fs::copy(exported[0], path("mixed"), fs::copy_options::recursive);
+      fs::copy_file(item.path(), path("mixed") / fs::relative(item.path(), exported[1]),
+                    fs::copy_options::overwrite_existing);
+      const Comparison found = compare(exported[0], path("mixed"));
+      if (found.is_equal()) continue;
+      ++differing;
+      EXPECT_THAT(found.differing, ElementsAre(Field(&TensorPair::name, tensor)));
+    }
+    EXPECT_GE(shards, 3);
+    EXPECT_EQ(differing, 1);
+  }
+}
+
 TEST_F(ForeignFolders, OfWeightsAreComparedWithWeights) {
   trained().save(path("a"));
   const Comparison found = compare(path("a"), foreign("hf/llama"));
