@@ -84,8 +84,8 @@ std::int64_t workspace_of(Device& device, const AttentionShape& s) {
              : gpu::attention_workspace(dtype_of<T>, s) + gpu::attention_bias_workspace(s);
 }
 
-// The gradient of a bias that attention_grad makes: the sum over the rows of the gradients, so many
-// times.
+// The gradient of a bias that attention_grad makes, added up `times` times: the sum over the rows
+// of the gradients.
 template <class T>
 void expect_sums_of_rows(const std::vector<float>& dbias, const std::vector<T>& dqkv, int times) {
   const std::size_t columns = dbias.size();
