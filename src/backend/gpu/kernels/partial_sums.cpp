@@ -12,16 +12,13 @@ struct LaneSums {
   float of[summing_lanes][summed_columns];
 };
 
-struct Destinations {
-  float* of[most_sums];
-};
-
 // One row of blocks per destination. Lane l of a column adds parts l, l + 8 and so on; then the
 // lanes are added in order.
 GPU_KERNEL(summed_columns* summing_lanes)
-add_parts_kernel(const Destinations all, bool accumulate, const float* all_parts,
-                 std::int64_t chunks, std::int64_t cols) {
-  float* const dst = all.of[block_index().y];
+add_parts_kernel(float* first, float* second, float* third, float* fourth, bool accumulate,
+                 const float* all_parts, std::int64_t chunks, std::int64_t cols) {
+  const unsigned which = block_index().y;
+  float* const dst = which == 0 ? first : which == 1 ? second : which == 2 ? third : fourth;
   const float* const parts = all_parts + block_index().y * chunks * cols;
   const int column = static_cast<int>(thread_index()) % summed_columns;
   const int mine = static_cast<int>(thread_index()) / summed_columns;
@@ -44,13 +41,13 @@ add_parts_kernel(const Destinations all, bool accumulate, const float* all_parts
 
 void add_parts(Queue& queue, std::span<float* const> dst, bool accumulate, const float* parts,
                std::int64_t chunks, std::int64_t cols) {
-  Destinations all{};
+  float* all[most_sums] = {};
   unsigned count = 0;
   for (float* const one : dst)
-    if (one) all.of[count++] = one;
+    if (one) all[count++] = one;
   const auto across = static_cast<unsigned>((cols + summed_columns - 1) / summed_columns);
   launch(queue, {.blocks = Size{across, count}, .threads = summed_columns * summing_lanes},
-         add_parts_kernel, all, accumulate, parts, chunks, cols);
+         add_parts_kernel, all[0], all[1], all[2], all[3], accumulate, parts, chunks, cols);
 }
 
 }  // namespace trireme::gpu
