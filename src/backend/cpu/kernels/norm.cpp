@@ -63,7 +63,7 @@ void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
   const std::int64_t chunk = rows_per_chunk(shape.rows);
   const std::int64_t chunks = row_chunks(shape.rows);
   // Sums over rows: one part per chunk of each that is wanted.
-  constexpr int kinds = 4;
+  enum Sum { weight_sum, bias_sum, dx_sum, dres_sum, kinds };
   A* const wanted[kinds] = {o.dweight, o.dbias, o.dx_sum, o.dres_sum};
   A* parts[kinds] = {};
   A* next = o.workspace;
@@ -85,10 +85,11 @@ void norm_rows_grad(const NormShape& shape, const NormGradOperands<T>& o) {
           const std::int64_t at = r * cols;
           const auto row = row_grad<zero_centered>(centered, o.dy + at, o.x + at, o.weight,
                                                    centered ? o.mean[r] : A{0}, o.rstd[r], cols);
-          if (sums[3]) add_row(sums[3], o.dres + at, cols);  // before dx overwrites it
-          apply_row_grad<zero_centered>(row, o.dx + at, sums[0], sums[1], o.dy + at, o.x + at,
-                                        o.weight, o.dres ? o.dres + at : nullptr, cols);
-          if (sums[2]) add_row(sums[2], o.dx + at, cols);
+          if (sums[dres_sum])
+            add_row(sums[dres_sum], o.dres + at, cols);  // before dx overwrites it
+          apply_row_grad<zero_centered>(row, o.dx + at, sums[weight_sum], sums[bias_sum], o.dy + at,
+                                        o.x + at, o.weight, o.dres ? o.dres + at : nullptr, cols);
+          if (sums[dx_sum]) add_row(sums[dx_sum], o.dx + at, cols);
         }
       });
   for (int kind = 0; kind < kinds; ++kind)

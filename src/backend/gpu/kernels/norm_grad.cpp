@@ -226,10 +226,10 @@ void launch_norm_grad(Queue& queue, std::int64_t chunks, const NormGradArguments
     launch_with<64, 2, sums>(queue, chunks, a);
   else if (a.cols <= 8 * 256)
     launch_with<256, 1, sums>(queue, chunks, a);
-  else if (sums > bias_sum + 1 || a.cols <= widest_with_sums)
+  else if (a.cols <= widest_with_sums)
     launch_with<512, 1, sums>(queue, chunks, a);
   else
-    launch_with<512, 2, bias_sum + 1>(queue, chunks, a);
+    launch_with<512, 2, bias_sum + 1>(queue, chunks, a);  // the other sums are made apart
 }
 
 template <class T>
@@ -251,18 +251,18 @@ void norm_grad(Queue& queue, const NormShape& shape, const NormGradOperands<T>& 
                          .centered = shape.kind == NormKind::layer_norm,
                          .aligned = rows_are_aligned(cols, o.dx, o.dy, o.x, o.weight, o.dres),
                          .aligned_parts = rows_are_aligned(cols, o.workspace)};
-  const bool sums_rows = o.dx_sum || o.dres_sum, apart = cols > widest_with_sums;
+  float* wanted[most_sums] = {o.dweight, o.dbias, o.dx_sum, o.dres_sum};
+  const bool apart = cols > widest_with_sums;
+  if (apart) wanted[dx_sum] = wanted[dres_sum] = nullptr;
   if (apart && o.dres_sum)  // before dx overwrites dres
     bias_grad(queue, o.dres_sum, o.accumulate, o.dres, shape.rows, cols, o.workspace);
-  float* const wanted[most_sums] = {o.dweight, o.dbias, apart ? nullptr : o.dx_sum,
-                                    apart ? nullptr : o.dres_sum};
   float* next = o.workspace;
   for (int sum = 0; sum < most_sums; ++sum) {
     if (!wanted[sum]) continue;
     a.parts[sum] = next;
     next += chunks.count * cols;
   }
-  if (sums_rows && !apart)
+  if (wanted[dx_sum] || wanted[dres_sum])
     launch_norm_grad<dres_sum + 1>(queue, chunks.count, a);
   else
     launch_norm_grad<bias_sum + 1>(queue, chunks.count, a);
