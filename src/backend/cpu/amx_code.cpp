@@ -5,6 +5,10 @@
 
 namespace trireme::cpu {
 
+namespace avx512 {
+template <class T>
+const Kernels<T>& table();
+}
 namespace amx {
 template <class T>
 const Kernels<T>& table();
@@ -15,7 +19,7 @@ __attribute__((weak)) const AmxCode* emulated_amx() {
 }
 
 const AmxCode& processors_amx() {
-  static constexpr AmxCode code = TRIREME_AMX_CODE(amx);
+  static constexpr AmxCode code = TRIREME_AMX_CODE(amx, avx512);
   return code;
 }
 

@@ -12,24 +12,21 @@ struct AmxKernels {
   const Kernels<T>& (*table)();
   void (*few_rows)(const FewRows<T>& product, std::int64_t first, std::int64_t end);
 };
-template <>
-struct AmxKernels<double> {
-  const Kernels<double>& (*table)();
-};
-
-struct AmxCode : AmxKernels<float>, AmxKernels<bf16>, AmxKernels<f16>, AmxKernels<double> {
+// fp64 has no kernels of its own (storage_types.h).
+struct AmxCode : AmxKernels<float>, AmxKernels<bf16>, AmxKernels<f16> {
   decltype(&amx::pack) pack;
   decltype(&amx::run) run;
   decltype(&amx::max_outer_vectors) max_outer_vectors;
 };
 
-// AmxCode of the functions compiled in namespace `space`.
-#define TRIREME_AMX_CODE(space)                                                             \
-  trireme::cpu::AmxCode {                                                                   \
-    {&space::table<float>, &space::few_rows<float>},                                        \
-        {&space::table<bf16>, &space::few_rows<bf16>},                                      \
-        {&space::table<f16>, &space::few_rows<f16>}, {&space::table<double>}, &space::pack, \
-        &space::run, &space::max_outer_vectors                                              \
+// AmxCode of the functions compiled in namespace `space`, with the kernels of `others` for types
+// other than bf16.
+#define TRIREME_AMX_CODE(space, others)                                          \
+  trireme::cpu::AmxCode {                                                        \
+    {&others::table<float>, &space::few_rows<float>},                            \
+        {&space::table<bf16>, &space::few_rows<bf16>},                           \
+        {&others::table<f16>, &space::few_rows<f16>}, &space::pack, &space::run, \
+        &space::max_outer_vectors                                                \
   }
 
 // Code compiled for processors with AMX, to run on them.

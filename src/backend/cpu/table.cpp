@@ -1,4 +1,6 @@
 // Selects the kernel table of an instruction set, and sizes the kernels' workspaces.
+#include <type_traits>
+
 #include "backend/cpu/amx_code.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/row_chunks.h"
@@ -16,13 +18,9 @@ const Kernels<T>& table();
 
 template <class T>
 const Kernels<T>& kernels(Isa set) {
-  switch (set) {
-    case Isa::amx:
-      return amx_code().AmxKernels<T>::table();
-    case Isa::avx512:
-      return avx512::table<T>();
-    case Isa::avx2:
-      break;
+  if constexpr (!std::is_same_v<T, double>) {
+    if (set == Isa::amx) return amx_code().AmxKernels<T>::table();
+    if (set == Isa::avx512) return avx512::table<T>();
   }
   return avx2::table<T>();
 }

@@ -21,7 +21,7 @@ void misused(const char* what) {
 }  // namespace amx_emulated
 
 const AmxCode* emulated_amx() {
-  static constexpr AmxCode code = TRIREME_AMX_CODE(amx_emulated);
+  static constexpr AmxCode code = TRIREME_AMX_CODE(amx_emulated, amx_emulated);
   return &code;
 }
 

@@ -267,6 +267,6 @@ void set_activation(Kernels<T>& table) {
   table.activation = at_once<activation<T>>;
   table.activation_grad = at_once<activation_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_activation);
+TRIREME_INSTANTIATE(set_activation)
 
 }  // namespace trireme::cpu::TRIREME_ISA

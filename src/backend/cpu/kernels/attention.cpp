@@ -16,9 +16,9 @@ void attention(const AttentionShape& s, T* ctx, Acc<T>* lse, const T* qkv, void*
       [&](std::int64_t i) { return lse + i * s.queries_per_group * s.seq; });
 }
 
-template void attention<float>(const AttentionShape&, float*, float*, const float*, void*);
-template void attention<bf16>(const AttentionShape&, bf16*, float*, const bf16*, void*);
-template void attention<f16>(const AttentionShape&, f16*, float*, const f16*, void*);
-template void attention<double>(const AttentionShape&, double*, double*, const double*, void*);
+#define TRIREME_INSTANTIATE(T) \
+  template void attention<T>(const AttentionShape&, T*, Acc<T>*, const T*, void*);
+TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE)
+#undef TRIREME_INSTANTIATE
 
 }  // namespace trireme::cpu::TRIREME_ISA

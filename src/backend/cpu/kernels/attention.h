@@ -1,12 +1,12 @@
 // Entry points of the attention kernels for one instruction set; kernels.h documents them.
 #pragma once
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/storage_types.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
-// Instantiated for float, bf16, f16 and double. head_dim is at most 256. A query that sees no key
-// (all of its keys are padding) gets ctx 0, lse -infinity and no gradient.
+// head_dim is at most 256. A query that sees no key (all of its keys are padding) gets ctx 0, lse
+// -infinity and no gradient.
 template <class T>
 void attention(const AttentionShape&, T* ctx, Acc<T>* lse, const T* qkv, void* workspace);
 

@@ -80,10 +80,7 @@ void cached_attention(const CachedAttentionShape& s, T* ctx, Acc<T>* lse, const 
   template void cached_attention<T>(const CachedAttentionShape&, T*, Acc<T>*, const T*, T*, T*, \
                                     const std::int32_t*, Acc<T>*);
 // NOLINTEND(bugprone-macro-parentheses)
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(bf16)
-TRIREME_INSTANTIATE(f16)
-TRIREME_INSTANTIATE(double)
+TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE)
 #undef TRIREME_INSTANTIATE
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -101,10 +101,7 @@ void context_attention_grad(const AttentionShape& s, T* dqkv, const T* qkv, cons
   template void context_attention_grad<T>(const AttentionShape&, T*, const T*, const T*,      \
                                           const Acc<T>*, const Acc<T>*, void*);
 // NOLINTEND(bugprone-macro-parentheses)
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(bf16)
-TRIREME_INSTANTIATE(f16)
-TRIREME_INSTANTIATE(double)
+TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE)
 #undef TRIREME_INSTANTIATE
 
 }  // namespace trireme::cpu::TRIREME_ISA

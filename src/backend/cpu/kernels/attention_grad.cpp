@@ -99,10 +99,7 @@ void attention_grad(const AttentionShape& s, const AttentionGradOperands<T>& o) 
 
 #define TRIREME_INSTANTIATE(T) \
   template void attention_grad(const AttentionShape&, const AttentionGradOperands<T>&);
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(bf16)
-TRIREME_INSTANTIATE(f16)
-TRIREME_INSTANTIATE(double)
+TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE)
 #undef TRIREME_INSTANTIATE
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -166,10 +166,7 @@ void ring_key_grads(const AttentionShape& s, T* dqkv, const Acc<T>* own, const A
                                        const Acc<T>*, void*);                                   \
   template void ring_key_grads<T>(const AttentionShape&, T*, const Acc<T>*, const Acc<T>*);
 // NOLINTEND(bugprone-macro-parentheses)
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(bf16)
-TRIREME_INSTANTIATE(f16)
-TRIREME_INSTANTIATE(double)
+TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE)
 #undef TRIREME_INSTANTIATE
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -135,6 +135,6 @@ void set_cross_entropy(Kernels<T>& table) {
   table.cross_entropy_grad = at_once<cross_entropy_grad<T>>;
   table.classifier = at_once<classifier<T>>;
 }
-TRIREME_INSTANTIATE(set_cross_entropy);
+TRIREME_INSTANTIATE(set_cross_entropy)
 
 }  // namespace trireme::cpu::TRIREME_ISA

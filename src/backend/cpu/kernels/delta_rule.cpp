@@ -99,6 +99,6 @@ void set_delta_rule(Kernels<T>& table) {
   table.delta_rule = at_once<delta_rule<T>>;
   table.delta_rule_grad = at_once<delta_rule_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_delta_rule);
+TRIREME_INSTANTIATE(set_delta_rule)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -165,6 +165,6 @@ void set_elementwise(Kernels<T>& table) {
   table.cast_from_master = at_once<cast_from_master<T>>;
   table.first_not_finite = at_once<first_not_finite<T>>;
 }
-TRIREME_INSTANTIATE(set_elementwise);
+TRIREME_INSTANTIATE(set_elementwise)
 
 }  // namespace trireme::cpu::TRIREME_ISA

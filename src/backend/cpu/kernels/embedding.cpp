@@ -89,6 +89,6 @@ void set_embedding(Kernels<T>& table) {
   table.embedding = at_once<embedding<T>>;
   table.embedding_grad = at_once<embedding_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_embedding);
+TRIREME_INSTANTIATE(set_embedding)
 
 }  // namespace trireme::cpu::TRIREME_ISA

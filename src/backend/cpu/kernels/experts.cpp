@@ -266,6 +266,6 @@ void set_experts(Kernels<T>& table) {
   table.mix_rows = at_once<mix_rows<T>>;
   table.mix_rows_grad = at_once<mix_rows_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_experts);
+TRIREME_INSTANTIATE(set_experts)
 
 }  // namespace trireme::cpu::TRIREME_ISA

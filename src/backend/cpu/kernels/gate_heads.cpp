@@ -253,6 +253,6 @@ void set_gate_heads(Kernels<T>& table) {
   table.decay_rates = at_once<decay_rates<T>>;
   table.decay_rates_grad = at_once<decay_rates_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_gate_heads);
+TRIREME_INSTANTIATE(set_gate_heads)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -264,6 +264,6 @@ void set_head_norm(Kernels<T>& table) {
   table.head_norm_grad = at_once<head_norm_grad<T>>;
   table.head_sums = at_once<head_sums<T>>;
 }
-TRIREME_INSTANTIATE(set_head_norm);
+TRIREME_INSTANTIATE(set_head_norm)
 
 }  // namespace trireme::cpu::TRIREME_ISA

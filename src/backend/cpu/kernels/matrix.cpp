@@ -74,6 +74,6 @@ void set_matrix(Kernels<T>& table) {
   table.scale_matrix = at_once<scale_matrix<T>>;
   table.combine = at_once<combine<T>>;
 }
-TRIREME_INSTANTIATE(set_matrix);
+TRIREME_INSTANTIATE(set_matrix)
 
 }  // namespace trireme::cpu::TRIREME_ISA

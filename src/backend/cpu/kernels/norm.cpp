@@ -109,6 +109,6 @@ void set_norm(Kernels<T>& table) {
   table.norm = at_once<norm<T>>;
   table.norm_grad = at_once<norm_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_norm);
+TRIREME_INSTANTIATE(set_norm)
 
 }  // namespace trireme::cpu::TRIREME_ISA

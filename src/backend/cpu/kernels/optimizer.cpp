@@ -167,6 +167,6 @@ void set_optimizer(Kernels<T>& table) {
   table.momentum = at_once<momentum<T>>;
   table.apply_direction = at_once<apply_direction<T>>;
 }
-TRIREME_INSTANTIATE(set_optimizer);
+TRIREME_INSTANTIATE(set_optimizer)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -74,6 +74,6 @@ void set_reduce(Kernels<T>& table) {
   table.bias_grad = at_once<bias_grad<T>>;
   table.add_squares = at_once<add_squares_to<Acc<T>>>;
 }
-TRIREME_INSTANTIATE(set_reduce);
+TRIREME_INSTANTIATE(set_reduce)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -69,6 +69,6 @@ template <class T>
 void set_rope(Kernels<T>& table) {
   table.rope = at_once<rope<T>>;
 }
-TRIREME_INSTANTIATE(set_rope);
+TRIREME_INSTANTIATE(set_rope)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -205,6 +205,6 @@ void set_short_conv(Kernels<T>& table) {
   table.short_conv_input_grad = at_once<short_conv_input_grad<T>>;
   table.short_conv_weight_grad = at_once<short_conv_weight_grad<T>>;
 }
-TRIREME_INSTANTIATE(set_short_conv);
+TRIREME_INSTANTIATE(set_short_conv)
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -59,9 +59,8 @@ const Kernels<T>& table() {
   return filled;
 }
 
-template const Kernels<float>& table<float>();
-template const Kernels<bf16>& table<bf16>();
-template const Kernels<f16>& table<f16>();
-template const Kernels<double>& table<double>();
+#define TRIREME_TABLE(T) template const Kernels<T>& table<T>();
+TRIREME_FOR_EACH_TYPE(TRIREME_TABLE)
+#undef TRIREME_TABLE
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,7 +1,7 @@
 // Fills the kernel table of one instruction set: each file sets the entries of its kernels.
 #pragma once
 
-#include "backend/cpu/kernels.h"
+#include "backend/cpu/kernels/storage_types.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 
@@ -28,10 +28,5 @@ const Kernels<T>& table();
 }  // namespace trireme::cpu::TRIREME_ISA
 
 // Instantiates one of these functions for every storage type.
-// NOLINTBEGIN(bugprone-macro-parentheses): the name of a template cannot be parenthesised.
-#define TRIREME_INSTANTIATE(setter)             \
-  template void setter<float>(Kernels<float>&); \
-  template void setter<bf16>(Kernels<bf16>&);   \
-  template void setter<f16>(Kernels<f16>&);     \
-  template void setter<double>(Kernels<double>&)
-// NOLINTEND(bugprone-macro-parentheses)
+#define TRIREME_INSTANTIATE_SETTER(T, setter) template void setter<T>(Kernels<T>&);
+#define TRIREME_INSTANTIATE(setter) TRIREME_FOR_EACH_TYPE(TRIREME_INSTANTIATE_SETTER, setter)

@@ -22,7 +22,6 @@ const Kernels<T>& table();
   template const Kernels<float>& table<float>();                                   \
   template const Kernels<bf16>& table<bf16>();                                     \
   template const Kernels<f16>& table<f16>();                                       \
-  template const Kernels<double>& table<double>();                                 \
   template void few_rows(const FewRows<float>&, std::int64_t, std::int64_t);       \
   template void few_rows(const FewRows<bf16>&, std::int64_t, std::int64_t);        \
   template void few_rows(const FewRows<f16>&, std::int64_t, std::int64_t);         \
