@@ -2,10 +2,10 @@
 #include "backend/gpu/emulated/block.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <new>
 
 namespace trireme::gpu::emulated {
@@ -35,12 +35,33 @@ struct Shared {
   }
 };
 
+// Threads that can run, in the order in which they became runnable. A ring of fixed size, because a
+// std::deque would allocate and free as it moves through memory.
+class ReadyThreads {
+ public:
+  static constexpr unsigned most = 1024;  // threads of a block
+
+  bool empty() const { return count_ == 0; }
+  unsigned count() const { return count_; }
+  Thread*& at(unsigned place) { return ring_[(first_ + place) % most]; }
+  void push(Thread* thread) { at(count_++) = thread; }
+  Thread* pop() {
+    Thread* const thread = at(0);
+    ++first_, --count_;
+    return thread;
+  }
+
+ private:
+  std::array<Thread*, most> ring_;
+  unsigned first_ = 0, count_ = 0;
+};
+
 // State that outlives a block: contexts, and shared memory by its declaration.
 struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<std::unique_ptr<Wave>> waves;
   Context launcher;
-  std::deque<Thread*> ready;
+  ReadyThreads ready;
   Barrier block;
   int live = 0;
   const std::function<void()>* body = nullptr;
@@ -58,11 +79,10 @@ Thread* next_ready() {
   if (machine.order) {
     machine.order ^= machine.order << 13, machine.order ^= machine.order >> 7,
         machine.order ^= machine.order << 17;
-    std::swap(machine.ready.front(), machine.ready[machine.order % machine.ready.size()]);
+    std::swap(machine.ready.at(0),
+              machine.ready.at(static_cast<unsigned>(machine.order % machine.ready.count())));
   }
-  Thread* thread = machine.ready.front();
-  machine.ready.pop_front();
-  return thread;
+  return machine.ready.pop();
 }
 
 void continue_with(Thread* next) {
@@ -74,7 +94,7 @@ void continue_with(Thread* next) {
 
 void release_all(Barrier& barrier) {
   barrier.arrived = 0;
-  machine.ready.insert(machine.ready.end(), barrier.waiting.begin(), barrier.waiting.end());
+  for (Thread* const thread : barrier.waiting) machine.ready.push(thread);
   barrier.waiting.clear();
 }
 
@@ -93,7 +113,7 @@ void arrive_and_wait(Barrier& barrier, const Place& place, bool orders_memory,
     complete();
     release_all(barrier);
     if (machine.order) {  // let another thread go first
-      machine.ready.push_back(running.thread);
+      machine.ready.push(running.thread);
       continue_with(next_ready());
     }
   } else {
@@ -137,6 +157,7 @@ std::size_t context_count(unsigned threads) {
 }
 
 void run_block(unsigned threads) {
+  if (threads > ReadyThreads::most) stop("a block has too many threads");
   const unsigned waves = (threads + wave_width - 1) / wave_width;
   while (machine.waves.size() < waves) machine.waves.push_back(std::make_unique<Wave>());
   while (machine.threads.size() < context_count(threads)) {
@@ -156,7 +177,7 @@ void run_block(unsigned threads) {
     thread.lane = static_cast<int>(i % wave_width);
     thread.wave = machine.waves[i / wave_width].get();
     thread.turn = 0;
-    machine.ready.push_back(&thread);
+    machine.ready.push(&thread);
   }
   if (TRIREME_RACE_CHECKER) machine.first_context += threads + 37;
   machine.launcher.racer = this_racer();

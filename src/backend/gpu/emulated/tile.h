@@ -50,21 +50,24 @@ struct LaneTiles {
 // gfx11 lanes repeat operands; the copies must be equal.
 inline constexpr bool lanes_repeat = std::is_same_v<TileMap, WmmaMap>;
 
+// A row of a tile, as a vector: the emulation is compiled at a level that makes none of loops.
+using TileRow __attribute__((vector_size(tile_size * sizeof(float)))) = float;
+
 template <class T>
 struct WholeTile {
-  float v[tile_size][tile_size];
+  TileRow v[tile_size];
   bool written[lanes_repeat ? tile_size : 1][tile_size] = {};
 
   void put(int row, int column, T value) {
-    float& at = v[row][column];
     const float x = to_float(value);
     if constexpr (lanes_repeat) {
       bool& was_written = written[row][column];
-      if (was_written && std::bit_cast<std::uint32_t>(at) != std::bit_cast<std::uint32_t>(x))
+      const float before = v[row][column];
+      if (was_written && std::bit_cast<std::uint32_t>(before) != std::bit_cast<std::uint32_t>(x))
         emulated::stop("lanes that hold the same element of a tile differ");
       was_written = true;
     }
-    at = x;
+    v[row][column] = x;
   }
 };
 
@@ -87,11 +90,10 @@ void multiply_for_all(emulated::Exchange all) {
   }
   for (int i = 0; i < lefts; ++i)
     for (int j = 0; j < rights; ++j) {
-      float products[tile_size][tile_size] = {};
+      TileRow products[tile_size] = {};
       for (int row = 0; row < tile_size; ++row)
         for (int step = 0; step < tile_size; ++step)
-          for (int column = 0; column < tile_size; ++column)
-            products[row][column] += left[i].v[row][step] * right[j].v[step][column];
+          products[row] += left[i].v[row][step] * right[j].v[step];
       for (int l = 0; l < wave_width; ++l) {
         SumTile& sums = of_lane(l).sums[swapped ? j * lefts + i : i * rights + j];
         for (int e = 0; e < TileMap::sums; ++e)

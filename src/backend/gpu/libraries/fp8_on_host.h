@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "backend/device.h"
@@ -68,18 +69,27 @@ inline std::vector<float> numbers_of(const Fp8Matrix& matrix, const std::uint8_t
   return numbers;
 }
 
+// A vector, because this is compiled at a level that makes none of loops.
+using EightLanes __attribute__((vector_size(8 * sizeof(float)))) = float;
+
+inline void add_products(EightLanes& lanes, const float* p, const float* q) {
+  EightLanes left, right;
+  std::memcpy(&left, p, sizeof left);
+  std::memcpy(&right, q, sizeof right);
+  lanes += left * right;
+}
+
 // Dot product of two rows: 128 numbers at a time in float in eight lanes, which is fast and
 // accurate to seven digits, then in double.
 inline double sum_of_products(const float* p, const float* q, std::int64_t count) {
   double sum = 0;
   for (std::int64_t begin = 0; begin < count; begin += fp8_block) {
     const std::int64_t end = std::min(begin + fp8_block, count);
-    std::array<float, 8> lanes{};
+    EightLanes lanes{};
     std::int64_t s = begin;
-    for (; s + 8 <= end; s += 8)
-      for (std::size_t lane = 0; lane < 8; ++lane) lanes[lane] += (p + s)[lane] * (q + s)[lane];
+    for (; s + 8 <= end; s += 8) add_products(lanes, p + s, q + s);
     for (; s < end; ++s) lanes[0] += p[s] * q[s];
-    for (const float lane : lanes) sum += lane;
+    for (int lane = 0; lane < 8; ++lane) sum += lanes[lane];
   }
   return sum;
 }
