@@ -119,6 +119,7 @@ struct DeltaChunk {
   alignas(64) A system[rows * rows];             // -b_i D_ij (k_i . k_j)
   A from_state[rows], to_end[rows], rate[rows];  // E, F, b
   A skip;                                        // of the head, in a state space
+  bool state_space;
 
   // Reads positions [at, at + n), of which there is at least one.
   void load_rows(const DeltaHead<T>& head, const T* qkv, const A* rates, std::int64_t at,
@@ -130,11 +131,12 @@ struct DeltaChunk {
     wk = delta_key_cols(s);
     wv = delta_value_cols(s);
     const A shrink = reciprocal_root(static_cast<A>(s.key_dim));
-    skip = s.state_space ? head.in_rates(rates, at)[2 * s.heads()] : A{0};
+    state_space = s.state_space;
+    skip = state_space ? head.in_rates(rates, at)[2 * s.heads()] : A{0};
     for (std::int64_t i = 0; i < n; ++i) {
       const T* const query = head.in_qkv(qkv, at + i, head.query_column());
       const T* const key = head.in_qkv(qkv, at + i, head.key_column());
-      if (s.state_space) {
+      if (state_space) {
         copy_padded(q + i * wk, query, s.key_dim, wk);
         copy_padded(k + i * wk, key, s.key_dim, wk);
       } else {
@@ -155,29 +157,21 @@ struct DeltaChunk {
 
   // Computes the products of keys with each other, unless in a state space, and, if wanted, with
   // queries.
-  void multiply_keys(bool with_queries, bool state_space) {
-    if (state_space) {
-      if (with_queries) multiply_queries();
-      return;
-    }
+  void multiply_keys(bool with_queries) {
+    if (state_space && !with_queries) return;
     transpose(other, padded, k, wk, padded, wk);
-    multiply(keys, k, other);
-    if (with_queries) multiply(scores, q, other);
-    constexpr int lanes = Vec<A>::lanes;
+    if (with_queries) multiply_decayed(scores, q, other);
+    if (state_space) return;
+    multiply_decayed(keys, k, other);
     for (std::int64_t i = 0; i < padded; ++i) {
       A* const row = keys + i * rows;
-      for (std::int64_t j = 0; j < padded; j += lanes) {
-        const auto decay = load(decays + i * rows + j);
-        store(row + j, load(row + j) * decay);
-        if (with_queries) store(scores + i * rows + j, load(scores + i * rows + j) * decay);
-      }
       for (std::int64_t j = i; j < padded; ++j) row[j] = 0;
       scale_row<false>(system + i * rows, row, -rate[i], padded);
     }
   }
 
   // Updates u from the state, and what keys read from it, in `read`; of a state space without them.
-  void solve(A* read, const A* state, bool state_space) {
+  void solve(A* read, const A* state) {
     if (state_space) {
       for (std::int64_t i = 0; i < padded; ++i)
         scale_row<false>(u + i * wv, v + i * wv, rate[i], wv);
@@ -206,18 +200,6 @@ struct DeltaChunk {
   }
 
  private:
-  void multiply_queries() {
-    transpose(other, padded, k, wk, padded, wk);
-    multiply(scores, q, other);
-    constexpr int lanes = Vec<A>::lanes;
-    for (std::int64_t i = 0; i < padded; ++i) {
-      for (std::int64_t j = 0; j < padded; j += lanes) {
-        A* const at = scores + i * rows + j;
-        store(at, load(at) * load(decays + i * rows + j));
-      }
-    }
-  }
-
   // Adds to each of 16 updates what follows from those before it.
   void substitute(std::int64_t block) {
     constexpr int lanes = Vec<A>::lanes;
@@ -233,9 +215,15 @@ struct DeltaChunk {
     }
   }
 
-  // c [padded, padded] = a times the transposed rows.
-  void multiply(A* c, const A* a, const A* transposed) const {
+  // c [padded, padded] = D_ij times the product of a and the transposed rows.
+  void multiply_decayed(A* c, const A* a, const A* transposed) const {
     delta_product(c, rows, {a, wk, 1}, {transposed, padded}, padded, padded, wk, false);
+    for (std::int64_t i = 0; i < padded; ++i) {
+      for (std::int64_t j = 0; j < padded; j += Vec<A>::lanes) {
+        A* const at = c + i * rows + j;
+        store(at, load(at) * load(decays + i * rows + j));
+      }
+    }
   }
 
   // Decays are differences of sums of logarithms, in double: the sums may be large.

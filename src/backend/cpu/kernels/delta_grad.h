@@ -75,14 +75,14 @@ class DeltaGroupGrad {
   void load_chunk(const DeltaHead<T>& head, std::int64_t chunk, bool with_queries) {
     const std::int64_t first = chunk * rows, rest = s_.seq - first;
     c_.load_rows(head, o_.qkv, o_.rates, first, rest < rows ? rest : rows);
-    c_.multiply_keys(with_queries, s_.state_space);
+    c_.multiply_keys(with_queries);
   }
 
   void keep_states(const DeltaHead<T>& head) {
     for (std::int64_t i = 0; i < wk_ * wv_; ++i) states_[i] = 0;
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
       load_chunk(head, chunk, false);
-      c_.solve(m_.read, state(chunk), s_.state_space);
+      c_.solve(m_.read, state(chunk));
       __builtin_memcpy(updates(chunk), c_.u, c_.padded * wv_ * sizeof(A));
       if (chunk + 1 == chunks_) break;
       __builtin_memcpy(state(chunk + 1), state(chunk), wk_ * wv_ * sizeof(A));

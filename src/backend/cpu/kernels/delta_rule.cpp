@@ -47,8 +47,8 @@ void run_head(const DeltaHead<T>& head, T* y, const T* qkv, const Acc<T>* rates,
   for (std::int64_t first = 0; first < count; first += delta_chunk) {
     const std::int64_t rest = count - first;
     chunk.load_rows(head, qkv, rates, first, rest < delta_chunk ? rest : delta_chunk);
-    chunk.multiply_keys(true, s.state_space);
-    chunk.solve(scratch.y, scratch.state, s.state_space);
+    chunk.multiply_keys(true);
+    chunk.solve(scratch.y, scratch.state);
     for (std::int64_t i = 0; i < chunk.padded; ++i)
       scale_row<false>(chunk.q + i * wk, chunk.q + i * wk, chunk.from_state[i], wk);
     delta_product(scratch.y, wv, {chunk.q, wk, 1}, {scratch.state, wv}, chunk.padded, wv, wk,
