@@ -222,6 +222,18 @@ void launch_mix_grad(const Launch& l) {
 
 }  // namespace
 
+ValueId permute_again(GradientBuilder& b, Phase phase, ValueId x) {
+  for (const Node& node : b.graph().forward) {
+    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
+    const auto inputs = node.inputs;
+    return b
+        .emit(phase, OpKind::permute_rows, node.attributes,
+              {inputs[0], inputs[1], inputs[2], inputs[3]})
+        .outputs[0];
+  }
+  return x;
+}
+
 const OpDefinition dispatch_op{.name = "dispatch",
                                .infer = infer_dispatch,
                                .workspace = workspace_dispatch,

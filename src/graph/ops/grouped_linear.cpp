@@ -92,20 +92,6 @@ void infer_forward(Graph& g, Node& node) {
   add_output(g, node, 0, g.compute(), {x.shape[0], weight.shape[0] / groups});
 }
 
-// Permutes the rows again for the weight gradient, so that permuted rows need not be saved between
-// the passes.
-ValueId permute_again(GradientBuilder& b, ValueId x) {
-  for (const Node& node : b.graph().forward) {
-    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
-    const auto inputs = node.inputs;
-    return b
-        .emit(Phase::weight_grad, OpKind::permute_rows, node.attributes,
-              {inputs[0], inputs[1], inputs[2], inputs[3]})
-        .outputs[0];
-  }
-  return x;
-}
-
 void gradient(GradientBuilder& b, const Node& node) {
   Graph& g = b.graph();
   const ValueId x = node.inputs[0], weight = node.inputs[1], offsets = node.inputs[2],
@@ -121,7 +107,7 @@ void gradient(GradientBuilder& b, const Node& node) {
     b.emit(Phase::weight_grad, OpKind::group_bias_grad, a, {dy, offsets, g.gradient_of(bias)});
   }
   b.emit(Phase::weight_grad, OpKind::grouped_linear_weight_grad, a,
-         {dy, permute_again(b, x), offsets, g.gradient_of(weight)});
+         {dy, permute_again(b, Phase::weight_grad, x), offsets, g.gradient_of(weight)});
 }
 
 // inputs: dy, offsets, (gradient of the biases); output: that gradient

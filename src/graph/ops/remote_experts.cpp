@@ -202,23 +202,10 @@ void launch(const Launch& l) {
   });
 }
 
-// Permutes the rows again: received rows are not saved at the experts' ranks.
-ValueId permute_again(GradientBuilder& b, ValueId x) {
-  for (const Node& node : b.graph().forward) {
-    if (node.op != OpKind::permute_rows || node.outputs[0] != x) continue;
-    const auto inputs = node.inputs;
-    return b
-        .emit(Phase::input_grad, OpKind::permute_rows, node.attributes,
-              {inputs[0], inputs[1], inputs[2], inputs[3]})
-        .outputs[0];
-  }
-  return x;
-}
-
 void gradient(GradientBuilder& b, const Node& node) {
   const ValueId rows = node.inputs[0], offsets = node.inputs[1];
   const ValueId up = node.inputs[2], down = node.inputs[3], biases = node.inputs[4];
-  const ValueId dy = b.grad(node.outputs[0]), again = permute_again(b, rows);
+  const ValueId dy = b.grad(node.outputs[0]), again = permute_again(b, Phase::input_grad, rows);
   b.add_grad(rows, b.emit(Phase::input_grad, OpKind::remote_experts_grad, node.attributes,
                           {again, offsets, up, down, dy, node.outputs[1], biases})
                        .outputs[0]);

@@ -21,6 +21,10 @@ inline ValueId add_output(Graph& graph, Node& node, int i, DType dtype, Shape sh
   return node.outputs[i] = graph.new_value(dtype, shape);
 }
 
+// Emits the permutation by expert that made x once more, in a phase of the backward pass, so that
+// permuted rows need not be saved; returns x if no permutation made it (experts.cpp).
+ValueId permute_again(GradientBuilder& b, Phase phase, ValueId x);
+
 inline Dropout dropout_at_run(const DropoutRule& rule, const Launch& launch,
                               const std::int64_t* sample_ids, std::int64_t seq) {
   Dropout dropout{rule, launch.step, sample_ids, seq};
