@@ -74,8 +74,8 @@ TrainSummary train_here(Config config, const TrainCommand& arguments, Transport&
 TrainSummary train(Config config, const TrainCommand& arguments) {
   const InterruptGuard guard;  // installed early, since MPI takes time to start
   if (const LaunchInfo launch = discover_launch(); !is_in_job() && launch.rank == 0) {
-    using enum InterruptGuard::Speech;
-    InterruptGuard::speak(launch.size > 1 ? ctrl_c : all);
+    using enum InterruptGuard::Announced;
+    InterruptGuard::announce(launch.size > 1 ? ctrl_c : all);
   }
   install_signal_handlers();
   TrainSummary summary;

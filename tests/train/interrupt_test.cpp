@@ -46,16 +46,16 @@ TEST(InterruptGuard, SignalsDoNotDisturbAProduct) {
 }
 
 // What a signal makes the process say at once.
-std::string answer(InterruptGuard::Speech speech, int signal) {
+std::string answer(InterruptGuard::Announced announced, int signal) {
   const InterruptGuard guard;
-  InterruptGuard::speak(speech);
+  InterruptGuard::announce(announced);
   testing::internal::CaptureStderr();
   raise(signal);
   return testing::internal::GetCapturedStderr();
 }
 
 TEST(InterruptGuard, UnderALauncherOnlyCtrlCIsAnswered) {
-  using enum InterruptGuard::Speech;
+  using enum InterruptGuard::Announced;
   EXPECT_EQ(answer(all, SIGTERM), signalled_words);
   EXPECT_EQ(answer(all, SIGINT), stopping_words);
   EXPECT_EQ(answer(ctrl_c, SIGINT), stopping_words);

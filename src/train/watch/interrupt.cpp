@@ -13,7 +13,7 @@ namespace {
 std::atomic<int> pending_signal = 0;  // async-signal-safe, because it is lock-free
 static_assert(std::atomic<int>::is_always_lock_free);
 
-enum class Announced { nothing, ctrl_c, all };
+using Announced = InterruptGuard::Announced;
 std::atomic<Announced> announced = Announced::nothing;
 
 // Uses only async-signal-safe functions.
@@ -38,8 +38,8 @@ void note(int signal) {
 
 InterruptGuard::InterruptGuard() : handlers_({SIGINT, SIGTERM, SIGHUP, SIGUSR1}, note) {}
 
-void InterruptGuard::speak(Speech speech) {
-  announced = speech == Speech::all ? Announced::all : Announced::ctrl_c;
+void InterruptGuard::announce(Announced which) {
+  announced = which;
 }
 
 InterruptGuard::~InterruptGuard() {

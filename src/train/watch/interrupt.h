@@ -25,12 +25,12 @@ class InterruptGuard {
   // The signal that arrived first, or 0.
   static int pending();
 
-  // Signals that are announced.
-  enum class Speech { ctrl_c, all };
-  // Makes this process announce on standard error, as soon as a signal arrives, what it will do:
-  // for the only process of a job that prints. A launcher also sends signals when another rank has
-  // failed and said why, and then no step is saved: under a launcher only Ctrl-C is announced.
-  static void speak(Speech speech);
+  enum class Announced { nothing, ctrl_c, all };
+  // Makes this process announce on standard error, as soon as one of these signals arrives, what it
+  // will do: for the only process of a job that prints. A launcher also sends signals when another
+  // rank has failed and said why, and then no step is saved: under a launcher only Ctrl-C is
+  // announced.
+  static void announce(Announced which);
 
  private:
   SignalHandlers handlers_;
