@@ -81,9 +81,16 @@ class Builder {
   ValueId mlp_or_experts(Graph& g, ValueId x, const BlockKind& kind) const {
     return kind.experts > 0 ? experts(g, x, kind.experts) : mlp(g, x);
   }
-  // Mixture of `count` experts per row, plus the shared expert if any (experts.cpp). Routers and
-  // gates, [out, hidden], are replicated and applied to each rank's own rows.
+  // Mixture of `count` experts per row, plus the shared expert if any (experts.cpp).
   ValueId experts(Graph& g, ValueId x, std::int64_t count) const;
+  ValueId chosen_experts(Graph& g, ValueId x, std::int64_t count) const;
+  ValueId shared_expert(Graph& g, ValueId x) const;
+  ops::Routes routes(Graph& g, ValueId x, std::int64_t count) const;
+  RouteAttributes route_attributes() const;
+  DispatchRule dispatch_rule(const Graph& g, std::int64_t count) const;
+  // Replicated parameters of routers and gates, which each rank applies to its own rows; a weight
+  // is [out, hidden].
+  ValueId for_own_rows(Graph& g, ParameterSpec spec) const;
   ValueId row_weight(Graph& g, const std::string& name, std::int64_t out) const;
   // of_all_rows: x is replicated on all ranks, even under sequence parallelism.
   ValueId norm(Graph& g, ValueId x, const std::string& name, bool of_all_rows = false) const;

@@ -68,19 +68,18 @@ std::int64_t capacity_of(const ExpertConfig& moe, std::int64_t count, std::int64
 
 }  // namespace
 
-ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out) const {
-  const Shape shape = {out, m_.hidden_size};
-  ParameterSpec spec{name, shape, shape, Init::normal, hidden_std(), true};
+ValueId Builder::for_own_rows(Graph& g, ParameterSpec spec) const {
   spec.partial_gradient = tp_.splits_rows();
   return g.parameter(std::move(spec));
 }
 
-ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
-  const ExpertConfig& moe = m_.moe;
-  const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
-  const ActivationRule rule = activation_rule();
-  const int blocks = is_gated(rule.kind) ? 2 : 1;
+ValueId Builder::row_weight(Graph& g, const std::string& name, std::int64_t out) const {
+  const Shape shape = {out, m_.hidden_size};
+  return for_own_rows(g, {name, shape, shape, Init::normal, hidden_std(), true});
+}
 
+RouteAttributes Builder::route_attributes() const {
+  const ExpertConfig& moe = m_.moe;
   RouteAttributes route{};
   route.top_k = moe.top_k;
   route.sigmoid = moe.score == RouterScore::sigmoid;
@@ -96,38 +95,52 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
   route.all_rows = rows_;
   if (tp_.splits_rows()) route.tensor = tp_.group();
   route.context = options_.context.group();
+  return route;
+}
+
+ops::Routes Builder::routes(Graph& g, ValueId x, std::int64_t count) const {
+  const ExpertConfig& moe = m_.moe;
+  const auto of_experts = [&](const char* name, Init init) {
+    return ParameterSpec{name, {count}, {count}, init, 0, false};
+  };
   const ValueId router = row_weight(g, "mlp.router.weight", count);
-  ValueId bias = no_value;
+  ValueId bias = no_value, load = no_value, logit_bias = no_value;
   if (moe.expert_bias) {
-    ParameterSpec spec{"mlp.router.bias", {count}, {count}, Init::zeros, 0, false};
+    ParameterSpec spec = of_experts("mlp.router.bias", Init::zeros);
     spec.counts = ParameterSpec::Counts::bias;
     spec.balance_rate = moe.bias_update_rate;
-    spec.partial_gradient = tp_.splits_rows();
-    bias = g.parameter(std::move(spec));
+    bias = for_own_rows(g, std::move(spec));
   }
-  ValueId load = no_value;
   if (moe.keeps_load()) {
-    ParameterSpec spec{"mlp.router.load", {count}, {count}, Init::ones, 0, false};
+    ParameterSpec spec = of_experts("mlp.router.load", Init::ones);
     spec.counts = ParameterSpec::Counts::load;
-    spec.partial_gradient = tp_.splits_rows();
-    load = g.parameter(std::move(spec));
+    load = for_own_rows(g, std::move(spec));
   }
-  ValueId logit_bias = no_value;
-  if (moe.router_bias) {
-    ParameterSpec spec{"mlp.router.logit_bias", {count}, {count}, Init::zeros, 0, false};
-    spec.partial_gradient = tp_.splits_rows();
-    logit_bias = g.parameter(std::move(spec));
-  }
-  const ops::Routes routes =
-      ops::route(g, ops::router(g, x, router, logit_bias), route, bias, load);
+  if (moe.router_bias)
+    logit_bias = for_own_rows(g, of_experts("mlp.router.logit_bias", Init::zeros));
+  return ops::route(g, ops::router(g, x, router, logit_bias), route_attributes(), bias, load);
+}
 
-  // Tokens are dropped in training only, so that validation matches generation.
+DispatchRule Builder::dispatch_rule(const Graph& g, std::int64_t count) const {
+  const ExpertConfig& moe = m_.moe;
   DispatchRule dispatch{};
   dispatch.experts = count;
+  // Tokens are dropped in training only, so that validation matches generation.
   dispatch.capacity = dropout_ && moe.capacity_factor > 0 ? capacity_of(moe, count, seq_) : 0;
   dispatch.unit_rows = seq_;
   dispatch.by_weight = moe.drop_policy == DropPolicy::weight;
   if (g.exact_block() > 0) dispatch.blocks = local_rows_ / g.exact_block();
+  return dispatch;
+}
+
+ValueId Builder::chosen_experts(Graph& g, ValueId x, std::int64_t count) const {
+  const ExpertConfig& moe = m_.moe;
+  const std::int64_t hidden = m_.hidden_size, inner = moe.ffn_hidden_size;
+  const ActivationRule rule = activation_rule();
+  const int blocks = is_gated(rule.kind) ? 2 : 1;
+
+  const ops::Routes routes = this->routes(g, x, count);
+  const DispatchRule dispatch = dispatch_rule(g, count);
   const ops::Places places = ops::dispatch(g, routes, dispatch);
   std::int64_t taken = local_rows_ * moe.top_k;
   if (dispatch.capacity > 0) taken = std::min(taken, options_.batch * dispatch.capacity * count);
@@ -153,26 +166,30 @@ ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
     };
     rows = grouped(ops::activation(g, grouped(rows, up, 0), rule), down, wide);
   }
-  const ValueId made = moe.scale_inputs ? ops::unpermute_rows(g, rows, places)
-                                        : ops::combine(g, rows, routes, places);
-  if (moe.shared_ffn_hidden_size == 0) return made;
+  return moe.scale_inputs ? ops::unpermute_rows(g, rows, places)
+                          : ops::combine(g, rows, routes, places);
+}
 
-  const std::int64_t shared = moe.shared_ffn_hidden_size;
-  const ValueId gated = ColumnLinear{"mlp.shared.up", hidden,       blocks * shared,
-                                     false,           hidden_std(), blocks}(g, tp_, x);
-  ValueId all = RowLinear{"mlp.shared.down", shared, hidden, false, deep_std()}(
-      g, tp_, ops::activation(g, gated, rule));
-  if (moe.shared_gate)
-    all = ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
-  if (moe.residual) {
-    ParameterSpec shift{"mlp.mix.bias", {2}, {2}, Init::zeros, 0, false};
-    shift.partial_gradient = tp_.splits_rows();
-    const ValueId weight = row_weight(g, "mlp.mix.weight", 2);
-    const ValueId logits =
-        ops::linear(g, x, weight, g.parameter(std::move(shift)), {.may_round = false});
-    return ops::mix_rows(g, made, all, logits);
-  }
-  return ops::add(g, made, all, no_value, {}, seq_);
+ValueId Builder::shared_expert(Graph& g, ValueId x) const {
+  const std::int64_t hidden = m_.hidden_size, inner = m_.moe.shared_ffn_hidden_size;
+  const ActivationRule rule = activation_rule();
+  const int blocks = is_gated(rule.kind) ? 2 : 1;
+  const ValueId up =
+      ColumnLinear{"mlp.shared.up", hidden, blocks * inner, false, hidden_std(), blocks}(g, tp_, x);
+  const ValueId all = RowLinear{"mlp.shared.down", inner, hidden, false, deep_std()}(
+      g, tp_, ops::activation(g, up, rule));
+  if (!m_.moe.shared_gate) return all;
+  return ops::gate_rows(g, all, ops::router(g, x, row_weight(g, "mlp.shared.gate.weight", 1)));
+}
+
+ValueId Builder::experts(Graph& g, ValueId x, std::int64_t count) const {
+  const ValueId chosen = chosen_experts(g, x, count);
+  if (m_.moe.shared_ffn_hidden_size == 0) return chosen;
+  const ValueId shared = shared_expert(g, x);
+  if (!m_.moe.residual) return ops::add(g, chosen, shared, no_value, {}, seq_);
+  const ValueId weight = row_weight(g, "mlp.mix.weight", 2);
+  const ValueId shift = for_own_rows(g, {"mlp.mix.bias", {2}, {2}, Init::zeros, 0, false});
+  return ops::mix_rows(g, chosen, shared, ops::linear(g, x, weight, shift, {.may_round = false}));
 }
 
 }  // namespace trireme
