@@ -22,10 +22,11 @@ constexpr std::string_view own = "Trireme";
 
 constexpr int nodes_of_many_connections = 8;
 
-// Variables of the network's library and RCCL on Slingshot. NCCL_NET_GDR_LEVEL is left to RCCL,
-// which detects it: PHB and SYS hang jobs of several nodes since ROCm 7
-// (lumi-ai-factory/laifs-container-recipes #30, 2026-04-23; LUMI-AI-Guide #97, 2026-05-04, took it
-// out without losing speed).
+}  // namespace
+
+// NCCL_NET_GDR_LEVEL is left to RCCL, which detects it: PHB and SYS hang jobs of several nodes
+// since ROCm 7 (lumi-ai-factory/laifs-container-recipes #30, 2026-04-23; LUMI-AI-Guide #97,
+// 2026-05-04, took it out without losing speed).
 std::vector<SiteVariable> slingshot_variables() {
   return {
       {"NCCL_SOCKET_IFNAME", "hsn0",
@@ -53,6 +54,8 @@ std::vector<SiteVariable> slingshot_variables() {
        "aws/aws-ofi-nccl #1379, 2026-08-27, seen on 16 nodes", nodes_of_many_connections},
   };
 }
+
+namespace {
 
 // Nodes of four MI250X, each with two GCDs, one rank per GCD. The first of every eight cores is
 // reserved for the system.

@@ -46,6 +46,9 @@ struct Site {
 
 std::span<const Site> all_sites();
 
+// Variables of the network's library and of NCCL or RCCL on Slingshot, for jobs of several nodes.
+std::vector<SiteVariable> slingshot_variables();
+
 // Finds a site by its name or its machine's name. Fails (exit code 2), naming the known sites, if
 // it does not exist.
 const Site& find_site(std::string_view name);

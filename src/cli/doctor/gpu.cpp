@@ -1,9 +1,11 @@
 // GPU checks of `trireme doctor`.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "backend/gpu_workspace.h"
 #include "backend/machine_report.h"
@@ -11,6 +13,7 @@
 #include "base/counted.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/test_product.h"
+#include "operations/slingshot.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
 
@@ -150,6 +153,31 @@ void add_machine(std::vector<Finding>& findings, DeviceKind device, bool asked_f
   findings.push_back(products_of(device));
 }
 
+// Jobs of several nodes would hang or be slow on Slingshot without its plug-in and variables; on
+// one node they do not matter.
+std::vector<Finding> slingshot() {
+  const SlingshotReport report = check_slingshot(
+      "/sys/class/net", [](const char* name) { return std::getenv(name); },
+      [](const std::string& file) {
+        void* const library = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
+        if (library) dlclose(library);
+        return library != nullptr;
+      });
+  if (report.cards.empty()) return {};
+  Finding finding{"GPU network", fmt::format("Slingshot ({})", fmt::join(report.cards, ", "))};
+  if (!report.plugins.empty())
+    finding.advice = fmt::format(
+        "jobs of several nodes will use slow TCP, because no network plug-in (aws-ofi-nccl) is found: "
+        "expected {} on LD_LIBRARY_PATH",
+        fmt::join(report.plugins, " or "));
+  if (!report.missing.empty())
+    finding.advice +=
+        fmt::format("{}jobs of several nodes need {}, which the scripts of `trireme slurm` set",
+                    finding.advice.empty() ? "" : "; ", fmt::join(report.missing, " "));
+  if (!finding.advice.empty()) finding.state = State::note;
+  return {finding};
+}
+
 std::vector<std::string> variables_of_gpus() {
   std::vector<std::string> seen;
   for (char** entry = environ; *entry; ++entry) {
@@ -173,6 +201,8 @@ std::vector<Finding> gpu_findings(std::optional<DeviceKind> device) {
     for (const DeviceKind vendor : {DeviceKind::cuda, DeviceKind::hip})
       if (has_plugin(name_of(vendor))) add_machine(findings, vendor, false);
   }
+  if (!findings.empty())
+    for (Finding& finding : slingshot()) findings.push_back(std::move(finding));
   const std::vector<std::string> variables = variables_of_gpus();
   if (findings.empty()) {
     findings.push_back({"GPU", "this build trains on the CPU only (docs/gpu.md)"});
