@@ -72,6 +72,12 @@ struct Distance {
   double relative() const { return size > 0 ? distance / size : distance; }
 };
 
+// The length of a vector with these two sides. std::hypot requires glibc 2.35, and wheels 2.34;
+// squares of gradients, which are fp32 numbers or smaller, are in the range of fp64.
+double length_of(double a, double b) {
+  return std::sqrt(a * a + b * b);
+}
+
 Distance distance_of(const LayoutRun& run, const LayoutRun& truth, const std::string& key) {
   const StepValues::Entry& entry = *truth.steps[0][0].find(key);
   const auto own = gradient_figures(run.steps[0], key, entry);
@@ -79,8 +85,8 @@ Distance distance_of(const LayoutRun& run, const LayoutRun& truth, const std::st
   Distance one{&entry.place};
   for (const ValueSums& part : entry.parts) one.elements += part.elements;
   for (std::size_t i = 0; i < std::min(own.size(), its.size()); ++i) {
-    one.distance = std::hypot(one.distance, own[i] * truth.loss_scale / run.loss_scale - its[i]);
-    one.size = std::hypot(one.size, its[i]);
+    one.distance = length_of(one.distance, own[i] * truth.loss_scale / run.loss_scale - its[i]);
+    one.size = length_of(one.size, its[i]);
   }
   if (own.size() < its.size()) one.distance = INFINITY;  // it has no such gradient
   return one;
@@ -99,8 +105,8 @@ std::vector<Distance> distances_of(const LayoutRun& run, const LayoutRun& truth)
 double relative_distance(const std::vector<Distance>& gradients) {
   Distance all;
   for (const Distance& one : gradients) {
-    all.distance = std::hypot(all.distance, one.distance);
-    all.size = std::hypot(all.size, one.size);
+    all.distance = length_of(all.distance, one.distance);
+    all.size = length_of(all.size, one.size);
   }
   return all.relative();
 }
