@@ -24,3 +24,7 @@ class Interrupted(KeyboardInterrupt):
     """
 
     code = 3
+
+
+for _one in (Error, InputError, Interrupted):
+    _one.__module__ = "trireme"  # the name under which tracebacks show it, and programs import it

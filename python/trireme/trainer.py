@@ -99,18 +99,25 @@ class Job(Handle):
         call("job_leave", self._handle)
 
     def abort(self, error: BaseException) -> None:
-        """Ends all processes with this error; one of them prints the message. Does nothing for one process."""
+        """Ends all processes with this error; one of them prints the message and where it comes from. Does nothing for one process."""
         code = getattr(error, "code", 1)
-        text = str(error) or type(error).__name__
-        _native.library().trireme_job_abort(self._handle, code if isinstance(code, int) else 1, text.encode())
+        _native.library().trireme_job_abort(self._handle, code if isinstance(code, int) else 1, _description(error).encode("utf-8", "replace"))
 
     def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
         if error is None:
             self.leave()
         elif self.size > 1:
-            sys.excepthook(type(error), error, trace)
             self.abort(error)
         self.close()
+
+
+def _description(error: BaseException) -> str:
+    """The error in one line, then the traceback."""
+    from traceback import format_exception, format_exception_only
+
+    line = "".join(format_exception_only(type(error), error)).strip()
+    whole = "".join(format_exception(type(error), error, error.__traceback__)).rstrip()
+    return line if whole == line else f"{line}\n{whole[: whole.rindex(line)].rstrip()}"
 
 
 _shared_job: Optional[Job] = None
@@ -128,7 +135,8 @@ def _job_for(config: Config) -> Job:
     usual = sys.excepthook
 
     def end_all(kind: Any, error: BaseException, trace: Any) -> None:
-        usual(kind, error, trace)
+        if usual is not sys.__excepthook__:  # the default one would print the traceback on each process
+            usual(kind, error, trace)
         job.abort(error)
 
     def leave() -> None:
