@@ -17,6 +17,7 @@ foreach(plugin trireme_mpi trireme_loopback trireme_arrow trireme_http trireme_c
   endif()
 endforeach()
 
+install(DIRECTORY recipes DESTINATION lib/trireme)
 install(TARGETS trireme_shared EXPORT trireme_targets LIBRARY DESTINATION lib)
 install(DIRECTORY include/trireme DESTINATION include)
 set(trireme_packages ${CMAKE_BINARY_DIR}/packages)

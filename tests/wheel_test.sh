@@ -18,3 +18,9 @@ bare pip install --quiet --no-index trireme_llm-*.whl >>"$log" 2>&1
   { echo "the package and the program have different versions"; exit 1; }
 bare trireme tokenizer train --input text.txt --vocab-size 300 --output tokenizer >>"$log" 2>&1
 bare python3 -c 'import trireme; t = trireme.Tokenizer("tokenizer"); assert t.decode(t.encode("a wheel")) == "a wheel"' >>"$log" 2>&1
+# The commands of the README that name a recipe.
+sed -n 's/ *#.*//; s/^trireme \(plan recipes.*\)/\1/p' text.txt >plans
+[ -s plans ] || { echo "README.md names no recipe"; exit 1; }
+# shellcheck disable=SC2046
+bare trireme $(cat plans) >>"$log" 2>&1
+bare python3 -c 'import trireme; trireme.Config("recipes/quickstart.toml")' >>"$log" 2>&1

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "config/config_file.h"
 #include "config/fields.h"
 #include "config/foreign_names.h"
 #include "config/nearest.h"
@@ -402,7 +402,7 @@ Config parse_config(const std::string& text, const std::string& name,
 }
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_file(path, largest_config_file), path, overrides);
+  return parse_config(read_config_file(path), path, overrides);
 }
 
 }  // namespace trireme

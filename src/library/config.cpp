@@ -2,7 +2,7 @@
 #include <trireme/config.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "config/config_file.h"
 #include "config/fields.h"
 #include "library/impl.h"
 
@@ -41,8 +41,7 @@ T value_of(const trireme::Config& config, const std::string& key) {
 Config::Config() : impl_(parsed("", "the configuration", {})) {}
 
 Config Config::load(const std::string& file, const std::vector<std::string>& overrides) {
-  return at_the_border(
-      [&] { return Config(parsed(read_file(file, largest_config_file), file, overrides)); });
+  return at_the_border([&] { return Config(parsed(read_config_file(file), file, overrides)); });
 }
 
 Config Config::parse(const std::string& toml, const std::string& name,
