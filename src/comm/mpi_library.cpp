@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <vector>
 
 #include "base/beside_program.h"
@@ -45,8 +46,11 @@ std::optional<MpiInterface> linked_interface(const fs::path& file) {
   return {};
 }
 
-std::vector<fs::path> launchers_on_path() {
+std::vector<fs::path> possible_launchers() {
   std::vector<fs::path> launchers;
+  // Ranks have it too, and look for their library near it.
+  if (const char* const chosen = std::getenv("TRIREME_MPIRUN"); chosen && *chosen == '/')
+    launchers.emplace_back(chosen);
   for (const char* name : {"mpiexec", "mpirun", "mpiexec.mpich", "mpiexec.openmpi"})
     for (const fs::path& file : find_on_path(name)) launchers.push_back(file);
   return launchers;
@@ -104,14 +108,14 @@ bool has_parts_for_interfaces() {
 }
 
 fs::path find_mpi_launcher(MpiInterface interface) {
-  for (const fs::path& launcher : launchers_on_path())
+  for (const fs::path& launcher : possible_launchers())
     if (!library_of_launcher(launcher, interface).empty()) return launcher;
   return {};
 }
 
 std::string load_mpi_library(MpiInterface interface) {
   std::vector<std::string> files;
-  for (const fs::path& launcher : launchers_on_path()) {
+  for (const fs::path& launcher : possible_launchers()) {
     const fs::path file = library_of_launcher(launcher, interface);
     if (!file.empty()) files.push_back(file.string());
   }

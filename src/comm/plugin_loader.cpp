@@ -100,9 +100,11 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
 
 std::string mpi_launcher() {
   const MpiPart part = find_mpi_part(variable);
-  if (part.file.empty()) fail("several processes require MPI, but {}", no_mpi_part());
   const char* const chosen = variable("TRIREME_MPIRUN");
-  if (chosen && *chosen) return chosen;
+  const bool is_chosen = chosen && *chosen;
+  if (part.file.empty() && !(is_chosen && has_parts_for_interfaces()))
+    fail("several processes require MPI, but {}", no_mpi_part());
+  if (is_chosen) return chosen;
   if (part.interface) return find_mpi_launcher(*part.interface).string();
   // Launcher recorded by an MPI part that was built after the program.
   const fs::path own = fs::path(part.file).replace_extension(".launcher");

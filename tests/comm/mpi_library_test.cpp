@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <map>
+
+#include "scratch_folder.h"
 
 namespace trireme {
 namespace {
@@ -41,6 +45,21 @@ TEST(MpiLibrary, OfThisBuildIsUsedUnlessTheLauncherIsAnother) {
     else
       EXPECT_EQ(part.file, alone.file);
   }
+}
+
+// Its MPI may be in a folder that is not on PATH.
+TEST(MpiLibrary, OfAChosenLauncherIsNextToIt) {
+  const ScratchFolder folder;
+  namespace fs = std::filesystem;
+  fs::create_directories(folder / "bin");
+  fs::create_directories(folder / "lib");
+  const fs::path launcher = folder / "bin/mpirun";
+  std::ofstream(launcher) << "#!/bin/sh\n";
+  std::ofstream(folder / "lib/libmpi.so.12") << "";
+  setenv("TRIREME_MPIRUN", launcher.c_str(), 1);
+  EXPECT_EQ(find_mpi_launcher(MpiInterface::mpich), launcher);
+  EXPECT_NE(find_mpi_launcher(MpiInterface::openmpi), launcher);
+  unsetenv("TRIREME_MPIRUN");
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ bool is_program(const std::string& name) {
 Finding mpi() {
   const MpiInfo info = find_mpi();
   if (info.plugin.empty()) {
-    return {"MPI", "none in this build", State::note, "for several processes " + info.advice};
+    return {"MPI", "not found", State::note, "for several processes " + info.advice};
   }
   if (info.library.empty()) {
     return {
