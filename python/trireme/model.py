@@ -178,6 +178,8 @@ class Model(Handle):
         Ctrl-C raises KeyboardInterrupt at the next token. Raises InputError for models such as BERT, empty prompts of
         ids and prompts that are too long.
         """
+        if not isinstance(prompts, str) and not hasattr(prompts, "__len__"):
+            raise InputError(f"prompts are a str, a list of str, ids or a list of ids, not {type(prompts).__name__}")
         one = isinstance(prompts, str) or (len(prompts) > 0 and not isinstance(prompts[0], str) and not hasattr(prompts[0], "__len__"))
         batch: List[Any] = [prompts] if one else list(prompts)
         as_text = [isinstance(prompt, str) for prompt in batch]

@@ -163,11 +163,13 @@ std::string steps_next_to(const fs::path& path) {
 [[noreturn]] void refuse_without_checkpoint(const fs::path& path) {
   if (!fs::exists(path)) {
     const std::string others = steps_next_to(path);
-    fail_input("'{}' does not exist{}{}", path.string(), others.empty() ? "" : "; ", others);
+    fail_input("'{}' does not exist: expected the folder of a run or of a checkpoint{}{}",
+               path.string(), others.empty() ? "" : "; ", others);
   }
   const std::string foreign = describe_foreign(path);
-  fail_input("there is no checkpoint in '{}'{}{}", path.string(), foreign.empty() ? "" : ": ",
-             foreign);
+  fail_input("there is no checkpoint in '{}': {}", path.string(),
+             foreign.empty() ? "expected the folder of a run that has saved, or of a checkpoint"
+                             : foreign);
 }
 
 }  // namespace
@@ -269,7 +271,10 @@ void CheckpointReader::check_targets(std::span<const TargetSlice> targets, bool 
   }
   if (faults == 0) return;
   const std::string more = faults == 1 ? "" : fmt::format(" ({} more do not fit)", faults - 1);
-  fail_input("checkpoint '{}' does not fit: it {}{}", folder_.string(), first, more);
+  fail_input(
+      "checkpoint '{}' does not fit: it {}{}; [model], [optimizer] and [run] must be those of the "
+      "checkpoint, and others need another run.dir",
+      folder_.string(), first, more);
 }
 
 void CheckpointReader::add_jobs(const TargetSlice& target, std::vector<Job>& jobs) {

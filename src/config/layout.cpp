@@ -179,8 +179,11 @@ void check_batch(const Config& config, std::int64_t world_size) {
     if (size % unit == 0) return;
     fail_input(
         "{} = {} is not divisible by train.micro_batch_size = {} times {} data-parallel ranks: "
-        "it can be {}",
-        name, size, train.micro_batch_size, dp, multiples_near(size, unit));
+        "it can be {}{}",
+        name, size, train.micro_batch_size, dp, multiples_near(size, unit),
+        size % dp == 0 ? fmt::format(", or set train.micro_batch_size = {}",
+                                     std::gcd(train.micro_batch_size, size / dp))
+                       : "");
   };
   for (const BatchSizeFrom& from : batch_size_schedule(config))
     check("a size of train.batch_size_schedule", from.size);

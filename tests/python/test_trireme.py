@@ -190,6 +190,8 @@ class Trained(unittest.TestCase):
             with self.assertRaises(ZeroDivisionError):
                 model.generate("1 and", 12, on_token=fails_at_the_third)
             self.assertEqual(len(drawn), 3)
+            with self.assertRaisesRegex(trireme.InputError, "prompts are .* not int"):
+                model.generate(17)
 
     @needs_numpy
     def test_checkpoints_of_other_programs_have_the_same_tensors(self):
@@ -241,6 +243,7 @@ class Errors(unittest.TestCase):
             (lambda: trireme.Config({"train.itters": 3}), "train.iters"),
             (lambda: trireme.Config({"train": {"iters": "many"}}), "train.iters"),
             (lambda: trireme.Config("no/such.toml"), "no/such.toml"),
+            (lambda: trireme.Config("."), "is a folder"),
             (lambda: trireme.Model("no/such/folder"), "no/such/folder"),
             (lambda: trireme.Checkpoint("."), "not in a supported format"),
             (lambda: trireme.Tokenizer(type="gtp2"), "gpt2"),

@@ -132,7 +132,7 @@ void print_next_steps(const TryFiles& files, std::int64_t steps, const std::stri
       R"(
 The results are in {summary}. Next steps:
   {trireme} generate {run} --prompt {prompt} --num-return-sequences 3 --seed 7
-  {trireme} train {settings} train.iters={more}     # resumes this run
+  {trireme} train {settings} train.iters={more}     # resumes this run, with its samples in a new order
   {trireme} train {settings} {larger} model.num_layers=6
 {more_of_it}  {trireme} convert --to hf {run} {hf}     # for transformers
   {trireme} --help

@@ -124,7 +124,9 @@ TryText read_try_text(const std::vector<std::string>& files) {
   }
   if (!is_valid_utf8(text)) {
     result.note += result.note.empty() ? "" : "; ";
-    result.note += "the text is not UTF-8 throughout: what is ill-formed became U+FFFD";
+    result.note +=
+        "the text is not UTF-8 throughout: what is ill-formed became U+FFFD; if it has another "
+        "encoding, convert it first: iconv -f WINDOWS-1252 -t UTF-8";
     text = to_valid_utf8(text);
   }
   if (text.size() < least_text)
