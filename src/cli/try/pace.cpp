@@ -2,15 +2,14 @@
 #include "cli/try/pace.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace trireme::cli {
 namespace {
 
 constexpr double kept_free = 0.1;        // of the time
 constexpr double of_evaluations = 0.03;  // of the steps: five times four batches, forward only
-constexpr std::size_t few_steps = 3;     // too few to measure the machine
-constexpr std::size_t last_steps = 8;
+constexpr std::size_t few_steps = 4;     // fewer do not measure the machine
+constexpr double recent = 0.25;          // of the remaining time
 
 }  // namespace
 
@@ -19,16 +18,28 @@ std::int64_t steps_in(double seconds, double seconds_of_step, double in_the_end)
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(free / (1 + of_evaluations)));
 }
 
+void TryPace::plan(std::int64_t steps) {
+  planned_ = steps;
+  first_ = true;
+}
+
 void TryPace::add(double seconds) {
   if (!first_) seconds_.push_back(seconds);
   first_ = false;
-  if (seconds_.size() > last_steps) seconds_.pop_front();
+}
+
+// The mean of the last steps, which took `window` seconds together and are not too few.
+double TryPace::recent_step(double window) const {
+  double sum = 0;
+  std::size_t count = 0;
+  while (count < seconds_.size() && (count < few_steps || sum < window))
+    sum += seconds_[seconds_.size() - ++count];
+  return sum / static_cast<double>(count);
 }
 
 std::int64_t TryPace::fitting(std::int64_t done, double left) const {
   if (seconds_.size() < few_steps) return planned_;
-  const double step =
-      std::accumulate(seconds_.begin(), seconds_.end(), 0.0) / static_cast<double>(seconds_.size());
+  const double step = recent_step(recent * left);
   const auto remaining = static_cast<double>(planned_ - done);
   if ((remaining * (1 + of_evaluations) + in_the_end_) * step <= left) return planned_;
   return std::min(planned_, done + steps_in(left, step, in_the_end_));

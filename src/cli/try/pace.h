@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 namespace trireme::cli {
 
@@ -12,20 +12,27 @@ std::int64_t steps_in(double seconds, double seconds_of_step, double in_the_end)
 
 class TryPace {
  public:
-  TryPace(std::int64_t planned, double in_the_end) : planned_(planned), in_the_end_(in_the_end) {}
+  explicit TryPace(double in_the_end) : in_the_end_(in_the_end) {}
 
-  // Adds the duration of a step. The first step is ignored, since it includes one-time setup.
+  // Starts the run, or continues it with fewer steps: its next step includes one-time setup and
+  // is not counted.
+  void plan(std::int64_t steps);
+
+  // Adds the duration of a step.
   void add(double seconds);
 
   // Total number of steps of the run after `done` steps with `left` seconds remaining: the planned
-  // number, or fewer if recent steps were too slow.
+  // number, or fewer if recent steps were too slow. A machine that is slow for some seconds only
+  // costs few steps: the last steps are those of a share of the remaining time.
   std::int64_t fitting(std::int64_t done, double left) const;
 
  private:
-  std::int64_t planned_;
+  double recent_step(double window) const;
+
+  std::int64_t planned_ = 0;
   double in_the_end_;
   bool first_ = true;
-  std::deque<double> seconds_;  // of the last steps
+  std::vector<double> seconds_;  // of all steps
 };
 
 }  // namespace trireme::cli

@@ -33,13 +33,15 @@ std::vector<std::string> shortened(std::int64_t steps, const Config& planned) {
 void train_try(const TryFiles& files, std::optional<TryClock::time_point> end,
                std::size_t heldout_bytes) {
   const std::string settings = files.settings().string();
+  const Config planned = load_config(settings, {});
+  TryPace pace(steps_in_the_end(heldout_bytes, planned.model.seq_length));
   for (;;) {
-    Config config = load_config(settings, {});
     nlohmann::json mark = read_mark(files);
-    std::int64_t steps = mark.value("steps", config.train.iters);
-    if (steps < config.train.iters) config = load_config(settings, shortened(steps, config));
+    std::int64_t steps = mark.value("steps", planned.train.iters);
+    const Config config =
+        steps < planned.train.iters ? load_config(settings, shortened(steps, planned)) : planned;
     TrainCommand command;
-    TryPace pace(steps, steps_in_the_end(heldout_bytes, config.model.seq_length));
+    pace.plan(steps);
     if (end) {
       command.options.reason_to_end = [&](std::int64_t step, double seconds) -> std::string {
         if (seconds > 0) pace.add(seconds);
