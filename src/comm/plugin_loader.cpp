@@ -61,32 +61,53 @@ void* load_part(const MpiPart& part, std::string& problem) {
   return plugin;
 }
 
-void* load_plugin(const LaunchInfo& launch) {
+std::string other_version(const MpiPart& part) {
+  return fmt::format(
+      "'{}' belongs to a different version of trireme: build or install both together",
+      part.file.lexically_normal().string());
+}
+
+// Launchers count the processes of a node.
+bool is_first_on_node() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+    if (const char* const value = variable(name)) return std::string_view(value) == "0";
+  return true;
+}
+
+// All processes of a node find the same; only the first one prints it.
+[[noreturn]] void fail_once_per_node(const std::string& message) {
+  if (is_first_on_node()) fail("{}", message);
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // launchers end the others with the first
+  throw Error(ExitCode::failed, "");
+}
+
+const ::trireme_mpi_functions& load_functions(const LaunchInfo& launch) {
   const MpiPart part = find_mpi_part(variable);
   if (part.file.empty()) {
-    fail("{} started {} processes, but {}", launch.launcher, launch.size, no_mpi_part());
+    fail_once_per_node(fmt::format("{} started {} processes, but {}", launch.launcher, launch.size,
+                                   no_mpi_part()));
   }
   std::string problem;
-  if (void* const plugin = load_part(part, problem)) return plugin;
-  fail(
-      "{} started {} processes, which require MPI, but MPI cannot be loaded: {}. Install the MPI "
-      "library of this launcher (Debian: libopenmpi3 or libmpich12), or load its module",
-      launch.launcher, launch.size, problem);
+  void* const plugin = load_part(part, problem);
+  if (!plugin) {
+    fail_once_per_node(fmt::format(
+        "{} started {} processes, which require MPI, but MPI cannot be loaded: {}. Install the MPI "
+        "library of this launcher (Debian: libopenmpi3 or libmpich12), or load its module",
+        launch.launcher, launch.size, problem));
+  }
+  const ::trireme_mpi_functions* const mpi = functions_of(plugin);
+  if (!mpi) fail_once_per_node(other_version(part));
+  return *mpi;
 }
 
 }  // namespace
 
 std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers& before) {
-  void* const plugin = load_plugin(launch);
-  const ::trireme_mpi_functions* const mpi = functions_of(plugin);
-  if (!mpi) {
-    fail("{} belongs to a different version of trireme: build or install both together",
-         TRIREME_MPI_FILE);
-  }
+  const ::trireme_mpi_functions& mpi = load_functions(launch);
   const bool prints = launch.rank == 0;
-  const std::string warning = srun_warning(mpi->library(), variable);
+  const std::string warning = srun_warning(mpi.library(), variable);
   if (prints && !warning.empty()) std::fprintf(stderr, "trireme: %s\n", warning.c_str());
-  std::unique_ptr<Wire> wire = mpi_wire(*mpi, before);
+  std::unique_ptr<Wire> wire = mpi_wire(mpi, before);
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
   // All processes are in the same situation; only the first by the launcher's count prints.
@@ -95,7 +116,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
         std::chrono::seconds(1));  // launchers end the others with the first
     throw Error(ExitCode::failed, "");
   }
-  fail("{}", launcher_mismatch(launch, mpi->library(), seen, variable));
+  fail("{}", launcher_mismatch(launch, mpi.library(), seen, variable));
 }
 
 std::string mpi_launcher() {
@@ -126,11 +147,14 @@ MpiInfo find_mpi() {
   }
   info.launcher = mpi_launcher();
   void* const plugin = load_part(part, info.problem);
-  if (!plugin) return info;
+  if (!plugin) {
+    info.problem += ": install the MPI library of this build, or load its module";
+    return info;
+  }
   if (const ::trireme_mpi_functions* const mpi = functions_of(plugin)) {
     info.library = mpi->library();
   } else {
-    info.problem = "it belongs to a different version of trireme";
+    info.problem = other_version(part);
   }
   return info;
 }

@@ -131,9 +131,7 @@ Finding mpi() {
     return {"MPI", "not found", State::note, "for several processes " + info.advice};
   }
   if (info.library.empty()) {
-    return {
-        "MPI", "cannot be loaded", State::fault,
-        fmt::format("{}: install the MPI library of this build, or load its module", info.problem)};
+    return {"MPI", "cannot be loaded", State::fault, info.problem};
   }
   Finding finding{"MPI", fmt::format("{}; --nproc starts {}", info.library, info.launcher)};
   if (!is_program(info.launcher)) {
