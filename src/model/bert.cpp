@@ -120,8 +120,8 @@ class BertBuilder final : public Builder {
 std::unique_ptr<Builder> make(const ModelConfig& model, const BuildOptions& options, bool dropout) {
   if (options.purpose == Purpose::decoding) {
     fail_input(
-        "model.family = {:?} fills gaps and does not continue text; `trireme score` writes its "
-        "logits",
+        "model.family = {:?} predicts masked tokens and cannot generate text; `trireme score` "
+        "writes its logits",
         model.family);
   }
   return std::make_unique<BertBuilder>(model, options, dropout);

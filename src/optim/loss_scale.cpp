@@ -44,8 +44,8 @@ void LossScale::update(bool overflow) {
 void LossScale::restore(const LossScaleState& state) {
   if (!dynamic_) return;
   if (!std::isfinite(state.scale) || state.scale <= 0 || state.good_steps < 0) {
-    fail_input("the checkpoint holds an impossible loss scale: {} after {} good steps", state.scale,
-               state.good_steps);
+    fail_input("the checkpoint contains an invalid loss scale: {} after {} steps without overflow",
+               state.scale, state.good_steps);
   }
   // The configuration may have changed: a smaller window or hysteresis takes effect immediately.
   state_.scale = std::max(min_scale_, state.scale);

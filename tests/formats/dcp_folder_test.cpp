@@ -87,13 +87,13 @@ std::string changed(const std::string& from, const std::string& to) {
 
 TEST(DcpMetadata, UnsoundOnesAreRefused) {
   EXPECT_EQ(changed("model", "madel"),
-            "'metadata' is not sound: 'madel.a' at [0,0] lies in no file");
+            "'metadata' is damaged: 'madel.a' at [0,0] lies in no file");
   EXPECT_THAT(changed("__0_0.distcp", "/etc/passwd/"), HasSubstr("not the name of a file"));
   EXPECT_THAT(changed("1.0.0", "2.0.0"), HasSubstr("version the text \"2.0.0\""));
   EXPECT_THAT(changed("BytesStorage", "OtherStorage"), HasSubstr("OtherStorageMetadata"));
   EXPECT_THAT(changed("float32", "bfloat9"), HasSubstr("torch.bfloat9"));
   EXPECT_THAT(changed("checkpoint.metadata\nMetadata\n", "checkpoint.metadata\nMetacata\n"),
-              AllOf(HasSubstr("Metacata"), HasSubstr("was expected")));
+              AllOf(HasSubstr("Metacata"), HasSubstr("is expected")));
 }
 
 }  // namespace

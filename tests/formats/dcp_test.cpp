@@ -89,11 +89,11 @@ TEST_F(Dcp, WhatIsMissingIsNamed) {
   fs::path folder = copy("dcp/titan");
   fs::remove(folder / "__2_0.distcp");
   EXPECT_THAT(refusal_of([&] { open_dcp_folder(folder, {}, config()); }),
-              HasSubstr("lacks '__2_0.distcp'"));
+              HasSubstr("'__2_0.distcp', which its .metadata refers to, is missing"));
   folder = copy("dcp/titan");
   fs::remove(folder / ".metadata");
   EXPECT_THAT(refusal_of([&] { open_dcp_folder(folder, {}, config()); }),
-              AllOf(HasSubstr("lacks '.metadata'"), HasSubstr("cut off")));
+              AllOf(HasSubstr("has no '.metadata'"), HasSubstr("was interrupted")));
   folder = copy("dcp/titan");
   fs::resize_file(folder / "__1_0.distcp", 1000);
   EXPECT_THAT(refusal_of([&] { assembled(open_dcp_folder(folder, {}, config())); }),

@@ -260,7 +260,7 @@ TEST(HuggingFace, DamagedFilesOfPyTorchAreNamed) {
   std::ofstream(folder / "hf/pytorch_model.bin") << "x";
   EXPECT_THAT([&] { import_huggingface(folder / "hf", folder / "run", "trireme", nullptr); },
               testing::ThrowsMessage<Error>(testing::AllOf(HasSubstr("pytorch_model.bin"),
-                                                           HasSubstr("not a file of torch.save"))));
+                                                           HasSubstr("not a torch.save file"))));
 }
 
 TEST(HuggingFace, NothingIsOverwritten) {

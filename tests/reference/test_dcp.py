@@ -178,8 +178,8 @@ def test_a_run_of_pytorch_continues_here(trireme, job, names):
 
 
 WRONG = {
-    "without metadata": (lambda f: (f / ".metadata").unlink(), "lacks '.metadata'"),
-    "without a file": (lambda f: (f / "__1_0.distcp").unlink(), "lacks '__1_0.distcp'"),
+    "without metadata": (lambda f: (f / ".metadata").unlink(), "has no '.metadata'"),
+    "without a file": (lambda f: (f / "__1_0.distcp").unlink(), "'__1_0.distcp', which its .metadata refers to, is missing"),
     "a short file": (lambda f: (f / "__0_0.distcp").write_bytes(
         (f / "__0_0.distcp").read_bytes()[:-5000]), "__0_0.distcp"),
     "other content": (lambda f: (f / ".metadata").write_bytes(b"\x80\x02cos\nsystem\n."), "os.system"),
@@ -206,7 +206,7 @@ def test_a_part_that_is_missing_or_twice_is_refused(trireme, job):
     save(huggingface_state(model, None, 0), folder / "dcp", (2,), ("rows",))
     path = folder / "dcp/.metadata"
     whole = path.read_bytes()
-    for change, message in [("hole", "is not whole: its parts hold"),
+    for change, message in [("hole", "is incomplete: its parts hold"),
                             ("overlap", "overlap"), ("place", "lies in no file"),
                             ("version", "version")]:
         metadata = pickle.loads(whole)

@@ -31,14 +31,14 @@ class DcpExport {
         writer_(to, static_cast<std::uint64_t>(options.max_file_bytes)) {
     if (titan_ && model_.kind != &llama_kind) {
       fail_input(
-          "'{}' holds a {}, and torchtitan's names are written for Llama alone: --to dcp writes "
-          "Hugging Face's names",
+          "'{}' contains a {}, but --to torchtitan supports only Llama: --to dcp writes Hugging "
+          "Face's names",
           reader.folder().string(), model_.kind->class_name);
     }
     for (const NamedTensor& tensor : mapping_.theirs) {
       if (!titan_ || !own_name(tensor.name).starts_with("model.")) continue;
       fail_input(
-          "'{}' holds the tensor '{}', and torchtitan's Llama has none such: --to dcp writes "
+          "'{}' contains the tensor '{}', which torchtitan's Llama does not have: --to dcp writes "
           "Hugging Face's names",
           reader.folder().string(), tensor.name);
     }

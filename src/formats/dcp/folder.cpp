@@ -18,8 +18,8 @@ DcpMetadata read_metadata(const fs::path& folder) {
   const fs::path path = folder / dcp_metadata_file;
   if (!fs::exists(path)) {
     fail_input(
-        "'{}' lacks '{}', which torch.distributed.checkpoint writes last: the save was cut off, or "
-        "the file, whose name begins with a dot, was not copied",
+        "'{}' has no '{}', which torch.distributed.checkpoint writes last: the save was "
+        "interrupted, or the file, whose name begins with a dot, was not copied",
         folder.string(), dcp_metadata_file);
   }
   return parse_dcp_metadata(read_file(path, most_metadata), path.string());
@@ -58,7 +58,8 @@ DcpFolder::DcpFolder(const fs::path& folder)
     : where_(folder.string()), metadata_(read_metadata(folder)) {
   for (const std::string& file : metadata_.files) {
     if (!fs::exists(folder / file)) {
-      fail_input("'{}' lacks '{}', which its {} names", where_, printable(file), dcp_metadata_file);
+      fail_input("'{}' is incomplete: '{}', which its {} refers to, is missing", where_,
+                 printable(file), dcp_metadata_file);
     }
     files_.push_back(std::make_shared<const TorchBytes>(folder / file));
     bytes_ += files_.back()->map.bytes().size();
@@ -96,9 +97,9 @@ std::shared_ptr<const TorchFile> DcpFolder::open(const DcpTensor& tensor,
   const PickleTensor* held =
       pickle.kind(root) == PickleKind::tensor ? &pickle.tensor(root) : nullptr;
   if (!held || held->shape != chunk.sizes || held->type->name != tensor.type->name) {
-    fail_input("'{}' holds {} of {}, and by the {} it is one of shape [{}] of {}", file->name(),
-               pickle.shown(root), held ? held->type->name : "no elements", dcp_metadata_file,
-               fmt::join(chunk.sizes, ","), tensor.type->name);
+    fail_input("'{}' contains {} of {}, but {} says that it is a tensor of shape [{}] of {}",
+               file->name(), pickle.shown(root), held ? held->type->name : "no elements",
+               dcp_metadata_file, fmt::join(chunk.sizes, ","), tensor.type->name);
   }
   return file;
 }

@@ -35,7 +35,7 @@ class MetadataReader {
   DcpMetadata read() {
     const PickleId root = pickle_.root();
     if (pickle_.kind(root) != PickleKind::object || pickle_.full_name(root) != metadata_class) {
-      fail_input("'{}' holds {}, and '{}' of torch.distributed.checkpoint was expected",
+      fail_input("'{}' contains {}, but torch.distributed.checkpoint's '{}' is expected",
                  pickle_.name(), pickle_.shown(root), metadata_class);
     }
     check_version(root);
@@ -54,7 +54,7 @@ class MetadataReader {
   using Key = std::pair<std::string_view, std::vector<std::int64_t>>;
 
   [[noreturn]] void refuse(const std::string& why) const {
-    fail_input("'{}' is not sound: {}", pickle_.name(), why);
+    fail_input("'{}' is damaged: {}", pickle_.name(), why);
   }
 
   PickleId wanted(PickleId object, const char* key, PickleKind kind) const {
@@ -89,8 +89,8 @@ class MetadataReader {
     if (!version || pickle_.kind(*version) == PickleKind::none) return;
     if (pickle_.kind(*version) == PickleKind::text) out_.version = pickle_[*version].text;
     if (out_.version.starts_with("1.")) return;
-    fail_input("'{}' has the version {} of DCP's format; 1.x and none are read", pickle_.name(),
-               pickle_.shown(*version));
+    fail_input("'{}' has version {} of DCP's format; supported are 1.x and files without a version",
+               pickle_.name(), pickle_.shown(*version));
   }
 
   // Reads the locations of items by name and offsets.
@@ -126,8 +126,8 @@ class MetadataReader {
     const auto changes = pickle_.find(info, "transform_descriptors");
     if (changes && !pickle_.children(*changes).empty()) {
       fail_input(
-          "'{}': what '{}' holds is compressed or changed in another way ({}), which is not read: "
-          "save it without extensions",
+          "'{}': the contents of '{}' are compressed or otherwise transformed ({}), which is not "
+          "supported: save without extensions",
           pickle_.name(), printable(name), pickle_.shown(pickle_.children(*changes)[0]));
     }
     return std::string(name);

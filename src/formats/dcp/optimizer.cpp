@@ -51,8 +51,8 @@ DcpOptimizer::DcpOptimizer(const DcpFolder& folder, const std::vector<std::strin
   for (const std::string& parameter : parameters_) {
     for (const char* ending : moment_endings) {
       if (folder_.find(prefix_ + parameter + ending)) continue;
-      fail_input("'{}' lacks '{}{}{}', and has such a state of other parameters", folder_.where(),
-                 prefix_, parameter, ending);
+      fail_input("'{}' has no '{}{}{}', although other parameters have this optimizer state",
+                 folder_.where(), prefix_, parameter, ending);
     }
   }
   // "optimizer.state." and "optimizer.param_groups."
@@ -96,15 +96,17 @@ std::int64_t DcpOptimizer::steps() const {
     const std::string name = prefix_ + parameter + step_ending;
     const auto step = folder_.number(name);
     if (!step || *step < 0 || *step > 1e15) {
-      fail_input("'{}': '{}' is {}, and a number of steps was expected", folder_.where(), name,
+      fail_input("'{}': '{}' is {}, but a number of steps is expected", folder_.where(), name,
                  step ? fmt::format("{}", *step) : "missing");
     }
     seen.emplace(*step, name);
   }
   if (seen.size() > 1) {
-    fail_input("'{}': '{}' is {} and '{}' is {}; all parameters should have taken the same steps",
-               folder_.where(), seen.begin()->second, seen.begin()->first, seen.rbegin()->second,
-               seen.rbegin()->first);
+    fail_input(
+        "'{}': '{}' is {} and '{}' is {}, but all parameters must have taken the same number of "
+        "steps",
+        folder_.where(), seen.begin()->second, seen.begin()->first, seen.rbegin()->second,
+        seen.rbegin()->first);
   }
   return static_cast<std::int64_t>(seen.begin()->first);
 }
@@ -133,7 +135,7 @@ std::optional<std::pair<double, double>> DcpOptimizer::pair(const std::string& n
     const PickleValue& value = pickle[id];
     if (value.kind == PickleKind::integer) return static_cast<double>(value.integer);
     if (value.kind == PickleKind::real) return value.real();
-    fail_input("'{}': {} holds {}, and two numbers were expected", folder_.where(), name,
+    fail_input("'{}': {} is {}, but two numbers are expected", folder_.where(), name,
                pickle.shown(id));
   };
   return std::pair(number(items[0]), number(items[1]));

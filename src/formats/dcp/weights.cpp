@@ -40,7 +40,7 @@ std::vector<WeightEntry> DcpWeights::entries(const std::vector<Place>& places, c
 
 void DcpWeights::require_whole(const DcpTensor& tensor) const {
   if (const std::string fault = dcp_tiling_fault(tensor); !fault.empty()) {
-    fail_input("'{}': the tensor '{}' of shape {} is not whole: {}", this->name(), tensor.name,
+    fail_input("'{}': the tensor '{}' of shape {} is incomplete: {}", this->name(), tensor.name,
                shape_text(tensor.shape), fault);
   }
 }
@@ -64,8 +64,9 @@ TensorPart DcpWeights::part(const DcpTensor& tensor, std::size_t i, std::size_t 
   for (std::size_t axis = skipped + 1; axis + 1 < rank; ++axis) {
     if (!is_one && chunk.sizes[axis] != tensor.shape[axis] && chunk.count() > 0) {
       fail_input(
-          "'{}': the tensor '{}' of shape {} is cut along its dimension {}, in parts with several "
-          "of those before it, whose rows do not follow each other: that is not read",
+          "'{}': the tensor '{}' of shape {} is sharded along dimension {} in shards that span "
+          "several indices of an earlier dimension, so that their rows are not contiguous: that is "
+          "not supported",
           this->name(), tensor.name, shape_text(tensor.shape), axis);
     }
     part.row = part.row * tensor.shape[axis] + chunk.offsets[axis];
@@ -83,7 +84,7 @@ JoinedTensor DcpWeights::whole(const DcpTensor& tensor, const std::string& name)
     if (tensor.chunks[i].count() > 0 || tensor.count() == 0) joined.parts.push_back(one);
   }
   if (joined.parts.empty()) {
-    fail_input("'{}': the tensor '{}' has no parts", this->name(), tensor.name);
+    fail_input("'{}': the tensor '{}' has no shards", this->name(), tensor.name);
   }
   return joined;
 }
@@ -92,8 +93,10 @@ std::vector<JoinedTensor> DcpWeights::layers(const DcpTensor& tensor,
                                              const std::vector<std::string>& names) const {
   require_whole(tensor);
   if (tensor.shape.empty() || tensor.shape[0] != std::ssize(names) || tensor.count() == 0) {
-    fail_input("'{}': the tensor '{}' of shape {} should have one part for each of {}",
-               this->name(), tensor.name, shape_text(tensor.shape), counted(names.size(), "layer"));
+    fail_input(
+        "'{}': the tensor '{}' of shape {} must have one entry for each of {} in its first "
+        "dimension",
+        this->name(), tensor.name, shape_text(tensor.shape), counted(names.size(), "layer"));
   }
   std::vector<JoinedTensor> joined;
   for (const std::string& name : names) joined.push_back({name, shape_of(tensor, 1), {}});
@@ -101,8 +104,10 @@ std::vector<JoinedTensor> DcpWeights::layers(const DcpTensor& tensor,
     const DcpChunk& chunk = tensor.chunks[i];
     if (chunk.count() == 0) continue;
     if (chunk.sizes[0] != 1) {
-      fail_input("'{}': a part of the tensor '{}' holds {} layers, and only parts of one are read",
-                 this->name(), tensor.name, chunk.sizes[0]);
+      fail_input(
+          "'{}': a shard of the tensor '{}' contains {} layers; only shards of one layer are "
+          "supported",
+          this->name(), tensor.name, chunk.sizes[0]);
     }
     joined[static_cast<std::size_t>(chunk.offsets[0])].parts.push_back(part(tensor, i, 1));
   }

@@ -15,8 +15,9 @@ class TensorWalk {
   void visit(PickleId id, const std::string& name, int depth) {
     // Values may be shared; more visits than any real file needs indicate an attack.
     if (++visits_ > most_visits || depth > deepest) {
-      fail_input("'{}': its values contain each other so deeply or so often that they are refused",
-                 pickle_.name());
+      fail_input(
+          "'{}': its values are nested too deeply, or contain each other too often, to be read",
+          pickle_.name());
     }
     const auto items = pickle_.children(id);
     const PickleKind kind = pickle_.kind(id);

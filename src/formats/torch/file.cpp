@@ -11,7 +11,8 @@
 namespace trireme {
 
 TorchFile::TorchFile(const fs::path& path) : name_(path.string()) {
-  if (fs::is_directory(path)) fail_input("'{}' is a folder, not a file of torch.save", name_);
+  if (fs::is_directory(path))
+    fail_input("'{}' is a folder, and a torch.save file is expected", name_);
   bytes_ = std::make_shared<TorchBytes>(path);
   size_ = bytes_->map.bytes().size();
   content_ = parse_torch_file(bytes_->map.bytes(), name_);

@@ -34,16 +34,19 @@ bool begins_stream(std::string_view text) {
   const bool tar = text.size() > 262 && text.substr(257, 5) == "ustar";
   if (tar) {
     fail_input(
-        "'{}' is a tar archive, which PyTorch wrote before its version 0.2: load it in "
-        "Python and save it again",
+        "'{}' is a tar archive, as written by PyTorch before 0.2: load it with a current PyTorch "
+        "and save it again",
         name);
   }
   if (text.starts_with('\x80')) {
-    fail_input("'{}' is a pickle, but not one of torch.save", name);
+    fail_input(
+        "'{}' is a plain pickle, not a torch.save file: load it in Python and save it with "
+        "torch.save",
+        name);
   }
   fail_input(
-      "'{}' is not a file of torch.save: it begins neither as a zip archive nor as its older "
-      "stream of pickles",
+      "'{}' is not a torch.save file: it is neither a zip archive nor in torch.save's legacy "
+      "format",
       name);
 }
 
@@ -96,7 +99,7 @@ class TorchZip {
                      });
     const ZipEntry* main = one ? find(folder_ + "data.pkl") : nullptr;
     if (!main) {
-      fail_input("'{}' is a zip archive, but not one of torch.save: it lacks 'FOLDER/data.pkl'",
+      fail_input("'{}' is a zip archive, but not a torch.save file: it has no 'FOLDER/data.pkl'",
                  name_);
     }
     return *main;
@@ -112,15 +115,18 @@ class TorchZip {
     }
     const ZipEntry* order = find(folder_ + "byteorder");
     if (order && content(*order) != "little") {
-      fail_input("'{}' has the byte order \"{}\"; only \"little\" is read", name_,
-                 printable(content(*order)));
+      fail_input(
+          "'{}' has the byte order \"{}\"; only \"little\" is supported: load it in Python and "
+          "save it on a little-endian machine",
+          name_, printable(content(*order)));
     }
   }
 
   void add(const PickleStorage& storage) {
     const ZipEntry* entry = find(fmt::format("{}data/{}", folder_, storage.key.substr(0, 4096)));
     if (!entry) {
-      fail_input("'{}' lacks the storage 'data/{}'", name_, printable(storage.key));
+      fail_input("'{}' is incomplete: the storage 'data/{}' is missing", name_,
+                 printable(storage.key));
     }
     if (entry->bytes != storage_bytes(storage)) {
       fail_input("'{}': the storage '{}' has {} where {} of {} were expected", name_,
@@ -151,7 +157,7 @@ TorchContent parse_stream(std::span<const std::byte> bytes, const std::string& n
   next();
   const Pickle version = next();
   if (version[version.root()].integer != stream_version) {
-    fail_input("'{}' has version {} of torch.save's older format; {} is read", name,
+    fail_input("'{}' has version {} of torch.save's legacy format; only {} is supported", name,
                version.shown(version.root()), stream_version);
   }
   next();
@@ -170,14 +176,14 @@ TorchContent parse_stream(std::span<const std::byte> bytes, const std::string& n
       fail_input("'{}' lists the storage {}, which no tensor uses, or lists it twice", name,
                  keys.shown(id));
     }
-    if (bytes.size() - at < sizeof count) fail_input("'{}' is cut off within its storages", name);
+    if (bytes.size() - at < sizeof count) fail_input("'{}' is truncated within its storages", name);
     std::memcpy(&count, bytes.data() + at, sizeof count);
     at += sizeof count;
     const std::uint64_t size = storage_bytes(*storage->second);
     if (count != storage->second->count || size > bytes.size() - at) {
       fail_input(
-          "'{}' is cut off or damaged: its storage '{}' should have {} of {}; it has "
-          "{}, and the file ends {} later",
+          "'{}' is truncated or damaged: its storage '{}' should have {} of {}; it has {}, and the "
+          "file ends {} later",
           name, printable(storage->first), counted(storage->second->count, "element"),
           storage->second->type->name, count, counted(bytes.size() - at, "byte"));
     }
@@ -190,7 +196,7 @@ TorchContent parse_stream(std::span<const std::byte> bytes, const std::string& n
   for (const PickleStorage& storage : content.pickle->storages()) {
     const auto extent = extents.find(storage.key);
     if (extent == extents.end()) {
-      fail_input("'{}' lacks the storage '{}'", name, printable(storage.key));
+      fail_input("'{}' is incomplete: the storage '{}' is missing", name, printable(storage.key));
     }
     content.storages.push_back(extent->second);
   }

@@ -57,7 +57,7 @@ PickleId PickleMachine::call(PickleId callable, PickleId arguments) {
       return call_tensor(given, name.meaning == PickleMeaning::typed_tensor);
     case PickleMeaning::parameter:
       if (given.empty() || value(given[0]).kind != PickleKind::tensor) {
-        refuse("a parameter is not made of a tensor");
+        refuse("a Parameter does not contain a tensor");
       }
       return given[0];
     case PickleMeaning::with_type:
@@ -83,7 +83,7 @@ PickleId PickleMachine::call_dict(std::span<const PickleId> arguments) {
   }
   for (std::size_t i = 0; i < out_.children(given).size(); ++i) {
     const auto pair = out_.children(out_.children(given)[i]);
-    if (pair.size() != 2) refuse("a dictionary is not made of pairs");
+    if (pair.size() != 2) refuse("a dict is built from items that are not pairs");
     const PickleId items[] = {pair[0], pair[1]};
     enlarge(dict, items);
   }
@@ -103,7 +103,7 @@ PickleId PickleMachine::call_collection(PickleKind kind, std::span<const PickleI
 // Protocol 2 has no bytes type: each byte is encoded as a character of a UTF-8 string.
 PickleId PickleMachine::call_encode(std::span<const PickleId> arguments) {
   if (arguments.empty() || value(arguments[0]).kind != PickleKind::text) {
-    refuse("it encodes what is not a text");
+    refuse("it encodes an object that is not a str");
   }
   const std::string_view text = value(arguments[0]).text;
   encoded_bytes_ += text.size();
@@ -128,7 +128,8 @@ PickleId PickleMachine::call_encode(std::span<const PickleId> arguments) {
 PickleId PickleMachine::call_bytes(std::span<const PickleId> arguments) {
   if (arguments.empty()) return add_text(PickleKind::bytes, {});
   if (value(arguments[0]).kind == PickleKind::text) return call_encode(arguments);
-  if (value(arguments[0]).kind != PickleKind::bytes) refuse("it makes bytes of something else");
+  if (value(arguments[0]).kind != PickleKind::bytes)
+    refuse("it makes bytes of an object that is not bytes");
   return arguments[0];
 }
 
@@ -192,7 +193,9 @@ PickleId PickleMachine::add_storage(PickleId description) {
       names_[value(parts[1]).at].meaning == PickleMeaning::storage;
   if (!sound) refuse("a persistent id does not describe a storage");
   if (parts.size() == 6 && value(parts[5]).kind != PickleKind::none) {
-    refuse("a storage is a view of another, as files of 2017 have it: load and save it in Python");
+    refuse(
+        "a storage is a view of another one, as in files of 2017: load it with a current PyTorch "
+        "and save it again");
   }
   if (value(parts[2]).kind != PickleKind::text) refuse("the key of a storage is not a text");
   const Name& name = name_of(parts[1]);
@@ -215,8 +218,8 @@ PickleId PickleMachine::add_storage(PickleId description) {
 
 // (storage, offset, shape, strides, requires_grad, hooks[, element type, ...])
 PickleId PickleMachine::call_tensor(std::span<const PickleId> arguments, bool typed) {
-  if (arguments.size() < (typed ? 7 : 4)) refuse("a tensor lacks an argument");
-  if (value(arguments[0]).kind != PickleKind::storage) refuse("a tensor lacks its storage");
+  if (arguments.size() < (typed ? 7 : 4)) refuse("a tensor has too few arguments");
+  if (value(arguments[0]).kind != PickleKind::storage) refuse("a tensor has no storage");
   PickleTensor tensor;
   tensor.storage = value(arguments[0]).at;
   tensor.type = out_.storages_[tensor.storage].type;
@@ -234,7 +237,8 @@ PickleId PickleMachine::call_tensor(std::span<const PickleId> arguments, bool ty
     refuse("a tensor has more or fewer strides than dimensions");
   if (!typed && arguments.size() > 6 && value(arguments[6]).kind == PickleKind::dict &&
       !out_.children(arguments[6]).empty()) {
-    refuse("a tensor is to be negated or conjugated when it is read: save it as it is");
+    refuse(
+        "a tensor has its negative or conjugate bit set: save tensor.resolve_neg().resolve_conj()");
   }
   check_extent(tensor);
   charge(sizeof tensor + 2 * tensor.shape.size() * sizeof(std::int64_t));
@@ -267,7 +271,7 @@ void PickleMachine::check_extent(const PickleTensor& tensor) const {
 
 PickleId PickleMachine::call_with_type(std::span<const PickleId> arguments) {
   const bool sound = arguments.size() == 4 && value(arguments[2]).kind == PickleKind::tuple;
-  if (!sound) refuse("a tensor with attributes lacks an argument");
+  if (!sound) refuse("a tensor with attributes has too few arguments");
   const PickleMeaning meaning = name_of(arguments[0]).meaning;
   if (meaning != PickleMeaning::tensor && meaning != PickleMeaning::typed_tensor &&
       meaning != PickleMeaning::parameter) {

@@ -103,12 +103,12 @@ constexpr std::size_t most_on_stack = std::size_t{1} << 20, most_marks = 1024;
 }  // namespace
 
 void PickleMachine::refuse(const std::string& what) const {
-  fail_input("'{}': its pickle is refused near byte {}: {}", out_.name_, at_, what);
+  fail_input("'{}': its pickle cannot be read near byte {}: {}", out_.name_, at_, what);
 }
 
 void PickleMachine::run() {
   if (text_.size() < 2 || static_cast<unsigned char>(text_[0]) != op_proto) {
-    refuse("it does not begin as one");
+    refuse("it does not begin with a protocol");
   }
   for (;;) {
     const unsigned char code = take_number<unsigned char>();
@@ -119,7 +119,7 @@ void PickleMachine::run() {
                    : fmt::format("0x{:02x} is not an operation of a pickle", code));
     }
   }
-  if (stack_.size() != 1 || !marks_.empty()) refuse("it ends with values left over");
+  if (stack_.size() != 1 || !marks_.empty()) refuse("values are left on the stack at its end");
   out_.root_ = stack_[0];
   out_.size_ = at_;
 }
@@ -223,7 +223,7 @@ void PickleMachine::enlarge(PickleId parent, std::span<const PickleId> further) 
 }
 
 PickleId PickleMachine::top() const {
-  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) refuse("it takes a value too many");
+  if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) refuse("it pops from an empty stack");
   return stack_.back();
 }
 
@@ -235,14 +235,14 @@ PickleId PickleMachine::pop() {
 
 std::vector<PickleId> PickleMachine::pop_count(std::size_t count) {
   const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-  if (stack_.size() < floor + count) refuse("it takes a value too many");
+  if (stack_.size() < floor + count) refuse("it pops from an empty stack");
   std::vector<PickleId> taken(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
   stack_.resize(stack_.size() - count);
   return taken;
 }
 
 std::vector<PickleId> PickleMachine::pop_to_mark() {
-  if (marks_.empty()) refuse("it lacks a mark");
+  if (marks_.empty()) refuse("a MARK is missing");
   const std::size_t mark = marks_.back();
   std::vector<PickleId> taken(stack_.begin() + static_cast<std::ptrdiff_t>(mark), stack_.end());
   stack_.resize(mark);

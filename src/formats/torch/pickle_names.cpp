@@ -142,9 +142,9 @@ bool is_in(std::string_view module, std::string_view names) {
     if (module.starts_with(prefix)) fail_input("'{}' holds {} ('{}')", file, advice, full);
   }
   fail_input(
-      "'{}' asks for '{}', which is not among the things that a file of weights needs; files that "
-      "ask for more can run programs where they are loaded, so it is refused, and nothing of it "
-      "was run",
+      "'{}' refers to '{}', which no file of weights needs; unpickling it could run arbitrary "
+      "code, so the file is rejected, and nothing of it was run: save a dict of tensors and plain "
+      "values",
       file, full);
 }
 

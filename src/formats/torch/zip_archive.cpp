@@ -61,7 +61,7 @@ class ZipParser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    fail_input("'{}' is not a sound zip archive: {}", name_, what);
+    fail_input("'{}' is not a valid zip archive: {}", name_, what);
   }
   [[noreturn]] void refuse_gap(const ZipHeader& header, std::uint64_t expected) const {
     refuse(fmt::format("'{}' begins at byte {} where {} was expected ({})", printable(header.name),
@@ -85,7 +85,7 @@ class ZipParser {
     return static_cast<std::uint32_t>(number<std::uint16_t>(at));
   }
   std::string_view text(std::uint64_t at, std::uint64_t bytes) const {
-    if (at > file_.size() || file_.size() - at < bytes) refuse("it is cut off within a name");
+    if (at > file_.size() || file_.size() - at < bytes) refuse("it is truncated within a name");
     return {reinterpret_cast<const char*>(file_.data()) + at, static_cast<std::size_t>(bytes)};
   }
 
@@ -93,7 +93,8 @@ class ZipParser {
     const std::uint64_t size = file_.size();
     if (size < end_bytes || word(size - end_bytes) != end_mark) {
       refuse(
-          "its last bytes are not the end of an archive: it is cut off, or something follows it");
+          "it does not end with an end-of-central-directory record: it is truncated, or bytes "
+          "follow it");
     }
     const std::uint64_t end = size - end_bytes;
     ZipDirectory narrow{word(end + 16), word(end + 12), half(end + 10)};
@@ -104,12 +105,12 @@ class ZipParser {
     if (end >= wide_place_bytes && word(end - wide_place_bytes) == wide_place_mark) {
       const std::uint64_t wide = number<std::uint64_t>(end - wide_place_bytes + 8);
       if (word(end - wide_place_bytes + 4) != 0 || word(end - wide_place_bytes + 16) > 1) {
-        refuse("it has several parts");
+        refuse("it is a multi-part archive");
       }
       narrow = read_wide_end(wide, end - wide_place_bytes, narrow);
       directory_end = wide;
     } else if (several) {
-      refuse("it has several parts");
+      refuse("it is a multi-part archive");
     }
     if (narrow.begin > directory_end || directory_end - narrow.begin != narrow.bytes) {
       refuse(
@@ -125,7 +126,7 @@ class ZipParser {
                              const ZipDirectory& narrow) const {
     if (at > expected_end || expected_end - at != wide_end_bytes || word(at) != wide_end_mark ||
         number<std::uint64_t>(at + 4) != wide_end_bytes - 12) {
-      refuse("its zip64 end is not where it should be");
+      refuse("its zip64 end-of-central-directory record is not where its locator says");
     }
     const ZipDirectory wide{number<std::uint64_t>(at + 48), number<std::uint64_t>(at + 40),
                             number<std::uint64_t>(at + 32)};
@@ -134,12 +135,12 @@ class ZipParser {
     };
     if (word(at + 16) != 0 || word(at + 20) != 0 ||
         number<std::uint64_t>(at + 24) != wide.entries) {
-      refuse("it has several parts");
+      refuse("it is a multi-part archive");
     }
     if (!agrees(narrow.begin, wide.begin, in_wide_field) ||
         !agrees(narrow.bytes, wide.bytes, in_wide_field) ||
         !agrees(narrow.entries, wide.entries, 0xffff)) {
-      refuse("its two ends contradict each other");
+      refuse("its zip64 and plain end-of-central-directory records contradict each other");
     }
     return wide;
   }
@@ -172,7 +173,7 @@ class ZipParser {
     const std::uint64_t name_bytes = half(at + 28), extra_bytes = half(at + 30);
     header.name = text(at + central_bytes, name_bytes);
     check_name(header.name);
-    if (half(at + 34) != 0) refuse("it has several parts");
+    if (half(at + 34) != 0) refuse("it is a multi-part archive");
     if (half(at + 32) != 0) refuse(fmt::format("'{}' has a comment", printable(header.name)));
     const std::uint64_t extra = at + central_bytes + name_bytes;
     read_wide_field(header, extra, extra_bytes, {&header.bytes, &header.packed, &header.local});

@@ -142,12 +142,12 @@ TEST(Hostile, MemoryIsBounded) {
 TEST(Hostile, DamagedProgramsAreRefused) {
   EXPECT_THAT(refusal(""), HasSubstr("does not begin"));
   EXPECT_THAT(refusal("\x80\x02"), HasSubstr("cut off"));
-  EXPECT_THAT(refusal(pickle_of("")), HasSubstr("left over"));
-  EXPECT_THAT(refusal(pickle_of("NN")), HasSubstr("left over"));
-  EXPECT_THAT(refusal(pickle_of("(N")), HasSubstr("left over"));
-  EXPECT_THAT(refusal(pickle_of("\x85")), HasSubstr("a value too many"));
-  EXPECT_THAT(refusal(pickle_of("N(\x85")), HasSubstr("a value too many"));
-  EXPECT_THAT(refusal(pickle_of("t")), HasSubstr("lacks a mark"));
+  EXPECT_THAT(refusal(pickle_of("")), HasSubstr("left on the stack"));
+  EXPECT_THAT(refusal(pickle_of("NN")), HasSubstr("left on the stack"));
+  EXPECT_THAT(refusal(pickle_of("(N")), HasSubstr("left on the stack"));
+  EXPECT_THAT(refusal(pickle_of("\x85")), HasSubstr("an empty stack"));
+  EXPECT_THAT(refusal(pickle_of("N(\x85")), HasSubstr("an empty stack"));
+  EXPECT_THAT(refusal(pickle_of("t")), HasSubstr("a MARK is missing"));
   EXPECT_THAT(refusal(pickle_of("h\x05")), HasSubstr("nothing was stored"));
   EXPECT_THAT(refusal(pickle_of("Nq\x09h\x05")), HasSubstr("nothing was stored"));
   EXPECT_THAT(refusal(pickle_of("}(Nu")), HasSubstr("a key has no value"));

@@ -153,19 +153,19 @@ TEST_F(ForgedFile, StoragesMustBeAsLongAsThePickleSays) {
   EXPECT_EQ(refusal(forged_torch(pickle, std::string(16, 'x'))), "accepted");
   EXPECT_THAT(refusal(forged_torch(pickle, std::string(15, 'x'))), HasSubstr("has 15 bytes"));
   EXPECT_THAT(refusal(forged_torch(pickle_of(pickle_tensor({.key = "7"})), std::string(16, 'x'))),
-              HasSubstr("lacks the storage 'data/7'"));
+              HasSubstr("the storage 'data/7' is missing"));
 }
 
 TEST_F(ForgedFile, OtherFilesAreNamed) {
-  EXPECT_THAT(refusal(forged_zip({{"word/document.xml", "text"}})), HasSubstr("not one of torch"));
+  EXPECT_THAT(refusal(forged_zip({{"word/document.xml", "text"}})), HasSubstr("not a torch.save"));
   EXPECT_THAT(refusal(forged_zip({{"a/data.pkl", pickle_of("N")}, {"a/code/model.py", ""}})),
               HasSubstr("TorchScript"));
   EXPECT_THAT(refusal(forged_zip({{"a/data.pkl", pickle_of("N")}, {"a/byteorder", "big"}})),
               HasSubstr("byte order \"big\""));
-  EXPECT_THAT(refusal(pickle_of("N")), HasSubstr("not one of torch.save"));
+  EXPECT_THAT(refusal(pickle_of("N")), HasSubstr("a plain pickle, not a torch.save file"));
   EXPECT_THAT(refusal(std::string(257, 'a') + "ustar" + std::string(600, 0)), HasSubstr("tar"));
-  EXPECT_THAT(refusal("anything else"), HasSubstr("not a file of torch.save"));
-  EXPECT_THAT(refusal(""), HasSubstr("not a file of torch.save"));
+  EXPECT_THAT(refusal("anything else"), HasSubstr("not a torch.save file"));
+  EXPECT_THAT(refusal(""), HasSubstr("not a torch.save file"));
   EXPECT_THAT(refusal(forged_torch(pickle_of("N") + "N.", "")), HasSubstr("bytes follow the end"));
 }
 
