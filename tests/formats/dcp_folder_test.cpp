@@ -86,8 +86,7 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 
 TEST(DcpMetadata, UnsoundOnesAreRefused) {
-  EXPECT_EQ(changed("model", "madel"),
-            "'metadata' is damaged: 'madel.a' at [0,0] lies in no file");
+  EXPECT_EQ(changed("model", "madel"), "'metadata' is damaged: 'madel.a' at [0,0] lies in no file");
   EXPECT_THAT(changed("__0_0.distcp", "/etc/passwd/"), HasSubstr("not the name of a file"));
   EXPECT_THAT(changed("1.0.0", "2.0.0"), HasSubstr("version the text \"2.0.0\""));
   EXPECT_THAT(changed("BytesStorage", "OtherStorage"), HasSubstr("OtherStorageMetadata"));
