@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kept_folder = "tokenizer";
 // Companion files of a tokenizer: what is read together with a tokenizer.json, and what an exported
 // model needs.
-constexpr std::array<const char*, 3> companions = {"tokenizer_config.json", "chat_template.jinja",
+constexpr std::array<const char*, 5> companions = {"tokenizer_config.json", "added_tokens.json",
+                                                   "special_tokens_map.json", "chat_template.jinja",
                                                    "generation_config.json"};
 constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
 

@@ -288,5 +288,101 @@ TEST_F(HfParts, HostileRegularExpressionsEnd) {
   EXPECT_EQ(pieces(split("(a+a+)+b"), text), 1u);  // one pass scans it
 }
 
+// A tokenizer.json in a folder of its own, with the files in which transformers looks for more. The
+// ids are from transformers 5.23.
+class HfCompanions : public testing::Test {
+ protected:
+  HfCompanions() {
+    fs::create_directories(folder_);
+    json vocab = bytes_vocabulary();
+    vocab["ab"] = 256;
+    json tokenizer = {{"model", bpe(vocab, {"a b"})}, {"pre_tokenizer", kByteLevel}};
+    tokenizer["added_tokens"] = {{{"id", 257}, {"content", "<end>"}, {"normalized", false}}};
+    write("tokenizer.json", tokenizer);
+  }
+  ~HfCompanions() override { fs::remove_all(folder_); }
+
+  void write(const char* name, const json& content) const {
+    write_file_durably(folder_ / name, content.dump());
+  }
+  std::unique_ptr<Tokenizer> load() const {
+    return make_tokenizer({.type = "hf", .model_file = folder_.string()});
+  }
+  Ids encode(std::string_view text) const {
+    Ids ids;
+    load()->encode(text, ids);
+    return ids;
+  }
+  void expect_refused(const std::string& message) const {
+    try {
+      load();
+      ADD_FAILURE() << "accepted; expected: " << message;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::bad_input) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / "trireme_hf_companions";
+};
+
+TEST_F(HfCompanions, NamedTokensThatTheFileLacksAreAdded) {
+  EXPECT_EQ(encode("ab<end>").size(), 2);
+  write("tokenizer_config.json", {{"pad_token", "<pad>"},
+                                  {"bos_token", {{"content", "<bos>"}, {"normalized", false}}},
+                                  {"eos_token", "<end>"},
+                                  {"additional_special_tokens", {"<new>"}}});
+  EXPECT_EQ(encode("<new><pad>ab<bos><end>"), (Ids{260, 259, 256, 258, 257}));
+  EXPECT_EQ(load()->vocab_size(), 261);
+  EXPECT_EQ(load()->special().pad, 259);
+  // A token of the vocabulary becomes one that is found before the text is split.
+  write("tokenizer_config.json", {{"pad_token", "b"}});
+  EXPECT_EQ(encode("ab"), (Ids{'a', 'b'}));
+}
+
+TEST_F(HfCompanions, ListedTokensAreAddedAndReplaceOptions) {
+  const json token = {{"content", "<new>"}, {"normalized", false}};
+  const json end = {{"content", "<end>"}, {"lstrip", true}, {"normalized", false}};
+  write("tokenizer_config.json", {{"added_tokens_decoder", {{"258", token}, {"257", end}}}});
+  EXPECT_EQ(encode("a  <end><new>"), (Ids{'a', 257, 258}));
+  // The older files count only without that list.
+  write("special_tokens_map.json", {{"pad_token", "<pad>"}});
+  EXPECT_EQ(load()->vocab_size(), 259);
+  write("tokenizer_config.json", {{"added_tokens_decoder", {{"300", token}}}});
+  expect_refused("gives '<new>' the id 300, but the next free one");
+  write("tokenizer_config.json", {{"added_tokens_decoder", {{"3", end}}}});
+  expect_refused("gives '<end>' the id 3, but");
+}
+
+TEST_F(HfCompanions, OlderFilesAddTokensAndNameThem) {
+  write("added_tokens.json", {{"<new>", 259}, {"<pad>", 258}});
+  EXPECT_EQ(encode("<new><pad>"), (Ids{259, 258}));
+  const std::uint64_t before = load()->fingerprint();
+  write("special_tokens_map.json", {{"eos_token", "<new>"}});
+  EXPECT_EQ(load()->special().eos, 259);
+  EXPECT_NE(load()->fingerprint(), before);
+}
+
+TEST_F(HfCompanions, FilesThatAddNothingLeaveTheFingerprintAlone) {
+  write("tokenizer_config.json", {{"eos_token", "<end>"}});
+  const std::uint64_t before = load()->fingerprint();
+  write("special_tokens_map.json", {{"eos_token", "<end>"}});
+  write("added_tokens.json", {{"<end>", 257}});
+  EXPECT_EQ(load()->fingerprint(), before);
+}
+
+TEST_F(HfCompanions, SpecialTokensMayStayText) {
+  write("tokenizer_config.json",
+        {{"eos_token", "<end>"}, {"pad_token", "<pad>"}, {"split_special_tokens", true}});
+  EXPECT_EQ(encode("<pad>"), (Ids{'<', 'p', 'a', 'd', '>'}));
+}
+
+TEST_F(HfCompanions, SettingsThatContradictTheFileAreRefused) {
+  write("tokenizer_config.json", {{"add_prefix_space", false}});
+  EXPECT_EQ(encode("ab"), (Ids{256}));
+  write("tokenizer_config.json", {{"add_prefix_space", true}});
+  expect_refused("add_prefix_space is true, but '");
+}
+
 }  // namespace
 }  // namespace trireme

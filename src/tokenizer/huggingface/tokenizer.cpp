@@ -12,6 +12,7 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe/byte_alphabet.h"
 #include "tokenizer/fingerprint.h"
+#include "tokenizer/huggingface/companions.h"
 #include "tokenizer/huggingface/decoder.h"
 #include "tokenizer/huggingface/model.h"
 #include "tokenizer/huggingface/normalizer.h"
@@ -30,20 +31,57 @@ JsonPlace part(const JsonPlace& root, const std::string& key) {
   return root.has(key) ? root.at(key) : JsonPlace(kNull, root.file());
 }
 
-std::vector<AddedToken> read_added_tokens(const JsonPlace& place) {
-  std::vector<AddedToken> tokens;
+std::vector<PlacedToken> read_added_tokens(const JsonPlace& place) {
+  std::vector<PlacedToken> tokens;
   if (place.is_null()) return tokens;
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    const JsonPlace token = place.at(i);
-    tokens.push_back({.content = token.at("content").text(),
-                      .id = token.at("id").id(),
-                      .special = token.flag_or("special", false),
-                      .single_word = token.flag_or("single_word", false),
-                      .lstrip = token.flag_or("lstrip", false),
-                      .rstrip = token.flag_or("rstrip", false),
-                      .normalized = token.flag_or("normalized", true)});
-  }
+  for (std::size_t i = 0; i < place.size(); ++i)
+    tokens.push_back(read_added_token(place.at(i), place.at(i).at("id").id()));
   return tokens;
+}
+
+// The added tokens of the file and of those next to it, as transformers puts them together.
+std::vector<PlacedToken> join_added_tokens(const JsonPlace& root,
+                                           const TokenizerCompanions& companions) {
+  std::vector<PlacedToken> tokens = read_added_tokens(part(root, "added_tokens"));
+  std::unordered_map<std::string, std::size_t> place_of;
+  for (std::size_t i = 0; i < tokens.size(); ++i) place_of.emplace(tokens[i].token.content, i);
+  const auto join = [&](const PlacedToken& one, bool replaces) {
+    const auto [at, is_new] = place_of.emplace(one.token.content, tokens.size());
+    if (is_new) return tokens.push_back(one);
+    PlacedToken& known = tokens[at->second];
+    if (one.token.id >= 0 && one.token.id != known.token.id) {
+      one.place.refuse(fmt::format("gives '{}' the id {}, but {} gives it {}", one.token.content,
+                                   one.token.id, known.place.name(), known.token.id));
+    }
+    if (replaces) known.token = one.token;
+  };
+  for (const PlacedToken& one : companions.listed()) join(one, true);
+  for (const PlacedToken& one : companions.older()) join(one, false);
+  for (const PlacedToken& one : companions.special()) join(one, false);
+  const JsonPlace padding = part(root, "padding");
+  if (!companions.special("pad_token") && padding.has("pad_token"))
+    join(read_special_token(padding.at("pad_token")), false);
+  return tokens;
+}
+
+// Settings of tokenizer_config.json that some versions of transformers, or some of its classes, put
+// in the place of those in tokenizer.json.
+void refuse_contradictions(const JsonPlace& root, const JsonPlace& config) {
+  const auto compare = [&](const JsonPlace& place, const char* ours, const char* theirs,
+                           bool absent) {
+    if (!config.has(theirs) || config.flag_or(theirs, false) == place.flag_or(ours, absent)) return;
+    config.at(theirs).refuse(fmt::format(
+        "is {}, but {} has {} = {}, and programs differ in which of the two they use: "
+        "make them equal",
+        config.at(theirs).value().dump(), place.name(), ours, place.flag_or(ours, absent)));
+  };
+  const JsonPlace splitter = part(root, "pre_tokenizer"), normalizer = part(root, "normalizer");
+  if (splitter.text_or("type", "") == "ByteLevel")
+    compare(splitter, "add_prefix_space", "add_prefix_space", true);
+  if (normalizer.text_or("type", "") != "BertNormalizer") return;
+  compare(normalizer, "lowercase", "do_lower_case", true);
+  compare(normalizer, "handle_chinese_chars", "tokenize_chinese_chars", true);
+  compare(normalizer, "strip_accents", "strip_accents", normalizer.flag_or("lowercase", true));
 }
 
 // Form in which pieces of text reach the model.
@@ -68,7 +106,7 @@ Form form_of(const JsonPlace& root) {
 
 class HfTokenizer : public Tokenizer {
  public:
-  HfTokenizer(const JsonPlace& root, bool special_text)
+  HfTokenizer(const JsonPlace& root, const TokenizerCompanions& companions, bool special_text)
       : form_(form_of(root)),
         normalizer_(make_normalizer(part(root, "normalizer"))),
         pre_tokenizer_(make_pre_tokenizer(part(root, "pre_tokenizer"), form_ == Form::spelled)),
@@ -87,11 +125,15 @@ class HfTokenizer : public Tokenizer {
           "has a Metaspace with prepend_scheme 'first' after another part, which is not supported "
           "after a normalizer that composes or decomposes characters");
     }
-    const JsonPlace added = part(root, "added_tokens");
-    take_added_tokens(read_added_tokens(added), added, special_text);
+    std::vector<PlacedToken> tokens = join_added_tokens(root, companions);
+    has_older_ = std::ranges::any_of(
+        tokens, [&](const PlacedToken& one) { return companions.is_older(one.place); });
+    take_added_tokens(std::move(tokens), special_text);
     special_.unk = model_->unknown();
   }
 
+  // Whether some token stands only in the older files next to the tokenizer.json.
+  bool has_token_of_older_files() const { return has_older_; }
   bool adds(std::int32_t id) const { return added_by_id_.at(static_cast<std::size_t>(id)) >= 0; }
   void set_special(const SpecialIds& ids) { special_ = ids; }
   void set_fingerprint(std::uint64_t fingerprint) { fingerprint_ = fingerprint; }
@@ -155,68 +197,66 @@ class HfTokenizer : public Tokenizer {
  private:
   // Added tokens that are not normalized are searched in the raw text, the others after them in the
   // normalized stretches between.
-  void take_added_tokens(std::vector<AddedToken> tokens, const JsonPlace& place,
-                         bool special_text) {
+  void take_added_tokens(std::vector<PlacedToken> tokens, bool special_text) {
     std::vector<AddedToken> raw, normalized;
     std::set<std::string> forms;
     vocab_size_ = model_->vocabulary().size();
-    check_ids(tokens, place);
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const AddedToken& token = tokens[i];
+    check_ids(tokens);
+    for (const auto& [token, place] : tokens) {
       vocab_size_ = std::max(vocab_size_, token.id + 1);
       (token.normalized ? normalized : raw).push_back(token);
       if (!token.normalized || !normalizer_) continue;
       HfText form{.text = token.content};
       normalizer_->apply(form);
       if (form.text.empty() || !forms.insert(form.text).second) {
-        place.at(i).refuse(fmt::format("has the content '{}', of which the normalizer makes {}",
-                                       token.content,
-                                       form.text.empty() ? "nothing" : "another token's form"));
+        place.refuse(fmt::format("has the content '{}', of which the normalizer makes {}",
+                                 token.content,
+                                 form.text.empty() ? "nothing" : "another token's form"));
       }
       normalized.back().content = form.text;
     }
     added_by_id_.assign(static_cast<std::size_t>(vocab_size_), -1);
     is_special_.assign(static_cast<std::size_t>(vocab_size_), false);
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      added_by_id_[static_cast<std::size_t>(tokens[i].id)] = static_cast<std::int32_t>(i);
-      is_special_[static_cast<std::size_t>(tokens[i].id)] = tokens[i].special;
+    for (const auto& [token, place] : tokens) {
+      const auto id = static_cast<std::size_t>(token.id);
+      added_by_id_[id] = static_cast<std::int32_t>(all_added_.size());
+      is_special_[id] = token.special;
+      all_added_.push_back(token);
     }
     raw_ = AddedTokens(std::move(raw), special_text);
     normalized_ = AddedTokens(std::move(normalized), special_text);
-    all_added_ = std::move(tokens);
   }
 
   // The reference gives an added token the id that the vocabulary has for it, or the next one that
   // is free, whatever the file says.
-  void check_ids(const std::vector<AddedToken>& tokens, const JsonPlace& place) const {
+  void check_ids(std::vector<PlacedToken>& tokens) const {
     const std::size_t limit =
         most_ids(tokens.size() + static_cast<std::size_t>(model_->vocabulary().count()));
     std::unordered_map<std::int32_t, std::string> content_of_id;
     std::set<std::string> contents;
     std::int32_t next = model_->vocabulary().count();
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const std::string& content = tokens[i].content;
-      const std::int32_t id = tokens[i].id;
-      if (content.empty()) place.at(i).refuse("has an empty content");
+    for (auto& [token, place] : tokens) {
+      const std::string& content = token.content;
+      if (content.empty()) place.refuse("has an empty content");
+      const std::int32_t known = model_->id_of_spelling(content);
+      if (token.id < 0) token.id = known >= 0 ? known : next;
+      const std::int32_t id = token.id;
       if (static_cast<std::size_t>(id) >= limit) {
         place.refuse(
             fmt::format("gives '{}' the id {}, too large for the number of tokens", content, id));
       }
       const auto [first, is_new] = content_of_id.emplace(id, content);
-      if (!is_new) {
-        place.at(i).refuse(fmt::format("gives '{}' the id {} of '{}'", content, id, first->second));
-      }
-      if (!contents.insert(content).second) {
-        place.at(i).refuse(fmt::format("repeats the content '{}'", content));
-      }
-      const std::int32_t known = model_->id_of_spelling(content);
+      if (!is_new)
+        place.refuse(fmt::format("gives '{}' the id {} of '{}'", content, id, first->second));
+      if (!contents.insert(content).second)
+        place.refuse(fmt::format("repeats the content '{}'", content));
       if (known >= 0 && known != id) {
-        place.at(i).refuse(fmt::format("gives '{}' the id {}, but the vocabulary gives it {}",
-                                       content, id, known));
+        place.refuse(fmt::format("gives '{}' the id {}, but the vocabulary gives it {}", content,
+                                 id, known));
       }
       if (known >= 0) continue;
       if (id != next) {
-        place.at(i).refuse(
+        place.refuse(
             fmt::format("gives '{}' the id {}, but the next free one, which Hugging Face's library "
                         "takes, is {}",
                         content, id, next));
@@ -276,6 +316,7 @@ class HfTokenizer : public Tokenizer {
   }
 
   Form form_;
+  bool has_older_ = false;
   bool rewrites_ = false;  // the pre-tokenizer has a ByteLevel
   std::unique_ptr<Normalizer> normalizer_;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
@@ -294,22 +335,20 @@ class HfTokenizer : public Tokenizer {
 
 // "eos_token" is a string or {"content": ...}; absent or null: the first usual spelling that
 // exists.
-std::int32_t special_id(const Tokenizer& tokenizer, const JsonPlace& config, const std::string& key,
-                        std::initializer_list<std::string_view> usual) {
-  if (config.has(key)) {
-    const JsonPlace name = config.at(key);
-    return tokenizer.token_id(name.is_text() ? name.text() : name.at("content").text());
-  }
-  if (!config.is_null()) return -1;
+std::int32_t special_id(const Tokenizer& tokenizer, const TokenizerCompanions& companions,
+                        const std::string& key, std::initializer_list<std::string_view> usual) {
+  if (const auto name = companions.special(key))
+    return tokenizer.token_id(name->is_text() ? name->text() : name->at("content").text());
+  if (!companions.config().is_null()) return -1;
   for (const std::string_view name : usual) {
     if (const std::int32_t id = tokenizer.token_id(name); id >= 0) return id;
   }
   return -1;
 }
 
-SpecialIds special_ids(const Tokenizer& tokenizer, const JsonPlace& config) {
+SpecialIds special_ids(const Tokenizer& tokenizer, const TokenizerCompanions& companions) {
   const auto id = [&](const std::string& key, std::initializer_list<std::string_view> usual) {
-    return special_id(tokenizer, config, key, usual);
+    return special_id(tokenizer, companions, key, usual);
   };
   SpecialIds ids;
   ids.eos = id("eos_token", {"<|end_of_text|>", "</s>", "<|endoftext|>", "[SEP]"});
@@ -337,18 +376,18 @@ std::unique_ptr<Tokenizer> load_hf(const std::string& model, bool special_text) 
   const std::string file = fs::is_directory(model) ? model + "/tokenizer.json" : model;
   const std::string content = read_file(file, kMaxFile);
   const auto root = parse_json_file(file, content);
-  auto tokenizer = std::make_unique<HfTokenizer>(JsonPlace(*root, file), special_text);
+  const JsonPlace place(*root, file);
+  const TokenizerCompanions companions(fs::path(file).parent_path());
+  const JsonPlace config = companions.config();
+  refuse_contradictions(place, config);
+  const bool split_special = !config.is_null() && config.flag_or("split_special_tokens", false);
+  auto tokenizer = std::make_unique<HfTokenizer>(place, companions, special_text && !split_special);
+  tokenizer->set_special(special_ids(*tokenizer, companions));
   Fingerprint fingerprint("hf");
   fingerprint.add(content).add(special_text);
-
-  const std::string config_file = (fs::path(file).parent_path() / "tokenizer_config.json").string();
-  auto config = std::make_shared<const nlohmann::json>();
-  if (fs::exists(config_file)) {
-    const std::string config_content = read_file(config_file, kMaxFile);
-    config = parse_json_file(config_file, config_content);
-    fingerprint.add(config_content);
-  }
-  tokenizer->set_special(special_ids(*tokenizer, JsonPlace(*config, config_file)));
+  if (!config.is_null()) fingerprint.add(companions.config_content());
+  if (tokenizer->has_token_of_older_files() || companions.older_files_name_eos())
+    fingerprint.add(companions.older_contents());
   tokenizer->set_fingerprint(fingerprint.digest());
   return tokenizer;
 }
