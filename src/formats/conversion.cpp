@@ -133,7 +133,8 @@ ConversionReport import_model(const ForeignModel& model, const fs::path& to,
     add_note(note, fmt::format("training continues after step {}, with the optimizer states",
                                model.training->step));
   }
-  if (tokenizer.type.empty() && !model.config) add_note(note, "no tokenizer files were found");
+  if (tokenizer.type.empty() && !model.config)
+    add_note(note, tokenizer.note.empty() ? "no tokenizer files were found" : tokenizer.note);
   write_file_durably(to / "config.toml", state.config_toml);
   output.keep();
   return {model.kind,

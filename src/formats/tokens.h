@@ -17,6 +17,7 @@ struct SpecialTokens {
 struct TokenizerFiles {
   std::string type;  // gpt2 | hf | bert | bert_cased | sentencepiece | llama2 | tiktoken | null
   std::string vocab_file, merge_file, model_file;
+  std::string note;  // why there is none although the folder has files of one
 };
 
 }  // namespace trireme

@@ -90,7 +90,10 @@ void take_foreign(trireme_tokenizer& handle, const fs::path& path) {
   const ForeignModel model = foreign_format("", path).open(path, {});
   const TemporaryFolder folder;
   const TokenizerFiles files = model.tokenizer ? model.tokenizer(folder.path()) : TokenizerFiles{};
-  if (files.type.empty()) fail_input("'{}' contains no known tokenizer", path.string());
+  if (files.type.empty()) {
+    fail_input("'{}' contains no known tokenizer{}{}", path.string(),
+               files.note.empty() ? "" : ": ", files.note);
+  }
   take(handle, {.type = files.type,
                 .vocab_file = files.vocab_file,
                 .merge_file = files.merge_file,

@@ -102,6 +102,131 @@ TEST(HuggingFaceTokenizer, ATokenizerJsonThatSaysMoreIsTaken) {
   fs::remove_all(folder);
 }
 
+// Folders whose tokenizer is more than its vocabulary, file by file.
+class HuggingFaceVocabulary : public testing::Test {
+ protected:
+  HuggingFaceVocabulary() { fs::create_directories(folder_ / "to"); }
+  ~HuggingFaceVocabulary() override { fs::remove_all(folder_); }
+
+  void write(const char* name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  void write_gpt2() const {
+    write("vocab.json", R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})");
+    write("merges.txt", "#version: 0.2\na b\n");
+  }
+  void write_bert() const { write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nriver\n"); }
+  TokenizerFiles take(const HuggingFaceKind& kind) const {
+    return import_huggingface_tokenizer(folder_, folder_ / "to", kind);
+  }
+  // The tokenizer.json that an export writes for the same vocabulary, with a change.
+  template <class Change>
+  void write_json(const TokenizerFiles& files, const Change& change) const {
+    export_huggingface_tokenizer(files, folder_ / "to", 8);
+    auto json = nlohmann::json::parse(read_file(folder_ / "to/tokenizer.json"));
+    change(json);
+    write("tokenizer.json", json.dump());
+  }
+  TokenizerFiles gpt2_files() const {
+    return {"gpt2", (folder_ / "vocab.json").string(), (folder_ / "merges.txt").string(), "", ""};
+  }
+  TokenizerFiles bert_files() const {
+    return {"bert", (folder_ / "vocab.txt").string(), "", "", ""};
+  }
+
+  const fs::path folder_ = fs::path(testing::TempDir()) / "trireme_vocabulary_folder";
+};
+
+TEST_F(HuggingFaceVocabulary, Gpt2JsonThatDiffersAnywhereIsTaken) {
+  write_gpt2();
+  const auto type_with = [&](const auto& change) {
+    write_json(gpt2_files(), change);
+    return take(gpt2_kind).type;
+  };
+  using Json = nlohmann::json;
+  EXPECT_EQ(type_with([](Json&) {}), "gpt2");
+  EXPECT_EQ(type_with([](Json& json) {
+              json["model"]["merges"] = Json::array({Json::array({"a", "b"})});
+            }),
+            "gpt2");
+  EXPECT_EQ(type_with([](Json& json) { json["model"]["merges"] = Json::array(); }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["model"]["ignore_merges"] = true; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["pre_tokenizer"]["use_regex"] = false; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["added_tokens"][0]["lstrip"] = true; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) {
+              json["added_tokens"].push_back({{"id", 2}, {"content", "ab"}});
+            }),
+            "hf");
+}
+
+TEST_F(HuggingFaceVocabulary, Gpt2FilesThatNameMoreAreNotTakenForTheVocabularyAlone) {
+  write_gpt2();
+  EXPECT_EQ(take(gpt2_kind).type, "gpt2");
+  write("special_tokens_map.json", R"({"eos_token": "<|endoftext|>"})");
+  EXPECT_EQ(take(gpt2_kind).type, "gpt2");
+  for (const auto& [file, text] :
+       {std::pair{"added_tokens.json", R"({"<new>": 4})"},
+        {"special_tokens_map.json", R"({"pad_token": "<pad>"})"},
+        {"tokenizer_config.json", R"({"add_prefix_space": true})"},
+        {"tokenizer_config.json", R"({"add_bos_token": true})"},
+        {"tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})"},
+        {"tokenizer_config.json", R"({"added_tokens_decoder": {"4": {"content": "<new>"}}})"}}) {
+    write(file, text);
+    const TokenizerFiles files = take(gpt2_kind);
+    EXPECT_EQ(files.type, "") << text;
+    EXPECT_THAT(files.note, HasSubstr("the tokenizer is not imported")) << text;
+    fs::remove(folder_ / file);
+  }
+}
+
+TEST_F(HuggingFaceVocabulary, BertJsonAndFilesThatSayMore) {
+  write_bert();
+  const auto type_with = [&](const auto& change) {
+    write_json(bert_files(), change);
+    return take(bert_kind).type;
+  };
+  using Json = nlohmann::json;
+  EXPECT_EQ(type_with([](Json&) {}), "bert");
+  EXPECT_EQ(type_with([](Json& json) { json["model"]["vocab"]["stone"] = 6; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["normalizer"]["lowercase"] = false; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) {
+              json["added_tokens"].push_back({{"id", 6}, {"content", "<new>"}});
+            }),
+            "hf");
+  fs::remove(folder_ / "tokenizer.json");
+  write("tokenizer_config.json", R"({"do_lower_case": false, "strip_accents": false})");
+  EXPECT_EQ(take(bert_kind).type, "bert_cased");
+  write("tokenizer_config.json", R"({"strip_accents": false})");
+  EXPECT_THAT(take(bert_kind).note, HasSubstr("strip_accents is false"));
+  write("tokenizer_config.json", R"({"tokenize_chinese_chars": false})");
+  EXPECT_EQ(take(bert_kind).type, "");
+}
+
+TEST_F(HuggingFaceVocabulary, ASentencePieceModelIsTakenForLlama2sOnlyIfNothingSaysOtherwise) {
+  write("tokenizer.model", "x");
+  EXPECT_EQ(take(llama_kind).type, "llama2");
+  write("tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", "add_bos_token": true})");
+  EXPECT_EQ(take(llama_kind).type, "llama2");
+  write("tokenizer_config.json", R"({"add_bos_token": false})");
+  EXPECT_THAT(take(llama_kind).note, HasSubstr("add_bos_token is false"));
+  write("tokenizer_config.json", R"({"tokenizer_class": "GemmaTokenizer"})");
+  EXPECT_THAT(take(llama_kind).note, HasSubstr("GemmaTokenizer"));
+}
+
+// Readers of vocab.txt and merges.txt trim their lines: a tokenizer.json made of them does too.
+TEST_F(HuggingFaceVocabulary, ExportsTrimLinesAsReadersDo) {
+  write("vocab.txt", "\xef\xbb\xbf[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nriver \t\r\n");
+  write_json(bert_files(), [](const nlohmann::json& json) {
+    EXPECT_EQ(json["model"]["vocab"]["river"], 5);
+    EXPECT_EQ(json["model"]["vocab"]["[PAD]"], 0);
+  });
+  write_gpt2();
+  write("merges.txt", "\xef\xbb\xbf#version: 0.2\na b \r\n");
+  write_json(gpt2_files(), [](const nlohmann::json& json) {
+    EXPECT_EQ(json["model"]["merges"], nlohmann::json::array({"a b"}));
+  });
+}
+
 // Hugging Face loaders do not read tiktoken files.
 TEST(HuggingFaceTokenizer, ATiktokenFileIsCopiedAndANoteSaysWhatIsMissing) {
   const fs::path folder = fs::path(testing::TempDir()) / "trireme_tiktoken_export";

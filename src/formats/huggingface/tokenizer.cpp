@@ -2,10 +2,10 @@
 #include "formats/huggingface/tokenizer.h"
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "formats/huggingface/plain_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +15,9 @@ using Json = nlohmann::json;
 
 // Files that no tokenizer reads, but that chat programs use.
 constexpr const char* companions[] = {"chat_template.jinja", "generation_config.json"};
+
+// Files in which tokens beside those of tokenizer.json may stand.
+constexpr const char* further_tokens[] = {"added_tokens.json", "special_tokens_map.json"};
 
 constexpr std::uint64_t max_vocabulary_bytes = std::uint64_t{256} << 20;
 
@@ -30,16 +33,6 @@ Json parse_file(const fs::path& path) {
 
 void write_json(const fs::path& path, const Json& json) {
   write_file_durably(path, json.dump(2) + "\n");
-}
-
-std::vector<std::string> lines_of(const fs::path& path) {
-  std::istringstream stream(read_file(path, max_vocabulary_bytes));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 Json added_token(const std::string& content, const Json& id) {
@@ -64,10 +57,7 @@ Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json post_p
 void write_gpt2_json(const fs::path& vocab_file, const fs::path& merge_file, const fs::path& folder,
                      std::int64_t max_positions) {
   const Json vocab = parse_file(vocab_file);
-  Json merges = Json::array();
-  for (const std::string& line : lines_of(merge_file)) {
-    if (!line.empty() && !line.starts_with("#version")) merges.push_back(line);
-  }
+  const Json merges = merge_lines(merge_file);
   const char* end = "<|endoftext|>";
   Json added = Json::array();
   if (vocab.contains(end)) added.push_back(added_token(end, vocab[end]));
@@ -103,7 +93,7 @@ void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path&
                      std::int64_t max_positions) {
   Json vocab = Json::object();
   std::map<std::string, std::int64_t> id_of;
-  const std::vector<std::string> tokens = lines_of(vocab_file);
+  const std::vector<std::string> tokens = vocabulary_lines(vocab_file);
   std::string text = "{";
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     id_of.emplace(tokens[id], id);
@@ -153,38 +143,6 @@ void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path&
                                                 {"mask_token", "[MASK]"}});
 }
 
-bool lowers_case(const fs::path& folder) {
-  const fs::path path = folder / "tokenizer_config.json";
-  if (!fs::exists(path)) return true;
-  const Json json = parse_file(path);
-  return !json.is_object() || json.value("do_lower_case", Json(true)) != false;
-}
-
-// Whether tokenizer.json, which loaders prefer, has nothing beyond vocab.json and merges.txt: no
-// tokens outside that vocabulary, no normalizer, no tokens added to the text.
-bool is_plain_gpt2(const fs::path& folder) {
-  if (!fs::exists(folder / "tokenizer.json")) return true;
-  const Json json = parse_file(folder / "tokenizer.json"),
-             vocab = parse_file(folder / "vocab.json");
-  if (!json.is_object() || !vocab.is_object()) return false;
-  const auto part = [&](const char* key) { return json.value(key, Json()); };
-  const auto is_byte_level = [](const Json& step) {
-    return step.is_object() && step.value("type", Json()) == "ByteLevel";
-  };
-  const Json added = part("added_tokens"), splitter = part("pre_tokenizer");
-  for (const Json& token : added) {
-    const Json content = token.is_object() ? token.value("content", Json()) : Json();
-    if (!content.is_string() ||
-        vocab.value(content.get<std::string>(), Json()) != token.value("id", Json()))
-      return false;
-  }
-  const Json model = part("model");
-  return model.is_object() && model.value("vocab", Json()) == vocab &&
-         part("normalizer").is_null() && is_byte_level(splitter) &&
-         splitter.value("add_prefix_space", Json(true)) == false &&
-         (part("post_processor").is_null() || is_byte_level(part("post_processor")));
-}
-
 // The path of tokenizer.json, given that file or its folder.
 fs::path tokenizer_json_of(const std::string& model_file) {
   return fs::is_directory(model_file) ? fs::path(model_file) / "tokenizer.json"
@@ -211,16 +169,30 @@ TokenizerFiles import_huggingface_tokenizer(const fs::path& folder, const fs::pa
   if (there("tokenizer_config.json")) take("tokenizer_config.json");
   for (const char* name : companions)
     if (there(name)) take(name);
-  if (kind.tokenizer == HuggingFaceTokenizer::gpt2 && there("vocab.json") && there("merges.txt") &&
-      is_plain_gpt2(folder)) {
-    return {"gpt2", take("vocab.json"), take("merges.txt"), ""};
+  std::string beyond;
+  if (kind.tokenizer == HuggingFaceTokenizer::gpt2 && there("vocab.json") && there("merges.txt")) {
+    beyond = beyond_gpt2_vocabulary(folder);
+    if (beyond.empty()) return {"gpt2", take("vocab.json"), take("merges.txt"), "", ""};
   }
   if (kind.tokenizer == HuggingFaceTokenizer::bert && there("vocab.txt")) {
-    return {lowers_case(folder) ? "bert" : "bert_cased", take("vocab.txt"), "", ""};
+    beyond = beyond_bert_vocabulary(folder);
+    if (beyond.empty())
+      return {lowers_case(folder) ? "bert" : "bert_cased", take("vocab.txt"), "", "", ""};
   }
-  if (there("tokenizer.json")) return {"hf", "", "", take("tokenizer.json")};
-  if (there("tokenizer.model")) return {"llama2", "", "", take("tokenizer.model")};
-  return {};
+  if (there("tokenizer.json")) {
+    for (const char* name : further_tokens)
+      if (there(name)) take(name);
+    return {"hf", "", "", take("tokenizer.json"), ""};
+  }
+  if (beyond.empty() && there("tokenizer.model")) {
+    beyond = beyond_llama2_model(folder);
+    if (beyond.empty()) return {"llama2", "", "", take("tokenizer.model"), ""};
+  }
+  if (beyond.empty()) return {};
+  return {"", "", "", "",
+          fmt::format("the tokenizer is not imported, since a vocabulary alone does not describe "
+                      "it: {}; save a tokenizer.json with save_pretrained() of transformers",
+                      beyond)};
 }
 
 std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::path& folder,
@@ -248,6 +220,8 @@ std::string export_huggingface_tokenizer(const TokenizerFiles& files, const fs::
   if (files.type == "hf" || files.type == "HuggingFaceTokenizer") {
     const fs::path json = tokenizer_json_of(files.model_file);
     copy_to(json, folder / "tokenizer.json");
+    for (const char* name : further_tokens)
+      if (fs::exists(json.parent_path() / name)) copy_to(json.parent_path() / name, folder / name);
     const fs::path config = json.parent_path() / "tokenizer_config.json";
     if (fs::exists(config)) {
       copy_to(config, folder / "tokenizer_config.json");
