@@ -186,6 +186,17 @@ TEST_F(DcpExperts, ThatTransformersHoldsInOneTensorAreRead) {
   }
 }
 
+// Averaged weights under a shorter name are not taken for the model's.
+TEST_F(DcpExperts, OneOfSeveralModelsIsNotChosen) {
+  std::vector<SavedTensor> tensors = dense(true);
+  tensors.push_back(up());
+  tensors.push_back(down());
+  EXPECT_NO_THROW(open_dcp_folder(save(tensors), {}, config_of("qwen3_moe")));
+  tensors.push_back({"ema.model.embed_tokens.weight", {words, hidden}});
+  EXPECT_THAT(refusal_of([&] { open_dcp_folder(save(tensors), {}, config_of("qwen3_moe")); }),
+              AllOf(HasSubstr("several models"), HasSubstr(".ema.model.embed_tokens.weight'")));
+}
+
 TEST_F(DcpExperts, OfAnotherShapeAreRefused) {
   std::vector<SavedTensor> tensors = dense(true);
   tensors.push_back({up().name, {count, hidden, 2 * inner}});

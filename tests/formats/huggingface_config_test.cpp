@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -55,6 +56,27 @@ TEST(HuggingFaceConfig, GoesThereAndBack) {
     EXPECT_TRUE(json.contains("tie_word_embeddings"));
     EXPECT_EQ(json.contains("rope_theta"), first.kind == &llama_kind);
   }
+}
+
+// transformers generates by generation_config.json; config.json often lacks the ends of turns.
+TEST(HuggingFaceConfig, GenerationConfigNamesTheEnds) {
+  const fs::path folder = fs::path(testing::TempDir()) / "trireme_generation_config";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  fs::copy_file(reference("llama") / "config.json", folder / "config.json");
+  const HuggingFaceModel before = read_huggingface_config(folder);
+  const auto with = [&](const std::string& text) {
+    std::ofstream(folder / "generation_config.json") << text;
+    return read_huggingface_config(folder);
+  };
+  EXPECT_EQ(with(R"({"eos_token_id": null})").tokens.eos, before.tokens.eos);
+  EXPECT_EQ(with(fmt::format(R"({{"eos_token_id": [{}]}})", before.tokens.eos)).note, before.note);
+  const HuggingFaceModel turns = with(R"({"eos_token_id": [5, 7], "pad_token_id": 3})");
+  EXPECT_EQ(turns.tokens.eos, 5);
+  EXPECT_EQ(turns.tokens.further_eos, std::vector<std::int64_t>{7});
+  EXPECT_THAT(turns.note, HasSubstr("tokens of generation_config.json (5, 7)"));
+  EXPECT_THROW(with("[]"), Error);
+  fs::remove_all(folder);
 }
 
 TEST(HuggingFaceConfig, ScaledRotaryPositionsAreWrittenAsOldReadersWantThem) {

@@ -101,16 +101,21 @@ class DcpModel {
                                                  whole.string(), split.model.filename().string()));
   }
 
-  // Finds the key prefix of the model; false if no tensor has that name.
+  // Finds the key prefix of the model; false if no tensor has that name. A second model, such as
+  // averaged weights, would be as good a choice.
   bool find_prefix(std::string_view first) {
-    const DcpTensor* shortest = nullptr;
     for (const DcpTensor& tensor : folder_->metadata().tensors) {
-      if (!ends_with_name(tensor.name, first)) continue;
-      if (!shortest || tensor.name.size() < shortest->name.size()) shortest = &tensor;
+      if (!ends_with_name(tensor.name, first) || is_of_the_run(tensor.name)) continue;
+      if (words_) {
+        fail_input(
+            "'{}' contains several models, such as those of '{}' and '{}': save a folder with only "
+            "the one to be read",
+            folder_->where(), printable(words_->name), printable(tensor.name));
+      }
+      words_ = &tensor;
     }
-    if (!shortest) return false;
-    prefix_ = shortest->name.substr(0, shortest->name.size() - first.size());
-    words_ = shortest;
+    if (!words_) return false;
+    prefix_ = words_->name.substr(0, words_->name.size() - first.size());
     return true;
   }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "checkpoint/foreign.h"
@@ -130,7 +131,37 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder) {
     fail_input("'{}' is not the folder of a Hugging Face model: it has no config.json{}{}",
                folder.string(), foreign.empty() ? "" : "; ", foreign);
   }
-  return parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), file.string());
+  HuggingFaceModel out =
+      parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), file.string());
+  take_generation_tokens(folder, out);
+  return out;
+}
+
+void take_generation_tokens(const fs::path& folder, HuggingFaceModel& model) {
+  const fs::path file = folder / "generation_config.json";
+  if (!fs::exists(file)) return;
+  const std::string name = file.string();
+  const HuggingFaceReader json(read_file(file, std::uint64_t{16} << 20), name);
+  const SpecialTokens given = read_all_tokens(json, model.model.vocab_size);
+  const auto ends_of = [](const SpecialTokens& tokens) {
+    std::set<std::int64_t> ends(tokens.further_eos.begin(), tokens.further_eos.end());
+    ends.insert(tokens.eos);
+    return ends;
+  };
+  SpecialTokens& tokens = model.tokens;
+  if (tokens.bos < 0) tokens.bos = given.bos;
+  if (tokens.pad < 0) tokens.pad = given.pad;
+  if (given.eos < 0 || ends_of(given) == ends_of(tokens)) return;
+  if (tokens.eos >= 0) {
+    std::string& note = model.note;
+    if (!note.empty()) note += "; ";
+    note += fmt::format(
+        "generation ends at the tokens of generation_config.json ({}), not at those of config.json "
+        "({}), as in transformers",
+        fmt::join(ends_of(given), ", "), fmt::join(ends_of(tokens), ", "));
+  }
+  tokens.eos = given.eos;
+  tokens.further_eos = given.further_eos;
 }
 
 }  // namespace trireme

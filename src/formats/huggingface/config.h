@@ -25,6 +25,10 @@ HuggingFaceModel read_huggingface_config(const fs::path& folder);
 // Same, from text; `name` stands for the file in messages.
 HuggingFaceModel parse_huggingface_config(std::string_view text, const std::string& name);
 
+// Takes the tokens of `folder`/generation_config.json, if it exists: those that end a generation
+// replace config.json's, as in transformers, with a note if they differ.
+void take_generation_tokens(const fs::path& folder, HuggingFaceModel& model);
+
 // Texts of both JSON files. `torch_dtype`: "float32", "bfloat16", "float16".
 std::string huggingface_config_text(const HuggingFaceModel& model, std::string_view torch_dtype);
 std::string huggingface_generation_text(const SpecialTokens& tokens);

@@ -9,12 +9,13 @@ namespace {
 
 GivenModel read_huggingface(const fs::path& file, const ModelSettings& settings) {
   const std::string name = file.string();
-  const HuggingFaceModel model =
-      parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), name);
+  HuggingFaceModel model = parse_huggingface_config(read_file(file, std::uint64_t{16} << 20), name);
+  take_generation_tokens(file.parent_path(), model);
   GivenModel given;
   given.config.model = model.model;
   given.tokens = model.tokens;
   given.kind = model.kind;
+  given.note = model.note;
   given.huggingface = fs::absolute(file).parent_path();
   given.name = file.filename().string();
   given.settings = settings;
@@ -53,6 +54,7 @@ GivenModel read_given_model(const fs::path& folder, const fs::path& config,
 
 HuggingFaceModel apply_settings(GivenModel& given, std::string& note) {
   ModelConfig& m = given.config.model;
+  add_note(note, given.note);
   m = with_settings(m, given.settings, note);
   validate(m);
   return {given.kind ? given.kind : huggingface_kind(m), m, given.tokens, ""};

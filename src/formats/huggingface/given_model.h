@@ -15,6 +15,7 @@ struct GivenModel {
   const HuggingFaceKind* kind = nullptr;  // if given by a config.json
   fs::path huggingface;                   // folder of the config.json, possibly with a tokenizer
   std::string name;                       // for messages
+  std::string note;                       // about settings of the config.json, or ""
   bool is_run = false;                    // configuration of a complete run
   ModelSettings settings;                 // settings still to be applied
 };
