@@ -109,7 +109,8 @@ void print_notes(const PreprocessResult& result) {
   }
   for (const std::string& doubt : result.doubts) fmt::print(stderr, "note: {}\n", doubt);
   if (result.repaired_documents > 0) {
-    fmt::print(stderr, "note: {} invalid UTF-8, which was replaced by U+FFFD; the first: {}\n",
+    fmt::print(stderr,
+               "note: {} invalid UTF-8 or unpaired surrogates, replaced by U+FFFD; the first: {}\n",
                counted(result.repaired_documents, "document") +
                    (result.repaired_documents == 1 ? " contains" : " contain"),
                result.first_repaired);

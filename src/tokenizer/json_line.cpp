@@ -239,20 +239,22 @@ int hex4(std::string_view digits) {
 }
 
 // Decodes an escape `\uHHHH` at the beginning of `rest`, and a second one that completes a pair of
-// surrogates; takes them off.
-char32_t take_code_point(std::string_view& rest) {
+// surrogates; takes them off. An unpaired surrogate is replaced.
+char32_t take_code_point(std::string_view& rest, bool& replaced) {
   const int unit = hex4(rest.substr(2));
   rest.remove_prefix(6);
   if (unit < 0xD800 || unit >= 0xE000) return static_cast<char32_t>(unit);
-  if (unit >= 0xDC00 || !rest.starts_with("\\u")) return kReplacement;
-  const int low = hex4(rest.substr(2));
-  if (low < 0xDC00 || low >= 0xE000) return kReplacement;
+  const int low = unit < 0xDC00 && rest.starts_with("\\u") ? hex4(rest.substr(2)) : 0;
+  if (low < 0xDC00 || low >= 0xE000) {
+    replaced = true;
+    return kReplacement;
+  }
   rest.remove_prefix(6);
   return static_cast<char32_t>(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00));
 }
 
 // Decodes a well-formed string that has escapes, without its quotes.
-std::string decoded(std::string_view rest) {
+std::string decoded(std::string_view rest, bool& replaced) {
   constexpr std::string_view letters = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
   std::string out;
   out.reserve(rest.size());
@@ -262,13 +264,18 @@ std::string decoded(std::string_view rest) {
     rest.remove_prefix(plain);
     if (rest.empty()) break;
     if (rest[1] == 'u') {
-      append_utf8(take_code_point(rest), out);
+      append_utf8(take_code_point(rest, replaced), out);
     } else {
       out += characters[letters.find(rest[1])];
       rest.remove_prefix(2);
     }
   }
   return out;
+}
+
+std::string decoded_name(std::string_view name) {
+  bool replaced = false;
+  return decoded(name, replaced);
 }
 
 }  // namespace
@@ -281,7 +288,7 @@ std::string_view JsonLine::text_of(std::string_view quoted) {
   // Repaired first: escapes are ASCII, and decode to valid text.
   std::string repaired;
   if (!valid) text = repaired = to_valid_utf8(text);
-  return decoded_.emplace_back(plain ? std::move(repaired) : decoded(text));
+  return decoded_.emplace_back(plain ? std::move(repaired) : decoded(text, repaired_));
 }
 
 const std::vector<std::vector<std::string_view>>& JsonLine::read(std::string_view line) {
@@ -290,7 +297,7 @@ const std::vector<std::vector<std::string_view>>& JsonLine::read(std::string_vie
     const std::string_view name = quoted.substr(1, quoted.size() - 2);
     const bool plain = name.find('\\') == name.npos;
     for (std::size_t k = 0; k < keys_.size(); ++k) {
-      if (plain ? name == keys_[k] : decoded(name) == keys_[k]) values[k] = value;
+      if (plain ? name == keys_[k] : decoded_name(name) == keys_[k]) values[k] = value;
     }
   });
   texts_.resize(keys_.size());
@@ -302,7 +309,7 @@ const std::vector<std::vector<std::string_view>>& JsonLine::read(std::string_vie
     if (value.empty()) {
       nlohmann::json object = nlohmann::json::object();
       Scanner(line).read_object([&](std::string_view quoted, std::string_view) {
-        object[decoded(to_valid_utf8(quoted.substr(1, quoted.size() - 2)))] = nullptr;
+        object[decoded_name(to_valid_utf8(quoted.substr(1, quoted.size() - 2)))] = nullptr;
       });
       fail_input("no key \"{}\"; {}{}", keys_[k], json_keys_shown(object),
                  choice_.empty() ? "" : fmt::format(" ({} chooses)", choice_));

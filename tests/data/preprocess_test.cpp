@@ -203,6 +203,13 @@ TEST_F(Preprocess, BytesThatAreNotUtf8AreCounted) {
   const PreprocessResult lines = run(options_of("a.jsonl"));
   EXPECT_EQ(lines.repaired_documents, 1);
   EXPECT_THAT(lines.first_repaired, ::testing::EndsWith("a.jsonl' line 2"));
+  write_bytes(folder_ / "a.jsonl", R"({"text": "a \ud83d\ude00", "b": "\ud83d"}
+{"text": "\ufffd"}
+{"text": "a \ud83d b"}
+)");
+  const PreprocessResult surrogates = run(options_of("a.jsonl"));
+  EXPECT_EQ(surrogates.repaired_documents, 1);
+  EXPECT_THAT(surrogates.first_repaired, ::testing::EndsWith("a.jsonl' line 3"));
   write_bytes(folder_ / "a.txt", "one\ntw\xe9\n\nth\xffree\n");
   PreprocessOptions options = options_of("a.txt");
   options.text_documents = DocumentForm::line;
