@@ -382,6 +382,19 @@ TEST_F(HfCompanions, SettingsThatContradictTheFileAreRefused) {
   EXPECT_EQ(encode("ab"), (Ids{256}));
   write("tokenizer_config.json", {{"add_prefix_space", true}});
   expect_refused("add_prefix_space is true, but '");
+  write("tokenizer_config.json", {{"image_token", "<end>"}});
+  EXPECT_EQ(encode("ab"), (Ids{256}));
+  write("tokenizer_config.json", {{"image_token", "<image>"}});
+  expect_refused("image_token names the token '<image>'");
+  json tokenizer = json::parse(read_file(folder_ / "tokenizer.json"));
+  tokenizer["normalizer"] = {{"type", "BertNormalizer"}, {"strip_accents", false}};
+  write("tokenizer.json", tokenizer);
+  write("tokenizer_config.json", {{"strip_accents", nullptr}});
+  expect_refused("strip_accents is null, but '");
+  write("tokenizer_config.json", {{"do_lower_case", false}});
+  expect_refused("do_lower_case is false, but '");
+  write("tokenizer_config.json", {{"do_lower_case", true}, {"strip_accents", false}});
+  EXPECT_EQ(encode("AB"), (Ids{256}));
 }
 
 }  // namespace

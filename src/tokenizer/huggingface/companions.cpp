@@ -125,4 +125,15 @@ std::vector<PlacedToken> TokenizerCompanions::special() const {
   return tokens;
 }
 
+std::vector<std::string> TokenizerCompanions::further_names() const {
+  std::vector<std::string> keys;
+  if (config().is_null()) return keys;
+  for (const auto& [key, value] : config().value().items()) {
+    const bool is_text = value.is_string() && !value.get_ref<const std::string&>().empty();
+    if (is_text && key.ends_with("_token") && !std::ranges::count(special_keys, key))
+      keys.push_back(key);
+  }
+  return keys;
+}
+
 }  // namespace trireme

@@ -41,6 +41,10 @@ class TokenizerCompanions {
   // Special tokens in the order in which transformers adds those that are new.
   std::vector<PlacedToken> special() const;
 
+  // Keys of the configuration, such as "image_token", that only transformers 5 takes for the names
+  // of special tokens.
+  std::vector<std::string> further_names() const;
+
   // Contents of the files that were found.
   const std::string& config_content() const { return config_.content; }
   std::string older_contents() const { return added_.content + map_.content; }

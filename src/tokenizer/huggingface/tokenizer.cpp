@@ -61,6 +61,14 @@ std::vector<PlacedToken> join_added_tokens(const JsonPlace& root,
   const JsonPlace padding = part(root, "padding");
   if (!companions.special("pad_token") && padding.has("pad_token"))
     join(read_special_token(padding.at("pad_token")), false);
+  const JsonPlace config = companions.config();
+  for (const std::string& key : companions.further_names()) {
+    if (place_of.contains(config.at(key).text())) continue;
+    config.at(key).refuse(fmt::format(
+        "names the token '{}', which {} does not have: versions of transformers differ in whether "
+        "they add it; save both files with save_pretrained(), or remove the name",
+        config.at(key).text(), root.name()));
+  }
   return tokens;
 }
 
@@ -69,19 +77,23 @@ std::vector<PlacedToken> join_added_tokens(const JsonPlace& root,
 void refuse_contradictions(const JsonPlace& root, const JsonPlace& config) {
   const auto compare = [&](const JsonPlace& place, const char* ours, const char* theirs,
                            bool absent) {
-    if (!config.has(theirs) || config.flag_or(theirs, false) == place.flag_or(ours, absent)) return;
+    if (config.flag_or(theirs, absent) == place.flag_or(ours, absent)) return;
     config.at(theirs).refuse(fmt::format(
         "is {}, but {} has {} = {}, and programs differ in which of the two they use: "
         "make them equal",
         config.at(theirs).value().dump(), place.name(), ours, place.flag_or(ours, absent)));
   };
+  const auto names = [&](const char* key) { return !config.is_null() && config.has(key); };
   const JsonPlace splitter = part(root, "pre_tokenizer"), normalizer = part(root, "normalizer");
-  if (splitter.text_or("type", "") == "ByteLevel")
+  if (splitter.text_or("type", "") == "ByteLevel" && names("add_prefix_space"))
     compare(splitter, "add_prefix_space", "add_prefix_space", true);
   if (normalizer.text_or("type", "") != "BertNormalizer") return;
-  compare(normalizer, "lowercase", "do_lower_case", true);
-  compare(normalizer, "handle_chinese_chars", "tokenize_chinese_chars", true);
-  compare(normalizer, "strip_accents", "strip_accents", normalizer.flag_or("lowercase", true));
+  if (names("do_lower_case")) compare(normalizer, "lowercase", "do_lower_case", true);
+  if (names("tokenize_chinese_chars"))
+    compare(normalizer, "handle_chinese_chars", "tokenize_chinese_chars", true);
+  // null: as for the case of letters.
+  if (!config.is_null() && config.value().contains("strip_accents"))
+    compare(normalizer, "strip_accents", "strip_accents", normalizer.flag_or("lowercase", true));
 }
 
 // Form in which pieces of text reach the model.
