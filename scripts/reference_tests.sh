@@ -28,4 +28,4 @@ if ! cmp -s "$requirements" "$venv/requirements.txt"; then
   cp "$requirements" "$venv/requirements.txt"
 fi
 
-exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/reference "$@"
+exec "$venv/bin/python" -m pytest -q -rs -p no:cacheprovider tests/reference "$@"

@@ -1,5 +1,6 @@
-"""Training that megatron-core continues from a distributed checkpoint, on its own layouts, on the CPU: its model, made of the
-arguments in the checkpoint, and its optimizer, one process for each rank."""
+"""Training that megatron-core continues from a distributed checkpoint, on its own layouts, on the CPU, and saves again: its
+model, made of the arguments in the checkpoint, and its optimizer, one process for each rank."""
+import argparse
 import functools
 import json
 
@@ -58,6 +59,27 @@ def load(module, optimizer, common, step):
         optimizer.reload_model_params()
 
 
+def save(module, optimizer, common, place, case):
+    """As Megatron-LM does, in the form that the case names."""
+    from megatron.core import dist_checkpointing
+    metadata = dict(chained_optim_avoid_prefix=True, **(
+        dict(distrib_optim_sharding_type=case["saved"]) if case.get("distributed") else {}))
+    model = module.sharded_state_dict(metadata=metadata)
+    state = dict(common, **model, optimizer=optimizer.sharded_state_dict(model, metadata=metadata))
+    dist_checkpointing.save(state, str(place), content_metadata=metadata)
+
+
+def run_steps(model, optimizer, batches, case):
+    """The losses of the steps."""
+    losses = []
+    for batch in batches:
+        found = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(found, run_step(model, optimizer, batch, case))
+        found = [part for parts in found for part in parts]
+        losses.append(sum(total for total, _ in found) / sum(count for _, count in found))
+    return losses
+
+
 def run_step(model, optimizer, samples, case):
     from megatron.core import parallel_state
     from megatron.core.pipeline_parallel import get_forward_backward_func
@@ -74,15 +96,15 @@ def run_step(model, optimizer, samples, case):
     return parts
 
 
-def continue_run(rank, folder, step, case, samples, store):
-    """Writes the losses of the steps, and the weights as they were loaded."""
+def continue_run(rank, folder, step, case, before, after, store):
+    """Steps on the samples `before`, and on those `after` a checkpoint that it saves, if the case has one. Writes their losses."""
     patch()
     make_on_cpu()
     name_devices()
     route_without_transformer_engine()
     allow_norms_with_sequence_parallelism()
-    ranks = case["tp"] * case["pp"] * case["dp"]
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank,
+                                         world_size=case["tp"] * case["pp"] * case["dp"])
     from megatron.core import dist_checkpointing, parallel_state
     from megatron.core.distributed import finalize_model_grads
     parallel_state.initialize_model_parallel(case["tp"], case["pp"], expert_model_parallel_size=case.get("ep", 1))
@@ -94,12 +116,18 @@ def continue_run(rank, folder, step, case, samples, store):
     module.config.finalize_model_grads_func = finalize_model_grads
     model, optimizer = make_optimizer(module, case, args)
     load(module, optimizer, common, step)
-    losses = []
-    for batch in samples:
-        found = [None] * ranks
-        torch.distributed.all_gather_object(found, run_step(model, optimizer, batch, case))
-        found = [part for parts in found for part in parts]
-        losses.append(sum(total for total, _ in found) / sum(count for _, count in found))
+    losses = run_steps(model, optimizer, before, case)
+    if "saved" in case:
+        done = common["iteration"] + len(before)
+        args.update(tensor_model_parallel_size=case["tp"], pipeline_model_parallel_size=case["pp"], iteration=done,
+                    consumed_train_samples=args["consumed_train_samples"] + sum(map(len, before)))
+        place = folder / f"saved/iter_{done:07d}"
+        if rank == 0:
+            place.mkdir(parents=True)
+            (folder / "saved/latest_checkpointed_iteration.txt").write_text(str(done))
+        torch.distributed.barrier()
+        save(module, optimizer, dict(args=argparse.Namespace(**args), checkpoint_version=3.0, iteration=done), place, case)
+        losses += run_steps(model, optimizer, after, case)
     if rank == 0:
         (folder / "losses.json").write_text(json.dumps(losses))
     torch.distributed.barrier()

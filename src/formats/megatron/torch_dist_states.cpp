@@ -13,24 +13,47 @@ constexpr const char* states_key = "optimizer.state.";
 constexpr const char* reshardable =
     "; with --dist-ckpt-optim-fully-reshardable the run saves them under the names of tensors";
 
-// Collects step counts stored with the states: of PyTorch's optimizer or, with a loss scaler next
-// to it, of a nested "optimizer".
-void add_steps(const TorchFile& file, PickleId optimizer, std::vector<double>& told) {
+// Step counts stored with the states: those of parameters (PyTorch's Adam) and of groups of them
+// (Transformer Engine's).
+struct StepCounts {
+  std::vector<double> of_parameters, of_groups;
+  std::size_t size() const { return of_parameters.size() + of_groups.size(); }
+};
+
+// The optimizer may be nested in an "optimizer", next to a loss scaler.
+void add_steps(const TorchFile& file, PickleId optimizer, StepCounts& counts) {
   const Pickle& pickle = file.pickle();
   // Several optimizers, one of them for experts, are keyed by number.
   if (pickle.kind(optimizer) == PickleKind::dict) {
     const auto items = pickle.children(optimizer);
     for (std::size_t i = 0; i + 1 < items.size(); i += 2)
-      if (pickle.kind(items[i]) == PickleKind::integer) add_steps(file, items[i + 1], told);
+      if (pickle.kind(items[i]) == PickleKind::integer) add_steps(file, items[i + 1], counts);
   }
   optimizer = pickle.find(optimizer, "optimizer").value_or(optimizer);
-  const auto look_in = [&](PickleId at, const char* key) {
-    if (const auto step = pickle.find(at, key)) told.push_back(optimizer_step(file, *step));
+  const auto look_in = [&](PickleId at, const char* key, std::vector<double>& found) {
+    if (const auto step = pickle.find(at, key)) found.push_back(optimizer_step(file, *step));
   };
-  if (const auto state = pickle.find(optimizer, "state")) look_in(*state, "common_step");
+  if (const auto state = pickle.find(optimizer, "state"))
+    look_in(*state, "common_step", counts.of_parameters);
   const auto groups = pickle.find(optimizer, "param_groups");
   if (groups && pickle.kind(*groups) == PickleKind::list)
-    for (const PickleId group : pickle.children(*groups)) look_in(group, "step");
+    for (const PickleId group : pickle.children(*groups)) look_in(group, "step", counts.of_groups);
+}
+
+// An optimizer counts in one of both places, and keeps what it loaded in the other. Such a count is
+// from before the run's last steps, so that a count of all `steps` of the run is not one.
+std::optional<std::int64_t> one_count(const StepCounts& counts, std::optional<std::int64_t> steps) {
+  std::vector<double> told;
+  for (const auto* kind : {&counts.of_parameters, &counts.of_groups}) {
+    if (kind->empty()) continue;
+    if (std::ranges::any_of(*kind, [&](double one) { return one != kind->front(); })) return {};
+    told.push_back(kind->front());
+  }
+  if (told.empty()) return std::nullopt;
+  const auto [least, most] = std::ranges::minmax(told);
+  if (least == most) return whole_count(most);
+  const auto count = whole_count(most);
+  return whole_count(least) && count == steps ? count : std::nullopt;
 }
 
 struct NamedCut {
@@ -59,21 +82,19 @@ const DcpTensor* TorchDistFolder::state(const std::string& kind, const DcpTensor
 }
 
 // Step count: rank-independent state is in "optimizer"; flat buffers have it per rank group.
-// Returns nullopt if it is missing or differs between parameter or rank groups.
+// Returns nullopt if it is missing or uncertain.
 std::optional<std::int64_t> TorchDistFolder::optimizer_steps() const {
-  std::vector<double> told;
+  StepCounts counts;
   const auto optimizer = common_->pickle().find(root_, "optimizer");
-  if (optimizer) add_steps(*common_, *optimizer, told);
+  if (optimizer) add_steps(*common_, *optimizer, counts);
   for (const std::string& name : flat_ ? flat_->group_values() : std::vector<std::string>()) {
     const auto file = dcp_->open(name);
     if (!file) return std::nullopt;
-    const std::size_t before = told.size();
-    add_steps(*file, only_child(file->pickle(), file->pickle().root()), told);
-    if (told.size() == before) return std::nullopt;
+    const std::size_t before = counts.size();
+    add_steps(*file, only_child(file->pickle(), file->pickle().root()), counts);
+    if (counts.size() == before) return std::nullopt;
   }
-  const bool agree = std::ranges::all_of(told, [&](double steps) { return steps == told[0]; });
-  if (told.empty() || !agree) return std::nullopt;
-  return whole_count(told[0]);
+  return one_count(counts, common_->pickle().find_integer(root_, "iteration"));
 }
 
 // Returns why the optimizer states cannot be imported; "" if all of them can.

@@ -35,6 +35,7 @@ def patch(replace=setattr):
     replace(torch.cuda, "current_device", lambda: torch.device("cpu"))
     replace(torch.Tensor, "cuda", lambda self, *_, **__: self)
     replace(torch.cuda, "synchronize", lambda *_: None)
+    replace(torch.cuda, "current_stream", lambda *_: None)
     replace(torch, "tensor", lambda *values, device=None, **more: make_tensor(*values, **more))
     from megatron.core.tensor_parallel import random
     replace(random.CudaRNGStatesTracker, "fork", lambda *_, **__: contextlib.nullcontext())

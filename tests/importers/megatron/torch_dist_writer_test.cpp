@@ -63,6 +63,8 @@ class TorchDistWriter : public testing::Test {
     TorchDict common = with_states ? megatron::saved_run(arguments, config, state())
                                    : megatron::saved_release(arguments);
     if (!told) std::erase_if(common, [](const TorchItem& item) { return item.key == "args"; });
+    for (TorchItem& item : common)
+      if (item.key == "optimizer" && optimizer_) item.value = *optimizer_;
     write_torch_dist_folder(folder_ / "written",
                             {config.model, common, 7, with_states, dtype, 100'000}, assembler);
     return folder_ / "written";
@@ -74,6 +76,7 @@ class TorchDistWriter : public testing::Test {
   }
 
   TorchDict more_arguments_;
+  std::optional<TorchValue> optimizer_;  // instead of the written one
   ScratchFolder folder_;
   std::optional<HeldTensors> held_;
 };
@@ -119,6 +122,34 @@ TEST_F(TorchDistWriter, WhatIsWrittenIsReadAgain) {
       EXPECT_EQ(back.note, "");
       EXPECT_TRUE(differences(model, back.model).empty());
     }
+  }
+}
+
+// PyTorch's Adam counts the steps of each parameter, Transformer Engine's those of each group, and
+// both keep the other count that they loaded; the run took 7 steps.
+TEST_F(TorchDistWriter, ACountOfStepsThatWasLoadedIsNotTheOptimizers) {
+  struct Case {
+    double of_parameters;
+    std::int64_t of_a_group, of_another, expected;  // 0: the states are left out
+  };
+  for (const Case& one : {Case{7, 7, 7, 7},
+                          {7, 5, 5, 7},
+                          {5, 7, 7, 7},
+                          {6, 6, 6, 6},
+                          {6, 5, 5, 0},
+                          {5, 6, 6, 0},
+                          {7, 7, 6, 0},
+                          {7, 8, 8, 0}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", one.of_parameters, one.of_a_group, one.of_another));
+    const TorchList groups{{TorchDict{{"step", {one.of_a_group}}}},
+                           {TorchDict{{"step", {one.of_another}}}}};
+    optimizer_ = {TorchDict{{"state", {TorchDict{{"common_step", {one.of_parameters}}}}},
+                            {"param_groups", {groups}}}};
+    const ForeignModel back = megatron::open_torch_dist_folder(write(model("gpt"), true));
+    EXPECT_EQ(back.training ? back.training->optimizer_steps : 0, one.expected);
+    EXPECT_EQ(back.note.empty(), one.expected > 0) << back.note;
+    if (one.expected > 0) continue;
+    EXPECT_THAT(back.note, HasSubstr("or says several"));
   }
 }
 
