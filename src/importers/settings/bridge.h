@@ -53,6 +53,10 @@ class BridgeFlags {
 // A value in the notation of a command line: lists as "[0,1]", data types as "bf16".
 std::string bridge_word(const Json& value);
 
+// Replaces the name of a recipe in `mixed_precision` with the section that it stands for; unknown
+// names stay.
+Json with_bridge_recipe(Json file);
+
 // Reads the data types of weights, gradients and stages, which must agree with each other.
 void read_bridge_precision(Reader& reader, BridgeFlags& flags);
 

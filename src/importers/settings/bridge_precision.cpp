@@ -88,10 +88,9 @@ void read_bridge_precision(Reader& reader, BridgeFlags& flags) {
       if (replaced) reader.pass(section + std::string(name));
   if (replaced && json->is_string()) {
     const std::string name = reader.text(key).value_or("");
-    if (name != "bf16_mixed" && name != "bf16-mixed")
-      return reader.lose(key, fmt::format("is '{}': give its values instead, as a section", name));
-    flags.turn_on("--accumulate-allreduce-grads-in-fp32", key);
-    return flags.turn_on("--bf16", key);
+    return reader.lose(key, fmt::format("is '{}', which is not a recipe of Megatron-Bridge 0.3: "
+                                        "give its values instead, as a section",
+                                        name));
   }
   if (!replaced) reader.consume(key);
   const std::string from = replaced ? key + "." : "model.";

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "importers/settings/bridge.h"
 #include "importers/settings/reader.h"
 
 namespace trireme::settings {
@@ -79,7 +80,8 @@ SettingsFile read_parsed_settings(const Parsed& parsed, const fs::path& path, st
   SettingsFile result;
   result.system = system_of(path, parsed.json);
   result.ranks = ranks;
-  Reader reader(path.string(), parsed.json, result);
+  const Json json = result.system == System::bridge ? with_bridge_recipe(parsed.json) : parsed.json;
+  Reader reader(path.string(), json, result);
   for (const std::string& key : parsed.repeated)
     reader.note(key, "appears twice: the last value applies, as in PyYAML");
   if (result.system == System::accelerate) read_accelerate(reader);

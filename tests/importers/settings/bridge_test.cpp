@@ -75,7 +75,6 @@ TEST_F(Bridge, LossScalesAreThoseOfMixedPrecision) {
   values["model.fp16"] = "true";
   std::erase_if(values, [](const auto& one) { return one.first.starts_with("mixed_precision."); });
   EXPECT_EQ(value(with(values), "optimizer.hysteresis"), "3");
-  EXPECT_THAT(lost(with({{"mixed_precision", "\"fp16_mixed\""}})), HasSubstr("mixed_precision"));
 }
 
 // Without `mixed_precision`, each section has a type of its own.
@@ -191,10 +190,44 @@ TEST_F(Bridge, AdamIsReadWithEitherWeightDecay) {
 
 TEST_F(Bridge, PrecisionIsThatOfMixedPrecision) {
   EXPECT_EQ(config(with({{"model.bf16", "false"}})).run.precision, Precision::bf16);
-  for (const char* name : {"\"bf16_mixed\"", "\"bf16-mixed\""})
-    EXPECT_EQ(config(with({{"mixed_precision", name}})).run.precision, Precision::bf16);
-  EXPECT_THAT(lost(with({{"mixed_precision", "\"bf16_with_mxfp8_mixed\""}})),
-              HasSubstr("give its values instead"));
+}
+
+// The name of a recipe is its values.
+TEST_F(Bridge, RecipesAreReadByName) {
+  const auto named = [this](const char* name) {
+    return with({{"mixed_precision", fmt::format("\"{}\"", name)}});
+  };
+  for (const char* name : {"bf16_mixed", "bf16-mixed"}) {
+    EXPECT_EQ(lost(named(name)), "");
+    EXPECT_EQ(config(named(name)).run.precision, Precision::bf16);
+  }
+  const SettingsFile half = named("fp16_mixed");
+  EXPECT_EQ(lost(half), "");
+  EXPECT_EQ(config(half).run.precision, Precision::fp16);
+  EXPECT_EQ(config(half).optimizer.initial_loss_scale, 4294967296);
+  // With fp8, layers at the ends are in bf16, as many as the recipe has.
+  for (const auto& [name, recipe, ends] :
+       {std::tuple{"bf16_with_fp8_current_scaling_mixed", "tensorwise", 1},
+        {"bf16_with_fp8_subchannel_scaling_mixed", "blockwise", 0},
+        {"nemotron_h_bf16_with_fp8_current_scaling_mixed", "tensorwise", 2},
+        {"nanov2-bf16-with-fp8-current-scaling-mixed", "blockwise", 2}}) {
+    SCOPED_TRACE(name);
+    const SettingsFile file =
+        with({{"mixed_precision", fmt::format("\"{}\"", name)}, {"model.num_layers", "6"}});
+    EXPECT_EQ(lost(file), "");
+    const Config found = config(file);
+    EXPECT_EQ(fmt::format("{}", found.fp8.recipe), recipe);
+    EXPECT_EQ(found.fp8.first_layers_bf16, ends);
+    EXPECT_EQ(found.fp8.last_layers_bf16, ends);
+  }
+  for (const auto& [name, why] :
+       {std::pair{"bf16_with_fp8_delayed_scaling_mixed", "delayed scaling"},
+        {"fp16_with_fp8_delayed_scaling_mixed", "delayed scaling"},
+        {"bf16_with_mxfp8_mixed", "'mxfp8' is not supported"},
+        {"bf16_with_nvfp4_mixed", "mixed_precision.fp4 is 'e2m1'"}})
+    EXPECT_THAT(lost(named(name)), HasSubstr(why)) << name;
+  for (const char* name : {"bf16_with_fp8_mixed", "fp32_mixed", "fp16_with_nvfp4_mixed", "mixed"})
+    EXPECT_THAT(lost(named(name)), HasSubstr("not a recipe of Megatron-Bridge 0.3")) << name;
 }
 
 TEST_F(Bridge, ActivationsAreFunctions) {
