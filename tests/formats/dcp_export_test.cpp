@@ -79,7 +79,7 @@ TEST_F(DcpRoundTrip, OtherModelsHaveNoNamesOfTorchtitan) {
   import_huggingface(stored("hf/gpt2"), folder_ / "run", "trireme", nullptr);
   EXPECT_THAT(
       refusal_of([&] { export_dcp(folder_ / "run", folder_ / "dcp", DcpNames::torchtitan, {}); }),
-      HasSubstr("supports only Llama"));
+      HasSubstr("supports only Llama and Qwen3 without experts or windows"));
   EXPECT_FALSE(fs::exists(folder_ / "dcp"));
   EXPECT_THAT(export_dcp(folder_ / "run", folder_ / "dcp", DcpNames::huggingface, {}).note,
               HasSubstr("weights alone"));

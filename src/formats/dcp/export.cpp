@@ -29,18 +29,18 @@ class DcpExport {
         source_(reader, {options.pool, options.progress, options.stopped}),
         options_(options),
         writer_(to, static_cast<std::uint64_t>(options.max_file_bytes)) {
-    if (titan_ && model_.kind != &llama_kind) {
+    if (titan_ && !torchtitan_model(model_.kind, model_.model)) {
       fail_input(
-          "'{}' contains a {}, but --to torchtitan supports only Llama: --to dcp writes Hugging "
-          "Face's names",
+          "'{}' contains a {}, but --to torchtitan supports only Llama and Qwen3 without experts or "
+          "windows: --to dcp writes Hugging Face's names",
           reader.folder().string(), model_.kind->class_name);
     }
     for (const NamedTensor& tensor : mapping_.theirs) {
       if (!titan_ || !own_name(tensor.name).starts_with("model.")) continue;
       fail_input(
-          "'{}' contains the tensor '{}', which torchtitan's Llama does not have: --to dcp writes "
+          "'{}' contains the tensor '{}', which torchtitan's {} does not have: --to dcp writes "
           "Hugging Face's names",
-          reader.folder().string(), tensor.name);
+          reader.folder().string(), tensor.name, torchtitan_model(model_.kind, model_.model));
     }
     with_states_ = is_adam(config_.optimizer.name) && model_.model.mup_base_hidden_size == 0 &&
                    reader.find(moment_name(mapping_.ours[0].name, 0)) != nullptr;
@@ -65,7 +65,8 @@ class DcpExport {
     write_progress();
     writer_.finish();
     ConversionReport report;
-    report.kind = titan_ ? "torchtitan Llama" : huggingface_class(*model_.kind, model_.model);
+    report.kind = titan_ ? fmt::format("torchtitan {}", torchtitan_model(model_.kind, model_.model))
+                         : huggingface_class(*model_.kind, model_.model);
     report.tensors = static_cast<std::int64_t>(mapping_.theirs.size());
     report.elements = count_elements(mapping_.theirs);
     report.made_of = static_cast<std::int64_t>(mapping_.ours.size());
@@ -154,7 +155,7 @@ class DcpExport {
   void write_rows(const TensorAssembler& assembler, std::size_t i, DType dtype,
                   std::int64_t first_row, std::int64_t last_row) {
     const std::string& name = mapping_.theirs[weight_of(i)].name;
-    const RowOrder order = titan_ ? llama_row_order(name, model_.model) : RowOrder{};
+    const RowOrder order = titan_ ? torchtitan_row_order(name, model_.model) : RowOrder{};
     for_each_piece(assembler, i, dtype, order, first_row, last_row, [&](const TensorPiece& piece) {
       writer_.write(piece.bytes.data(), piece.bytes.size());
     });

@@ -68,7 +68,7 @@ class DcpModel {
 
   ForeignModel open() {
     ForeignModel out = describe_model(given_, model_, experts_, *joined_);
-    if (titan_) out.kind = "torchtitan Llama";
+    if (titan_) out.kind = fmt::format("torchtitan {}", torchtitan_model(kind_, model_.model));
     read_training(out);
     out.weights = std::move(joined_);
     out.note = note_;
@@ -124,12 +124,12 @@ class DcpModel {
     if (titan_ && m.vocab_size == 0 && words_->shape.size() == 2) m.vocab_size = words_->shape[0];
     model_ = apply_settings(given_, note_);
     if (titan_) {
-      const HuggingFaceKind* const kind = huggingface_kind(m);
-      if (kind == &llama_kind) return;
+      kind_ = huggingface_kind(m);
+      if (torchtitan_model(kind_, model_.model)) return;
       fail_input(
-          "'{}' has torchtitan's names of Llama ('{}'), and by {} the model is a {}, which is not "
-          "read from such a folder",
-          folder_->where(), words_->name, given_.name, kind->class_name);
+          "'{}' has torchtitan's names ('{}'), and by {} the model is a {}, which is not "
+          "read from such a folder: expected is a Llama or Qwen3 without experts or windows",
+          folder_->where(), words_->name, given_.name, kind_->class_name);
     }
     const TensorMapping mapping = huggingface_mapping(model_, experts_);
     if (find_prefix(mapping.theirs[0].name)) {
@@ -191,7 +191,7 @@ class DcpModel {
   JoinedTensor join(const DcpWeights& from, const DcpTensor& tensor, const std::string& huggingface,
                     const std::string& name) const {
     JoinedTensor joined = from.whole(tensor, name);
-    if (titan_) joined.order = llama_row_order(huggingface, model_.model);
+    if (titan_) joined.order = torchtitan_row_order(huggingface, model_.model);
     return joined;
   }
 
@@ -293,7 +293,8 @@ class DcpModel {
   std::shared_ptr<const DcpFolder> folder_, states_;
   ExpertStorage experts_ = ExpertStorage::apart;
   bool titan_ = false;
-  std::string prefix_;  // of the model's tensors
+  const HuggingFaceKind* kind_ = nullptr;  // with torchtitan's names
+  std::string prefix_;                     // of the model's tensors
   const DcpTensor* words_ = nullptr;
   GivenModel given_;
   HuggingFaceModel model_;

@@ -5,13 +5,15 @@
 #include <optional>
 #include <string_view>
 
+#include "formats/huggingface/names.h"
+
 namespace trireme {
 namespace {
 
 struct Name {
   const char *meta, *huggingface, *torchtitan;
 };
-constexpr std::array<Name, 9> layer_names{{
+constexpr std::array<Name, 11> layer_names{{
     {"attention.wq.weight", "self_attn.q_proj.weight", "attention.qkv_linear.wq.weight"},
     {"attention.wk.weight", "self_attn.k_proj.weight", "attention.qkv_linear.wk.weight"},
     {"attention.wv.weight", "self_attn.v_proj.weight", "attention.qkv_linear.wv.weight"},
@@ -21,6 +23,9 @@ constexpr std::array<Name, 9> layer_names{{
     {"feed_forward.w2.weight", "mlp.down_proj.weight", "feed_forward.w2.weight"},
     {"attention_norm.weight", "input_layernorm.weight", "attention_norm.weight"},
     {"ffn_norm.weight", "post_attention_layernorm.weight", "ffn_norm.weight"},
+    // Of Qwen3, which is torchtitan's alone.
+    {"attention.q_norm.weight", "self_attn.q_norm.weight", "attention.q_norm.weight"},
+    {"attention.k_norm.weight", "self_attn.k_norm.weight", "attention.k_norm.weight"},
 }};
 constexpr std::array<Name, 3> other_names{{
     {"tok_embeddings.weight", "model.embed_tokens.weight", "tok_embeddings.weight"},
@@ -88,6 +93,15 @@ RowChoice torchtitan_fused_rows(const std::string& own, const ModelConfig& model
   const std::int64_t group = (queries + 2) * head;
   if (own.ends_with(fused_names[0])) return {group, 0, queries * head};
   return {group, (own.ends_with(fused_names[1]) ? queries : queries + 1) * head, head};
+}
+
+const char* torchtitan_model(const HuggingFaceKind* kind, const ModelConfig& model) {
+  if (model.attention_window > 0) return nullptr;
+  return kind == &llama_kind ? "Llama" : kind == &qwen3_kind ? "Qwen3" : nullptr;
+}
+
+RowOrder torchtitan_row_order(const std::string& huggingface, const ModelConfig& model) {
+  return model.qk_norm ? RowOrder{} : llama_row_order(huggingface, model);
 }
 
 RowOrder llama_row_order(const std::string& huggingface, const ModelConfig& model) {

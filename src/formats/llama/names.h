@@ -1,4 +1,4 @@
-// Tensor names of Llama at Meta, in torchtitan and at Hugging Face.
+// Tensor names of Llama at Meta, in torchtitan and at Hugging Face, and of torchtitan's Qwen3.
 #pragma once
 
 #include <string>
@@ -7,6 +7,8 @@
 #include "formats/joined_tensors.h"
 
 namespace trireme {
+
+struct HuggingFaceKind;
 
 // Hugging Face name of a tensor named by Meta or any torchtitan release. Unknown names are returned
 // unchanged; no model has such a tensor.
@@ -26,8 +28,13 @@ RowChoice torchtitan_fused_rows(const std::string& own, const ModelConfig& model
 // embedding, which Llama 1 and 2 split by columns and Llama 3 by rows.
 bool has_cut_columns(const std::string& meta);
 
-// Row order of queries and keys at Meta and in torchtitan, by Hugging Face name. RoPE pairs are
-// adjacent there, and half a head apart at Hugging Face.
+// Name of the model in torchtitan that has these names; nullptr for kinds that it has not.
+const char* torchtitan_model(const HuggingFaceKind* kind, const ModelConfig& model);
+
+// Row order of queries and keys at Meta, by Hugging Face name. RoPE pairs are adjacent there, and
+// half a head apart at Hugging Face.
 RowOrder llama_row_order(const std::string& huggingface, const ModelConfig& model);
+// The same in torchtitan, whose Llama is Meta's and whose Qwen3 has Hugging Face's order.
+RowOrder torchtitan_row_order(const std::string& huggingface, const ModelConfig& model);
 
 }  // namespace trireme

@@ -138,7 +138,7 @@ const std::vector<WrittenFormat>& written_formats() {
        write_dcp,
        {"--max-file-size"}},
       {"torchtitan",
-       "the same with torchtitan's names for Llama models",
+       "the same with torchtitan's names for Llama and Qwen3 models",
        write_torchtitan,
        {"--max-file-size", "--torchtitan-names"}},
       {"megatron",

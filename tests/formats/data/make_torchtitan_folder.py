@@ -1,7 +1,7 @@
 """Writes FOLDER/checkpoint/step-3 with torchtitan's own model, optimizers and checkpoint manager
 (needs torch and torchtitan; runs on the CPU, in several processes). Gradients are random: its attention has no CPU backward.
 
-    make_torchtitan_folder.py FOLDER CASE(json)         # a case has ranks, fused and tied
+    make_torchtitan_folder.py FOLDER CASE(json)         # a case has ranks, fused and tied, and may have qwen3
     make_torchtitan_folder.py FOLDER CASE(json) load    # loads FOLDER/checkpoint/step-3 instead
 
 FOLDER/expected.pt (loaded.pt) contains the weights and the moments as torchtitan's own adapter converts them to Hugging
@@ -17,22 +17,46 @@ import torch
 import torch.multiprocessing
 
 STEPS, WORDS, DIM, HEADS, GROUPS, LAYERS, FFN, LENGTH = 3, 64, 32, 4, 2, 2, 48, 16
+QWEN3_HEAD = 12
 SETTINGS = dict(lr=1e-3, betas=(0.9, 0.95), eps=1e-7, weight_decay=0.1)
 
 
-def model_config(fused, tied):
-    from torchtitan.models.common import ComplexRoPE, Embedding, Linear, RMSNorm
+ONES = {"weight": torch.nn.init.ones_}
+NORMAL = {"weight": partial(torch.nn.init.normal_, std=0.5)}
+
+
+def model_config(case):
+    return qwen3_config(case) if case.get("qwen3") else llama_config(case)
+
+
+def parts(**norm):
+    """What both models have besides their layers."""
+    from torchtitan.models.common import Embedding, Linear, RMSNorm
+    return dict(
+        dim=DIM, vocab_size=WORDS,
+        tok_embeddings=Embedding.Config(num_embeddings=WORDS, embedding_dim=DIM, param_init=NORMAL),
+        norm=RMSNorm.Config(normalized_shape=DIM, param_init=ONES, **norm),
+        lm_head=Linear.Config(in_features=DIM, out_features=WORDS, param_init=NORMAL))
+
+
+def llama_config(case):
+    from torchtitan.models.common import ComplexRoPE
     from torchtitan.models.llama3 import Llama3Model, _build_llama3_layers
-    ones = {"weight": torch.nn.init.ones_}
-    normal = {"weight": partial(torch.nn.init.normal_, std=0.5)}
     return Llama3Model.Config(
-        dim=DIM, vocab_size=WORDS, enable_weight_tying=tied,
-        tok_embeddings=Embedding.Config(num_embeddings=WORDS, embedding_dim=DIM, param_init=normal),
-        norm=RMSNorm.Config(normalized_shape=DIM, param_init=ones),
-        lm_head=Linear.Config(in_features=DIM, out_features=WORDS, param_init=normal),
+        enable_weight_tying=case["tied"], **parts(),
         layers=_build_llama3_layers(
-            fuse_qkv=fused, n_layers=LAYERS, dim=DIM, n_heads=HEADS, n_kv_heads=GROUPS, hidden_dim=FFN,
+            fuse_qkv=case["fused"], n_layers=LAYERS, dim=DIM, n_heads=HEADS, n_kv_heads=GROUPS, hidden_dim=FFN,
             rope=ComplexRoPE.Config(dim=DIM // HEADS, max_seq_len=LENGTH, theta=10000), attn_backend="flex"))
+
+
+def qwen3_config(case):
+    from torchtitan.models.common import CosSinRoPE
+    from torchtitan.models.qwen3 import Qwen3Model, _build_qwen3_layers
+    return Qwen3Model.Config(
+        enable_weight_tying=case["tied"], **parts(eps=1e-6),
+        layers=_build_qwen3_layers(
+            fuse_qkv=case["fused"], n_layers=LAYERS, dim=DIM, n_heads=HEADS, n_kv_heads=GROUPS, head_dim=QWEN3_HEAD,
+            hidden_dim=FFN, rope=CosSinRoPE.Config(dim=QWEN3_HEAD, max_seq_len=LENGTH, theta=10000), attn_backend="flex"))
 
 
 class TrainState:
@@ -77,9 +101,11 @@ def contents(model, optimizers, config):
     return out
 
 
-def make_model(case):
+def make_model(case, change=None):
     from torch.distributed.fsdp import fully_shard
-    config = model_config(case["fused"], case["tied"])
+    config = model_config(case)
+    if change:
+        change(config)
     model = config.build()
     torch.manual_seed(7)
     with torch.no_grad():
@@ -105,23 +131,34 @@ def train(model, optimizers):
         optimizers.step()
 
 
-def worker(rank, out, case, store, load):
-    from torchtitan.components.checkpointer.dcp import CheckpointManager
+def make_optimizers(model, patterns={".*": SETTINGS}):
+    """A group of parameters for each pattern."""
     from torchtitan.components.optimizer import OptimizersContainer, ParamGroupConfig
-    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=case["ranks"])
-    model, config = make_model(case)
-    optimizers = OptimizersContainer(
+    return OptimizersContainer(
         OptimizersContainer.Config(
-            param_groups=[ParamGroupConfig(pattern=".*", optimizer_name="AdamW", optimizer_kwargs=SETTINGS)],
+            param_groups=[ParamGroupConfig(pattern=pattern, optimizer_name="AdamW", optimizer_kwargs=settings)
+                          for pattern, settings in patterns.items()],
             implementation="for-loop"),
         model_parts=[model])
-    train_state = TrainState()
+
+
+def make_manager(out, model, optimizers, train_state):
+    from torchtitan.components.checkpointer.dcp import CheckpointManager
     manager = CheckpointManager(
         CheckpointManager.Config(enable=True, interval=1, keep_latest_k=0), dataloader=None, model_parts=[model],
         optimizers=optimizers, lr_schedulers=None, states={"train_state": train_state}, sd_adapter=None,
         base_folder=str(out))
     for absent in ("dataloader", "lr_scheduler"):
         manager.states.pop(absent)
+    return manager
+
+
+def worker(rank, out, case, store, load):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=case["ranks"])
+    model, config = make_model(case)
+    optimizers = make_optimizers(model)
+    train_state = TrainState()
+    manager = make_manager(out, model, optimizers, train_state)
     if load:
         with torch.no_grad():
             for parameter in model.parameters():
