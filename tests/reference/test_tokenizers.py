@@ -317,7 +317,7 @@ SHAPES = {
 }
 
 
-def trained(name, normalizer, pre_tokenizer, special, added):
+def trained(name, normalizer, pre_tokenizer, special, added, texts=PROSE, size=700):
     suffix = "</w>" if name == "clip" else None
     options = {"end_of_word_suffix": suffix, "unk_token": "<unk>" if "<unk>" in special else None}
     given = {key: value for key, value in options.items() if value}
@@ -327,8 +327,8 @@ def trained(name, normalizer, pre_tokenizer, special, added):
     if pre_tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizer
     spelled = "ByteLevel" in tokenizer.to_str()
-    tokenizer.train_from_iterator(PROSE, trainers.BpeTrainer(
-        vocab_size=700, special_tokens=special, show_progress=False,
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, show_progress=False,
         **({"end_of_word_suffix": suffix} if suffix else {}), initial_alphabet=spelled_bytes() if spelled else []))
     tokenizer.add_tokens(added)
     tokenizer.decoder = decoders.ByteLevel() if spelled else decoders.Metaspace("▁", "always", True)
