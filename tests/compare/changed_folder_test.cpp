@@ -58,7 +58,7 @@ const std::vector<Saved>& saved() {
       {"torch_dist/torch_dist", true, false, "iter_0000003", "__1_0.distcp", "__1_1.distcp", "",
        "common.pt", in_args},
       {"torch_dist_flat/torch_dist", true, false, "iter_0000003", "__0_0.distcp", "__2_0.distcp",
-       "by the .metadata it is one of shape", "common.pt", in_args},
+       "but .metadata says that it is a tensor of shape", "common.pt", in_args},
       {"deepspeed/gpt2_fp16", true, false, "", "", "", "", "mp_rank_00_model_states.pt", in_args,
        "iteration"},
       {"deepspeed/gpt2_pipe", true, true, "global_step3",
@@ -79,7 +79,7 @@ const std::vector<Saved>& saved() {
        "mp_rank_00_model_states.pt", in_args, "iteration"},
       {"dcp/titan", false, false, "", "__0_0.distcp", "__1_0.distcp"},
       {"dcp/huggingface", true, false, "", "__0_0.distcp", "__1_0.distcp",
-       "is not a file of torch.save"},
+       "is not a torch.save file"},
       {accelerate, true},
   };
   return all;
