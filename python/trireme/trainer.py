@@ -117,7 +117,10 @@ def _description(error: BaseException) -> str:
 
     line = "".join(format_exception_only(type(error), error)).strip()
     whole = "".join(format_exception(type(error), error, error.__traceback__)).rstrip()
-    return line if whole == line else f"{line}\n{whole[: whole.rindex(line)].rstrip()}"
+    if whole == line:
+        return line
+    # Groups of exceptions do not end with the line: their traceback also tells the causes.
+    return f"{line}\n{whole.removesuffix(line).rstrip()}"
 
 
 _shared_job: Optional[Job] = None

@@ -320,5 +320,28 @@ class Import(unittest.TestCase):
         self.assertIn("/no/such/lib.so", out)
 
 
+class TestDescription(unittest.TestCase):
+    def described(self, error):
+        from trireme.trainer import _description
+        try:
+            raise error
+        except BaseException as raised:
+            return _description(raised)
+
+    def test_an_error_is_a_line_and_its_traceback_without_the_line(self):
+        text = self.described(ValueError("too small"))
+        self.assertTrue(text.startswith("ValueError: too small\nTraceback"), text)
+        self.assertEqual(text.count("too small"), 1)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "groups of exceptions need Python 3.11")
+    def test_a_group_names_its_causes_also_with_a_note(self):
+        group = ExceptionGroup("two", [ValueError("first cause"), OSError("second cause")])  # noqa: F821
+        for _ in range(2):
+            text = self.described(group)
+            self.assertIn("first cause", text)
+            self.assertIn("second cause", text)
+            group.add_note("with a note")
+
+
 if __name__ == "__main__":
     unittest.main()
