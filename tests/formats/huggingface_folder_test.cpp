@@ -153,6 +153,8 @@ TEST_F(HuggingFaceVocabulary, Gpt2JsonThatDiffersAnywhereIsTaken) {
   EXPECT_EQ(type_with([](Json& json) { json["model"]["ignore_merges"] = true; }), "hf");
   EXPECT_EQ(type_with([](Json& json) { json["pre_tokenizer"]["use_regex"] = false; }), "hf");
   EXPECT_EQ(type_with([](Json& json) { json["added_tokens"][0]["lstrip"] = true; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["model"]["dropout"] = 0.1; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["decoder"] = nullptr; }), "hf");
   EXPECT_EQ(type_with([](Json& json) {
               json["added_tokens"].push_back({{"id", 2}, {"content", "ab"}});
             }),
@@ -189,6 +191,17 @@ TEST_F(HuggingFaceVocabulary, BertJsonAndFilesThatSayMore) {
   EXPECT_EQ(type_with([](Json&) {}), "bert");
   EXPECT_EQ(type_with([](Json& json) { json["model"]["vocab"]["stone"] = 6; }), "hf");
   EXPECT_EQ(type_with([](Json& json) { json["normalizer"]["lowercase"] = false; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["post_processor"] = nullptr; }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["post_processor"]["single"].erase(0); }), "hf");
+  EXPECT_EQ(type_with([](Json& json) { json["decoder"] = nullptr; }), "hf");
+  const auto processing = [](int cls) {
+    return [cls](Json& json) {
+      json["post_processor"] = {
+          {"type", "BertProcessing"}, {"sep", {"[SEP]", 3}}, {"cls", {"[CLS]", cls}}};
+    };
+  };
+  EXPECT_EQ(type_with(processing(2)), "bert");
+  EXPECT_EQ(type_with(processing(3)), "hf");
   EXPECT_EQ(type_with([](Json& json) {
               json["added_tokens"].push_back({{"id", 6}, {"content", "<new>"}});
             }),

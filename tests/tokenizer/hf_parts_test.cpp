@@ -371,6 +371,43 @@ TEST_F(HfCompanions, FilesThatAddNothingLeaveTheFingerprintAlone) {
   EXPECT_EQ(load()->fingerprint(), before);
 }
 
+TEST_F(HfCompanions, ListsOfBothFilesAreJoinedWherePossible) {
+  write("tokenizer_config.json", {{"extra_special_tokens", {{"image", "<a>"}}}});
+  write("special_tokens_map.json", {{"extra_special_tokens", {"<b>"}}});
+  EXPECT_EQ(encode("<b><a>"), (Ids{259, 258}));
+  // Of these, versions of transformers take other ones.
+  write("tokenizer_config.json", {{"additional_special_tokens", {"<a>"}}});
+  write("special_tokens_map.json", {{"additional_special_tokens", {"<a>"}}});
+  EXPECT_EQ(encode("<a>"), (Ids{258}));
+  write("special_tokens_map.json", {{"additional_special_tokens", {"<b>"}}});
+  expect_refused("names the token '<b>'");
+  fs::remove(folder_ / "special_tokens_map.json");
+  write("tokenizer_config.json",
+        {{"additional_special_tokens", {"<b>"}}, {"extra_special_tokens", {"<a>"}}});
+  expect_refused("names the token '<b>'");
+  write("tokenizer_config.json",
+        {{"additional_special_tokens", {"<end>"}}, {"extra_special_tokens", {"<a>"}}});
+  EXPECT_EQ(encode("<a><end>"), (Ids{258, 257}));
+}
+
+TEST_F(HfCompanions, ANullOfTheOlderFileReplacesAName) {
+  write("tokenizer_config.json", {{"eos_token", "<end>"}});
+  const std::uint64_t before = load()->fingerprint();
+  write("special_tokens_map.json", {{"eos_token", nullptr}});
+  EXPECT_EQ(load()->special().eos, -1);
+  EXPECT_NE(load()->fingerprint(), before);
+}
+
+TEST_F(HfCompanions, TheMarkInPromptsOfCodeLlamaIsNoToken) {
+  write("tokenizer_config.json",
+        {{"tokenizer_class", "CodeLlamaTokenizer"}, {"fill_token", "<FILL_ME>"}});
+  EXPECT_EQ(load()->vocab_size(), 258);
+  write("tokenizer_config.json", {{"fill_token", "<FILL_ME>"}});
+  expect_refused("fill_token names the token '<FILL_ME>'");
+  write("tokenizer_config.json", {{"prefix_token", "ab"}});
+  expect_refused("does not have as an added token");
+}
+
 TEST_F(HfCompanions, SpecialTokensMayStayText) {
   write("tokenizer_config.json",
         {{"eos_token", "<end>"}, {"pad_token", "<pad>"}, {"split_special_tokens", true}});

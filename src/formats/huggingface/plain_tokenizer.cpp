@@ -106,6 +106,15 @@ bool has_type(const Json& step, const char* type) {
   return value_of(step, "type") == type;
 }
 
+// Whether texts become [CLS] A [SEP] and pairs [CLS] A [SEP] B [SEP], in either of the two ways in
+// which files say so.
+bool adds_bert_tokens(const Json& step, const Json& cls, const Json& sep) {
+  if (has_type(step, "BertProcessing"))
+    return value_of(step, "cls") == Json{"[CLS]", cls} &&
+           value_of(step, "sep") == Json{"[SEP]", sep};
+  return step == bert_post_processor(cls, sep);
+}
+
 // tokenizer.json, which loaders prefer, against the vocabulary files.
 std::string beyond_gpt2_json(const fs::path& folder, const Json& vocabulary, const Knows& knows) {
   const Json json = parse_if_there(folder / "tokenizer.json");
@@ -121,7 +130,8 @@ std::string beyond_gpt2_json(const fs::path& folder, const Json& vocabulary, con
                                 {"continuing_subword_prefix", ""},
                                 {"end_of_word_suffix", ""},
                                 {"byte_fallback", false},
-                                {"ignore_merges", false}});
+                                {"ignore_merges", false},
+                                {"dropout", Json()}});
       !other.empty())
     return other;
   if (!value_of(json, "normalizer").is_null()) return differs + "the normalizer";
@@ -129,6 +139,7 @@ std::string beyond_gpt2_json(const fs::path& folder, const Json& vocabulary, con
       value_of(splitter, "use_regex") == false)
     return differs + "the pre-tokenizer";
   if (!after.is_null() && !has_type(after, "ByteLevel")) return differs + "the post-processor";
+  if (!has_type(value_of(json, "decoder"), "ByteLevel")) return differs + "the decoder";
   return beyond_added_tokens(value_of(json, "added_tokens"), knows);
 }
 
@@ -155,10 +166,38 @@ std::string beyond_bert_json(const fs::path& folder, const Json& vocabulary, con
     return other;
   if (!has_type(value_of(json, "pre_tokenizer"), "BertPreTokenizer"))
     return "its tokenizer.json has another pre-tokenizer";
+  if (!adds_bert_tokens(value_of(json, "post_processor"), value_of(vocabulary, "[CLS]"),
+                        value_of(vocabulary, "[SEP]")))
+    return "its tokenizer.json has another post-processor";
+  if (!has_type(value_of(json, "decoder"), "WordPiece"))
+    return "its tokenizer.json has another decoder";
   return beyond_added_tokens(value_of(json, "added_tokens"), knows);
 }
 
 }  // namespace
+
+Json line_numbers(const fs::path& path) {
+  Json numbers = Json::object();
+  std::int64_t line = 0;
+  for (const std::string& token : vocabulary_lines(path)) numbers[token] = line++;
+  return numbers;
+}
+
+Json bert_post_processor(const Json& cls, const Json& sep) {
+  const auto piece = [](const char* kind, const char* id, int type) -> Json {
+    return {{kind, {{"id", id}, {"type_id", type}}}};
+  };
+  const auto special = [](const char* token, const Json& id) -> Json {
+    return {{"id", token}, {"ids", Json::array({id})}, {"tokens", Json::array({token})}};
+  };
+  const Json begin = piece("SpecialToken", "[CLS]", 0), first = piece("Sequence", "A", 0),
+             end = piece("SpecialToken", "[SEP]", 0);
+  return {{"type", "TemplateProcessing"},
+          {"single", Json::array({begin, first, end})},
+          {"pair", Json::array({begin, first, end, piece("Sequence", "B", 1),
+                                piece("SpecialToken", "[SEP]", 1)})},
+          {"special_tokens", {{"[CLS]", special("[CLS]", cls)}, {"[SEP]", special("[SEP]", sep)}}}};
+}
 
 std::vector<std::string> vocabulary_lines(const fs::path& path) {
   const std::string content = read_file(path, max_file);
@@ -196,9 +235,7 @@ std::string beyond_gpt2_vocabulary(const fs::path& folder) {
 }
 
 std::string beyond_bert_vocabulary(const fs::path& folder) {
-  Json vocabulary = Json::object();
-  for (const std::string& token : vocabulary_lines(folder / "vocab.txt"))
-    vocabulary.emplace(token, vocabulary.size());
+  const Json vocabulary = line_numbers(folder / "vocab.txt");
   const Knows knows = [&](const std::string& content, std::int64_t id) {
     return is_one_of(content, {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) &&
            (id < 0 || value_of(vocabulary, content.c_str()) == id);

@@ -1,6 +1,7 @@
 // Whether a tokenizer consists of a vocabulary alone: its type then says everything else.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@ std::string beyond_llama2_model(const fs::path& folder);
 // Lines of vocab.txt and merges of merges.txt, without the white space that readers trim.
 std::vector<std::string> vocabulary_lines(const fs::path& path);
 std::vector<std::string> merge_lines(const fs::path& path);
+
+// The ids of BERT's tokens, the lines of vocab.txt; the last of equal lines counts, as in
+// transformers.
+nlohmann::json line_numbers(const fs::path& path);
+
+// The post-processor in a tokenizer.json of BERT, with the ids of [CLS] and [SEP].
+nlohmann::json bert_post_processor(const nlohmann::json& cls, const nlohmann::json& sep);
 
 // Whether BERT's texts are lowercased, according to tokenizer_config.json.
 bool lowers_case(const fs::path& folder);

@@ -84,37 +84,16 @@ void write_gpt2_json(const fs::path& vocab_file, const fs::path& merge_file, con
                                                 {"unk_token", end}});
 }
 
-Json piece(const char* kind, const char* id, int type) {
-  return {{kind, {{"id", id}, {"type_id", type}}}};
-}
-
 // WordPiece as in BERT.
 void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path& folder,
                      std::int64_t max_positions) {
-  Json vocab = Json::object();
-  std::map<std::string, std::int64_t> id_of;
-  const std::vector<std::string> tokens = vocabulary_lines(vocab_file);
-  std::string text = "{";
-  for (std::size_t id = 0; id < tokens.size(); ++id) {
-    id_of.emplace(tokens[id], id);
-    text += fmt::format("{}{}:{}", id ? "," : "", Json(tokens[id]).dump(), id);
-  }
-  vocab = Json::parse(text + "}");
-  Json added = Json::array(), specials = Json::object();
+  const Json vocab = line_numbers(vocab_file);
+  Json added = Json::array();
   for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}) {
-    const auto it = id_of.find(token);
-    if (it == id_of.end()) fail_input("'{}' lacks the token {}", vocab_file.string(), token);
-    added.push_back(added_token(token, it->second));
-    specials[token] = {{"id", token}, {"ids", {it->second}}, {"tokens", {token}}};
+    const auto it = vocab.find(token);
+    if (it == vocab.end()) fail_input("'{}' lacks the token {}", vocab_file.string(), token);
+    added.push_back(added_token(token, *it));
   }
-  specials.erase("[PAD]");
-  specials.erase("[UNK]");
-  specials.erase("[MASK]");
-  const Json single = {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0),
-                       piece("SpecialToken", "[SEP]", 0)};
-  const Json pair = {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0),
-                     piece("SpecialToken", "[SEP]", 0), piece("Sequence", "B", 1),
-                     piece("SpecialToken", "[SEP]", 1)};
   write_json(folder / "tokenizer.json",
              tokenizer_json(added,
                             {{"type", "BertNormalizer"},
@@ -123,10 +102,7 @@ void write_bert_json(const fs::path& vocab_file, bool lowercase, const fs::path&
                              {"strip_accents", nullptr},
                              {"lowercase", lowercase}},
                             {{"type", "BertPreTokenizer"}},
-                            {{"type", "TemplateProcessing"},
-                             {"single", single},
-                             {"pair", pair},
-                             {"special_tokens", specials}},
+                            bert_post_processor(vocab["[CLS]"], vocab["[SEP]"]),
                             {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}},
                             {{"type", "WordPiece"},
                              {"unk_token", "[UNK]"},

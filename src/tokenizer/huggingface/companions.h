@@ -19,6 +19,7 @@ namespace trireme {
 struct PlacedToken {
   AddedToken token;
   JsonPlace place;
+  std::string doubt;  // why programs differ in whether they add it; "" if they agree
 };
 
 PlacedToken read_added_token(const JsonPlace& place, std::int32_t id);
@@ -32,6 +33,7 @@ class TokenizerCompanions {
   // tokenizer_config.json; null if it is absent.
   JsonPlace config() const { return config_.place(); }
   // The name of a special token such as "eos_token": a string or an object; none if absent or null.
+  // One in special_tokens_map.json, also null, replaces that of the configuration.
   std::optional<JsonPlace> special(const std::string& key) const;
 
   // added_tokens_decoder of the configuration, by id: these replace tokens of the same content.
@@ -40,10 +42,6 @@ class TokenizerCompanions {
   std::vector<PlacedToken> older() const;
   // Special tokens in the order in which transformers adds those that are new.
   std::vector<PlacedToken> special() const;
-
-  // Keys of the configuration, such as "image_token", that only transformers 5 takes for the names
-  // of special tokens.
-  std::vector<std::string> further_names() const;
 
   // Contents of the files that were found.
   const std::string& config_content() const { return config_.content; }
@@ -60,6 +58,11 @@ class TokenizerCompanions {
     std::string file, content;
     std::shared_ptr<const nlohmann::json> json;
   };
+
+  // special_tokens_map.json; null where it does not count.
+  JsonPlace older_names() const;
+  void add_additional(std::vector<PlacedToken>& tokens) const;
+  void add_further_names(std::vector<PlacedToken>& tokens) const;
 
   Document config_, added_, map_;
 };

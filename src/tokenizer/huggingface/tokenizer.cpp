@@ -47,6 +47,12 @@ std::vector<PlacedToken> join_added_tokens(const JsonPlace& root,
   for (std::size_t i = 0; i < tokens.size(); ++i) place_of.emplace(tokens[i].token.content, i);
   const auto join = [&](const PlacedToken& one, bool replaces) {
     const auto [at, is_new] = place_of.emplace(one.token.content, tokens.size());
+    if (is_new && !one.doubt.empty()) {
+      one.place.refuse(fmt::format(
+          "names the token '{}', which {} does not have as an added token, and {}: save both files "
+          "with save_pretrained(), or remove the name",
+          one.token.content, root.name(), one.doubt));
+    }
     if (is_new) return tokens.push_back(one);
     PlacedToken& known = tokens[at->second];
     if (one.token.id >= 0 && one.token.id != known.token.id) {
@@ -61,14 +67,6 @@ std::vector<PlacedToken> join_added_tokens(const JsonPlace& root,
   const JsonPlace padding = part(root, "padding");
   if (!companions.special("pad_token") && padding.has("pad_token"))
     join(read_special_token(padding.at("pad_token")), false);
-  const JsonPlace config = companions.config();
-  for (const std::string& key : companions.further_names()) {
-    if (place_of.contains(config.at(key).text())) continue;
-    config.at(key).refuse(fmt::format(
-        "names the token '{}', which {} does not have: versions of transformers differ in whether "
-        "they add it; save both files with save_pretrained(), or remove the name",
-        config.at(key).text(), root.name()));
-  }
   return tokens;
 }
 
@@ -214,7 +212,7 @@ class HfTokenizer : public Tokenizer {
     std::set<std::string> forms;
     vocab_size_ = model_->vocabulary().size();
     check_ids(tokens);
-    for (const auto& [token, place] : tokens) {
+    for (const auto& [token, place, doubt] : tokens) {
       vocab_size_ = std::max(vocab_size_, token.id + 1);
       (token.normalized ? normalized : raw).push_back(token);
       if (!token.normalized || !normalizer_) continue;
@@ -229,7 +227,7 @@ class HfTokenizer : public Tokenizer {
     }
     added_by_id_.assign(static_cast<std::size_t>(vocab_size_), -1);
     is_special_.assign(static_cast<std::size_t>(vocab_size_), false);
-    for (const auto& [token, place] : tokens) {
+    for (const auto& [token, place, doubt] : tokens) {
       const auto id = static_cast<std::size_t>(token.id);
       added_by_id_[id] = static_cast<std::int32_t>(all_added_.size());
       is_special_[id] = token.special;
@@ -247,7 +245,7 @@ class HfTokenizer : public Tokenizer {
     std::unordered_map<std::int32_t, std::string> content_of_id;
     std::set<std::string> contents;
     std::int32_t next = model_->vocabulary().count();
-    for (auto& [token, place] : tokens) {
+    for (auto& [token, place, doubt] : tokens) {
       const std::string& content = token.content;
       if (content.empty()) place.refuse("has an empty content");
       const std::int32_t known = model_->id_of_spelling(content);
