@@ -43,8 +43,10 @@ SlingshotReport check_slingshot(const std::filesystem::path& interfaces,
   for (const SiteVariable& variable : slingshot_variables()) {
     if (variable.above_nodes > 0) continue;
     const char* const value = value_of(std::string(variable.name).c_str());
-    if (!value || variable.value != value)
+    if (!value)
       report.missing.push_back(fmt::format("{}={}", variable.name, variable.value));
+    else if (variable.value != value)
+      report.other.push_back(fmt::format("{}={} (ours: {})", variable.name, value, variable.value));
   }
   report.plugins = plugin_files(value_of("NCCL_NET_PLUGIN"));
   if (std::any_of(report.plugins.begin(), report.plugins.end(), can_load)) report.plugins.clear();

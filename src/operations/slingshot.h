@@ -10,7 +10,8 @@ namespace trireme {
 
 struct SlingshotReport {
   std::vector<std::string> cards;    // network interfaces, as hsn0; empty: another network
-  std::vector<std::string> missing;  // NAME=value: variables that are unset or have another value
+  std::vector<std::string> missing;  // NAME=value: variables that are unset
+  std::vector<std::string> other;    // NAME=value (ours: value): variables with another value
   std::vector<std::string> plugins;  // files of which one must be found, if none is: without it,
                                      // NCCL and RCCL use slow TCP
 };

@@ -51,12 +51,14 @@ TEST_F(Slingshot, IsKnownByItsCards) {
   EXPECT_THAT(check().cards, ElementsAre("hsn0", "hsn1"));
 }
 
-TEST_F(Slingshot, NamesVariablesThatAreMissingOrHaveAnotherValue) {
+TEST_F(Slingshot, TellsMissingVariablesFromThoseWithAnotherValue) {
   add_card("hsn0");
   EXPECT_THAT(check().missing, IsEmpty());
+  EXPECT_THAT(check().other, IsEmpty());
   variables_.erase("FI_MR_CACHE_MONITOR");
   variables_["NCCL_CROSS_NIC"] = "0";
-  EXPECT_THAT(check().missing, ElementsAre("NCCL_CROSS_NIC=1", "FI_MR_CACHE_MONITOR=userfaultfd"));
+  EXPECT_THAT(check().missing, ElementsAre("FI_MR_CACHE_MONITOR=userfaultfd"));
+  EXPECT_THAT(check().other, ElementsAre("NCCL_CROSS_NIC=0 (ours: 1)"));
 }
 
 TEST_F(Slingshot, FindsThePluginUnderTheNamesThatRcclTries) {

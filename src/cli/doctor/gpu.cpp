@@ -165,16 +165,21 @@ std::vector<Finding> slingshot() {
       });
   if (report.cards.empty()) return {};
   Finding finding{"GPU network", fmt::format("Slingshot ({})", fmt::join(report.cards, ", "))};
+  std::vector<std::string> advice;
   if (!report.plugins.empty())
-    finding.advice = fmt::format(
+    advice.push_back(fmt::format(
         "jobs of several nodes will use slow TCP, because no network plug-in (aws-ofi-nccl) is found: "
         "expected {} on LD_LIBRARY_PATH",
-        fmt::join(report.plugins, " or "));
+        fmt::join(report.plugins, " or ")));
   if (!report.missing.empty())
-    finding.advice +=
-        fmt::format("{}jobs of several nodes need {}, which the scripts of `trireme slurm` set",
-                    finding.advice.empty() ? "" : "; ", fmt::join(report.missing, " "));
-  if (!finding.advice.empty()) finding.state = State::note;
+    advice.push_back(
+        fmt::format("jobs of several nodes need {}, which the scripts of `trireme slurm` set",
+                    fmt::join(report.missing, " ")));
+  if (!report.other.empty())
+    advice.push_back(fmt::format("the scripts of `trireme slurm` have other values than {}",
+                                 fmt::join(report.other, ", ")));
+  finding.advice = fmt::format("{}", fmt::join(advice, "; "));
+  if (!advice.empty()) finding.state = State::note;
   return {finding};
 }
 
