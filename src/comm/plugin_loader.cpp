@@ -74,11 +74,17 @@ bool is_first_on_node() {
   return true;
 }
 
+// Fails without a message, because another process prints it. Launchers end all processes with the
+// first that ends, so this one waits.
+[[noreturn]] void fail_silently() {
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  throw Error(ExitCode::failed, "");
+}
+
 // All processes of a node find the same; only the first one prints it.
 [[noreturn]] void fail_once_per_node(const std::string& message) {
-  if (is_first_on_node()) fail("{}", message);
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // launchers end the others with the first
-  throw Error(ExitCode::failed, "");
+  if (!is_first_on_node()) fail_silently();
+  fail("{}", message);
 }
 
 const ::trireme_mpi_functions& load_functions(const LaunchInfo& launch) {
@@ -111,11 +117,7 @@ std::unique_ptr<Wire> open_mpi_wire(const LaunchInfo& launch, const BeforeOthers
   const int seen = wire->place().size;
   if (seen == launch.size) return wire;
   // All processes are in the same situation; only the first by the launcher's count prints.
-  if (!prints) {
-    std::this_thread::sleep_for(
-        std::chrono::seconds(1));  // launchers end the others with the first
-    throw Error(ExitCode::failed, "");
-  }
+  if (!prints) fail_silently();
   fail("{}", launcher_mismatch(launch, mpi.library(), seen, variable));
 }
 

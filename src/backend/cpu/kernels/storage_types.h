@@ -4,8 +4,8 @@
 #include "backend/cpu/kernels.h"
 
 // fp64, which is for comparisons, uses the kernels for AVX2 on every processor. AMX speeds up bf16
-// only: the other types use the kernels for AVX-512 there, which the emulation of AMX replaces
-// because its processors lack AVX-512.
+// only: the other types use the kernels for AVX-512 there. The emulation of AMX also has its own
+// kernels for these, since it runs on processors without AVX-512.
 #define TRIREME_TYPES_avx2(X, ...) \
   TRIREME_TYPES_avx512(X, __VA_ARGS__) X(double __VA_OPT__(, ) __VA_ARGS__)
 #define TRIREME_TYPES_avx512(X, ...)  \
